@@ -1,0 +1,43 @@
+"""What `build_model` needs to know: one frozen value that names a whole model, and nothing else.
+
+No torch here: a plan made of these values prints on any laptop, and their hash names a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Knob = bool | int | float | str | None
+InputKind = Literal["tokens", "vectors"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model, complete: every knob stands here with its value, defaults included.
+
+    Attributes:
+        skeleton: Name of the part that stays still, a key of `models.SKELETONS`.
+        mixer: A key of `models.MIXERS`, or a user's own as ``package.module:Class``.
+        knobs: The mixer's `Config`, field by field.
+        position: A key of `models.POSITIONS`, added to the embeddings.
+        dim: Width of the model.
+        depth: Number of blocks.
+        length: The longest sequence that the model will see, in tokens.
+        input_kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats
+            `[batch, time, input_size]`.
+        input_size: Size of the vocabulary, or features of one input vector.
+        output_size: Number of logits per token (language model) or per sequence (classifier).
+    """
+
+    skeleton: str
+    mixer: str
+    knobs: Mapping[str, Knob]
+    position: str
+    dim: int
+    depth: int
+    length: int
+    input_kind: InputKind
+    input_size: int
+    output_size: int

@@ -1,0 +1,194 @@
+"""Fashion-MNIST as sequences: 28 x 28 grey images of ten kinds of clothes.
+
+Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine
+learning algorithms" (arXiv:1708.07747). The shipped file is a subset, so accuracies here compare
+with each other and lie below the published ones, which train on 60,000 images.
+
+    split        images                                         per class
+    training     the first 9,000 of the 60,000 for training     841 to 937
+    validation   the next 1,000 of them                          90 to 111
+    test         the first 2,000 of the 10,000 for testing      188 to 219
+
+Two readings: pixel by pixel in rows, 784 tokens of one feature (a stand-in for the "Image" task
+of the Long Range Arena, Tay et al. 2020), or 4 x 4 patches, row by row, 49 tokens of 16 features
+(the first step of a vision transformer, Dosovitskiy et al. 2020). Pixels are scaled to 0..1, then
+shifted and scaled by mean and standard deviation over the training images. No augmentation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model_spec import InputKind
+from suite.tasks.data_files import malformed, read_content
+from suite.tasks.data_order import shuffled_indices
+from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
+
+SOURCE = DataSource(
+    name="fashion_mnist",
+    title="Fashion-MNIST, the first 10,000 training and the first 2,000 test images",
+    licence="MIT",
+    origin="Debian package dataset-fashion-mnist 0.0~git20200523.55506a9-1,"
+    " https://github.com/zalandoresearch/fashion-mnist",
+    sha256="ca566f5acc675641d9ac1c7611cbed4b41ad082b830bd50dd911cf775d63f9a0",
+    file="fashion-mnist.idx.xz",
+)
+NUM_CLASSES = 10
+IMAGE_SIDE = 28
+PATCH_SIDE = 4
+NUM_TRAINING = 9_000
+NUM_VALIDATION = 1_000
+NUM_TEST = 2_000
+# Of the training images, pixels scaled to 0..1.
+PIXEL_MEAN = 0.2857
+PIXEL_STANDARD_DEVIATION = 0.3534
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """Some images and their classes.
+
+    Attributes:
+        pixels: `[images, 28, 28]`, 0..255.
+        labels: `[images]`, 0..9.
+    """
+
+    pixels: NDArray[np.uint8]
+    labels: NDArray[np.uint8]
+
+    def __getitem__(self, chosen: slice | NDArray[np.int64]) -> Images:
+        return Images(pixels=self.pixels[chosen], labels=self.labels[chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """The three splits."""
+
+    training: Images
+    held_out: Mapping[Split, Images]
+
+
+class _FashionMnist(Task):
+    """What the two readings share: all but the cutting of an image into patches."""
+
+    version = 1
+    skeleton = "classifier"
+    metric = Metric(name="accuracy", unit="1", better="higher")
+    source = SOURCE
+    input_kind: ClassVar[InputKind] = "vectors"
+    output_size = NUM_CLASSES
+    patch_side: ClassVar[int]
+
+    def __init__(self, length: int) -> None:
+        if length != self.fixed_length:
+            raise TaskError(
+                f"{self.name}: an image is {self.fixed_length} tokens, so length must be"
+                f" {self.fixed_length}, not {length}"
+            )
+        super().__init__(length)
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """Without replacement within an epoch; every epoch in an order of its own."""
+        images = data_set().training
+        chosen = shuffled_indices(
+            seed=seed, step=step, batch=batch, num_examples=len(images.labels)
+        )
+        return self._batch(images[chosen])
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """The split's images in the order of the file."""
+        images = data_set().held_out[split]
+        for first in range(0, len(images.labels), batch):
+            yield self._batch(images[first : first + batch])
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy per image; outputs `[batch, 10]`."""
+        return F.cross_entropy(outputs, batch.targets)
+
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        """Images whose class has the largest logit, and the number of images.
+
+        The first sum is NaN if a logit is: `argmax` would name a class all the same.
+        """
+        if outputs.isnan().any():
+            return math.nan, len(batch.targets)
+        num_right = (outputs.argmax(dim=1) == batch.targets).sum()
+        return float(num_right), len(batch.targets)
+
+    def _batch(self, images: Images) -> Batch:
+        patches = cut_into_patches(images.pixels, self.patch_side).astype(np.float32)
+        inputs = (torch.from_numpy(patches) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
+        return Batch(inputs=inputs, targets=torch.from_numpy(images.labels.astype(np.int64)))
+
+
+class FashionMnistPixels(_FashionMnist):
+    """Classify an image read pixel by pixel, row by row."""
+
+    name = "fashion_mnist_pixels"
+    patch_side = 1
+    fixed_length = IMAGE_SIDE**2
+    input_size = 1
+
+
+class FashionMnistPatches(_FashionMnist):
+    """Classify an image read in 4 x 4 patches, row by row; rows of pixels within a patch."""
+
+    name = "fashion_mnist_patches"
+    patch_side = PATCH_SIDE
+    fixed_length = (IMAGE_SIDE // PATCH_SIDE) ** 2
+    input_size = PATCH_SIDE**2
+
+
+def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """`[images, 28, 28]` -> `[images, (28 / side)**2, side**2]`."""
+    across = IMAGE_SIDE // side
+    grid = pixels.reshape(-1, across, side, across, side)  # (image, row, y, column, x)
+    return grid.swapaxes(2, 3).reshape(-1, across * across, side * side)
+
+
+@cache
+def data_set() -> DataSet:
+    """The images of all splits, read once per process.
+
+    Raises:
+        TaskError: if the data file is missing, altered or malformed.
+    """
+    content = read_content(SOURCE)
+    num_examples = NUM_TRAINING + NUM_VALIDATION
+    first, content = _take_images(content, num_examples)
+    test, content = _take_images(content, NUM_TEST)
+    if content:
+        raise malformed(SOURCE, f"{len(content)} bytes after the last array")
+    return DataSet(
+        training=first[:NUM_TRAINING],
+        held_out={"validation": first[NUM_TRAINING:], "test": test},
+    )
+
+
+def _take_images(content: bytes, num_images: int) -> tuple[Images, bytes]:
+    pixels, content = _take_array(content, (num_images, IMAGE_SIDE, IMAGE_SIDE))
+    labels, content = _take_array(content, (num_images,))
+    if labels.max() >= NUM_CLASSES:
+        place = int(labels.argmax())
+        raise malformed(SOURCE, f"label {labels[place]} of image {place} is not in 0..9")
+    return Images(pixels=pixels, labels=labels), content
+
+
+def _take_array(content: bytes, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bytes]:
+    """The IDX array of bytes at the head of `content`, and what follows it."""
+    header = bytes([0, 0, 8, len(shape)]) + np.array(shape, dtype=">u4").tobytes()
+    end = len(header) + math.prod(shape)
+    if content[: len(header)] != header or len(content) < end:
+        raise malformed(SOURCE, f"no IDX array of bytes of shape {list(shape)} where one belongs")
+    array = np.frombuffer(content[len(header) : end], dtype=np.uint8).reshape(shape)
+    return array, content[end:]

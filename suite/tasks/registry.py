@@ -1,0 +1,60 @@
+"""The table of contents of the tasks: one line each, resolved on first use.
+
+Importing this loads no task and no data.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from suite.nearest import unknown_name
+from suite.tasks.data_files import read_verified
+from suite.tasks.task import DataSource, Task, TaskError
+
+TASKS: dict[str, str] = {
+    # language modelling
+    "shakespeare_characters": "suite.tasks.shakespeare_characters:ShakespeareCharacters",
+    # classification
+    "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
+    "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
+}
+
+
+def task_class(name: str) -> type[Task]:
+    """The class of a task.
+
+    Raises:
+        TaskError: if no task has that name.
+    """
+    if name not in TASKS:
+        raise TaskError(unknown_name("task", name, TASKS))
+    module, class_name = TASKS[name].split(":")
+    found: type[Task] = getattr(importlib.import_module(module), class_name)
+    return found
+
+
+def build_task(name: str, length: int) -> Task:
+    """The task at a sequence length in tokens.
+
+    Raises:
+        TaskError: if no task has that name, or the length does not suit it.
+    """
+    return task_class(name)(length)
+
+
+def data_sources() -> list[DataSource]:
+    """The data sets behind all tasks, each once, in the order of the table."""
+    return list(dict.fromkeys(task_class(name).source for name in TASKS))
+
+
+def verify_data() -> list[tuple[DataSource, str]]:
+    """Each data set with what is wrong with its file: an empty string, or one sentence."""
+    return [(source, _problem(source)) for source in data_sources()]
+
+
+def _problem(source: DataSource) -> str:
+    try:
+        read_verified(source)
+    except TaskError as error:
+        return str(error)
+    return ""

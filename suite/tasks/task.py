@@ -1,0 +1,118 @@
+"""The contract of a task: data with fixed splits, a loss, and one number that says how good.
+
+A task file holds one subclass and nothing about mixers. Data order is a pure function of
+(seed, step): any batch can be asked for at any time, in any process, and is the same, so that
+a resumed trial sees what the uninterrupted one saw, and all variants of a seed see the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from models.model_spec import InputKind
+
+Split = Literal["validation", "test"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """The number that a task is judged by.
+
+    Attributes:
+        name: Column value in every table, as ``bits_per_character``.
+        unit: Never empty; ``1`` for a pure number.
+        better: Which direction is good.
+    """
+
+    name: str
+    unit: str
+    better: Literal["higher", "lower", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Inputs and targets of one step.
+
+    Attributes:
+        inputs: `[batch, time]` integers, or `[batch, time, features]` floats.
+        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers.
+        mask: `[batch, time]`, True where a real token stands; None where all are real.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    mask: Tensor | None = None
+
+    def to(self, device: str) -> Batch:
+        """The batch on `device`; itself where it already is there."""
+        if self.inputs.device.type == torch.device(device).type:
+            return self
+        return Batch(
+            inputs=self.inputs.to(device, non_blocking=True),
+            targets=self.targets.to(device, non_blocking=True),
+            mask=None if self.mask is None else self.mask.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Where a task's data came from, for reports and `bakeoff data list`."""
+
+    name: str
+    title: str
+    licence: str
+    origin: str
+    sha256: str
+    file: str
+
+
+class Task(ABC):
+    """Data and metric. Constructed with the sequence length in tokens; loads data on first use.
+
+    Raises:
+        TaskError: from the constructor, if the length does not suit the task; from the first
+            batch, if the data file is missing, altered or malformed.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]  # goes up whenever a change here moves a number
+    skeleton: ClassVar[str]  # the skeleton that this task asks for, a key of models.SKELETONS
+    metric: ClassVar[Metric]
+    fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
+    source: ClassVar[DataSource]
+
+    input_kind: ClassVar[InputKind]
+    input_size: ClassVar[int]
+    output_size: ClassVar[int]
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    @abstractmethod
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """The batch of one training step: a pure function of its arguments."""
+
+    @abstractmethod
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """The whole split, in a fixed order, each example once; the last batch may be smaller."""
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Mean training loss in nats, a scalar that carries gradient."""
+
+    @abstractmethod
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        """Sum of the metric over the batch, and the number of things summed.
+
+        The metric of a split is the sum of the sums over the sum of the counts.
+        """
+
+
+class TaskError(ValueError):
+    """A task that cannot be had as asked, or whose data are missing or altered: one sentence."""

