@@ -1,0 +1,65 @@
+"""The subjects: mixers, position encodings and the skeletons that hold them still.
+
+Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`.
+Everything here is torch only and imports nothing of ours from outside `models/`. The names
+below resolve on first use, so that `import models` loads no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from models.errors import ImpossibleModel, ModelError
+    from models.mixer import Cost, Mixer
+    from models.model_spec import Knob, ModelSpec
+    from models.registry import (
+        MIXERS,
+        POSITIONS,
+        SKELETONS,
+        build_mixer,
+        build_model,
+        check_model,
+        mixer_class,
+        mixer_config,
+        position_class,
+        skeleton_class,
+    )
+    from models.skeleton import Skeleton
+
+__all__ = [
+    "MIXERS",
+    "POSITIONS",
+    "SKELETONS",
+    "Cost",
+    "ImpossibleModel",
+    "Knob",
+    "Mixer",
+    "ModelError",
+    "ModelSpec",
+    "Skeleton",
+    "build_mixer",
+    "build_model",
+    "check_model",
+    "mixer_class",
+    "mixer_config",
+    "position_class",
+    "skeleton_class",
+]
+
+_HOMES = {
+    "Cost": "models.mixer",
+    "ImpossibleModel": "models.errors",
+    "Knob": "models.model_spec",
+    "Mixer": "models.mixer",
+    "ModelError": "models.errors",
+    "ModelSpec": "models.model_spec",
+    "Skeleton": "models.skeleton",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'models' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, "models.registry")), name)

@@ -1,0 +1,214 @@
+"""The contract of a mixer: the module that lets positions exchange information.
+
+A mixer maps `[batch, time, dim]` to the same shape. A subclass must define `forward`; what else
+it defines (a reference, a FLOPs formula, a step) decides what can be proven and measured about
+it. Traits are declared, never probed for. A minimal mixer of a user's own:
+
+    class Average(Mixer):
+        def forward(self, x, mask=None, context=None, context_mask=None):
+            return x.mean(dim=1, keepdim=True).expand_as(x)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+
+State = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """A row of Table 1 of "Attention Is All You Need" (arXiv:1706.03762).
+
+    Each is a Python expression in n (tokens), d (width), k (kernel), r (neighbourhood) and log2,
+    without constant factors; empty where unknown.
+
+    Attributes:
+        time: Operations of one layer.
+        sequential_operations: Of those, how many must wait for one another.
+        maximum_path_length: Layers or steps between the two farthest positions.
+    """
+
+    time: str = ""
+    sequential_operations: str = ""
+    maximum_path_length: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoKnobs:
+    """The `Config` of a mixer without knobs."""
+
+
+class Mixer(nn.Module, ABC):
+    """What positions exchange information through; the thing under test.
+
+    Attributes:
+        version: Goes up whenever a change to the mixer moves a number.
+        name: Its key in `models.MIXERS`, for messages.
+        paper: Short citation, with arXiv id where there is one.
+        family: The group it is listed under.
+        cost: Its row of Table 1.
+        Config: Frozen dataclass of its knobs, each documented. A field with the metadata
+            ``{"cost_only": True}`` changes what the mixer costs, never what it computes.
+        supports_causal: Can be built with ``is_causal=True``; else `why_not_causal` says why not.
+        supports_step: Has `initial_state` and `step` when causal.
+        supports_context: Can attend to another sequence.
+        fixed_length: Refuses sequences longer than `max_length`.
+        is_position_aware: Tells orders apart without a position encoding, when not causal.
+        is_stochastic: Draws random numbers in `forward`.
+        mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
+    """
+
+    version: ClassVar[int] = 1
+    name: ClassVar[str] = "this mixer"
+    paper: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+    cost: ClassVar[Cost] = Cost()
+    Config: ClassVar[type[Any]] = NoKnobs
+
+    supports_causal: ClassVar[bool] = False
+    why_not_causal: ClassVar[str] = "it does not declare supports_causal"
+    supports_step: ClassVar[bool] = False
+    supports_context: ClassVar[bool] = False
+    fixed_length: ClassVar[bool] = False
+    is_position_aware: ClassVar[bool] = False
+    is_stochastic: ClassVar[bool] = False
+    mask_mode: ClassVar[Literal["exact", "pads_as_tokens", "none"]] = "none"
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Any) -> None:
+        for key, value in {"dim": dim, "max_length": max_length}.items():
+            if type(value) is not int or value < 1:
+                raise ModelError(f"{key}={value!r} is not a whole number of at least 1")
+        if is_causal and not self.supports_causal:
+            raise ModelError(f"{self.name} has no causal form: {self.why_not_causal}")
+        self.check_config(config, dim=dim)
+        super().__init__()
+        self.dim = dim
+        self.max_length = max_length
+        self.is_causal = is_causal
+
+    @classmethod
+    def check_config(cls, config: Any, *, dim: int) -> None:
+        """Refuse a `Config` that no such mixer of width `dim` can have.
+
+        Raises:
+            ModelError: as ``heads=3 does not divide dim=64``.
+        """
+
+    @classmethod
+    def is_proven(cls) -> bool:
+        """Whether it has a slow reference that the fast form can be held against."""
+        return cls.reference is not Mixer.reference
+
+    @classmethod
+    def has_flops_formula(cls) -> bool:
+        """Whether `flops` is defined."""
+        return cls.flops is not Mixer.flops
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Mix.
+
+        Args:
+            x: `[batch, time, dim]`.
+            mask: `[batch, time]`, True where a real token stands; None where all are real.
+            context: `[batch, time2, dim]`, another sequence to attend to.
+            context_mask: `[batch, time2]`.
+
+        Returns:
+            `[batch, time, dim]`. Under the mask mode `exact`, values at padded positions are
+            finite and mean nothing.
+        """
+
+    def reference(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """The slow obvious definition: the paper's loops over this module's parameters."""
+        raise ModelError(f"{self.name} has no reference and is unproven")
+
+    def attention_weights(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """`[batch, heads, time, time2]`, for mixers that have them."""
+        raise ModelError(f"{self.name} gives no attention weights")
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first token."""
+        raise ModelError(f"{self.name} has no step form")
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token `[batch, dim]` -> its output `[batch, dim]`, and the new state."""
+        raise ModelError(f"{self.name} has no step form")
+
+    def state_bytes(self, length: int) -> int:
+        """Bytes of the state per sequence after `length` tokens, in float32."""
+        raise ModelError(f"{self.name} has no step form")
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Forward FLOPs by formula.
+
+        2 per multiply-add in matrix products, convolutions and attention, projections included;
+        an FFT of n costs 5 n log2 n; elementwise work is 0. Causal forms are not discounted:
+        kernels differ in what they skip, and torch's counter does not discount either.
+        """
+        raise ModelError(f"{self.name} gives no FLOPs formula")
+
+    def check_inputs(
+        self, x: Tensor, mask: Tensor | None = None, context: Tensor | None = None
+    ) -> None:
+        """Refuse inputs of a wrong shape; looks at shapes only, never at data.
+
+        Raises:
+            ModelError: wrong width or rank, too long, a malformed mask, an unwanted context.
+        """
+        if x.ndim != 3 or x.shape[-1] != self.dim:
+            raise ModelError(
+                f"{self.name} takes [batch, time, {self.dim}], not {list(x.shape)} (dim={self.dim})"
+            )
+        if self.fixed_length and x.shape[1] > self.max_length:
+            raise ModelError(
+                f"{self.name} takes at most max_length={self.max_length} tokens, not {x.shape[1]}"
+            )
+        if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
+            raise ModelError(
+                f"{self.name} takes a boolean mask {list(x.shape[:2])}, "
+                f"not {mask.dtype} {list(mask.shape)}"
+            )
+        if context is not None and (self.is_causal or not self.supports_context):
+            kind = "a causal mixer" if self.supports_context else self.name
+            raise ModelError(f"{kind} takes no context")
+
+    def check_steps(self) -> None:
+        """Refuse to step a mixer that was not built causal.
+
+        Raises:
+            ModelError: the mixer sees later tokens, so its outputs cannot come one by one.
+        """
+        if not self.is_causal:
+            raise ModelError(f"{self.name} steps only when built with is_causal=True")
+
+
+def without_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """`x` with zeros at padded positions, whatever stood there (NaN included)."""
+    return x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)

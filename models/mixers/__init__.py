@@ -1,0 +1,1 @@
+"""One mixer a file: paper, equation, cost, departures, slow reference, fast form."""

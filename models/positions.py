@@ -1,0 +1,96 @@
+"""How does a model know where a token stands? Absolute encodings, added to the embeddings.
+
+Each maps `[batch, time, dim]` to the same shape. Encodings that act inside a mixer are none of
+these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+
+
+class Position(nn.Module, ABC):
+    """An encoding of absolute positions.
+
+    Attributes:
+        version: Goes up whenever a change here moves a number.
+    """
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, *, dim: int, max_length: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.max_length = max_length
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` `[batch, time, dim]` with the positions 0 to time - 1 added.
+
+        Raises:
+            ModelError: more than `max_length` tokens.
+        """
+
+    def check_length(self, length: int) -> None:
+        """Refuse positions beyond the table."""
+        if length > self.max_length:
+            raise ModelError(
+                f"{type(self).__name__} has positions for {self.max_length} tokens, not {length}"
+            )
+
+
+class NoPosition(Position):
+    """Adds nothing: only the mixer can tell orders apart."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` itself."""
+        return x
+
+
+class SinusoidalPosition(Position):
+    """Fixed waves; section 3.5 of Vaswani et al. 2017 (arXiv:1706.03762).
+
+    PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(pos / 10000^(2i/dim)), so that
+    PE(pos + k) is a rotation of PE(pos) that depends on k alone. No parameters.
+    """
+
+    def __init__(self, *, dim: int, max_length: int) -> None:
+        super().__init__(dim=dim, max_length=max_length)
+        table = sinusoids(max_length, dim).to(torch.get_default_dtype())
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See `Position.forward`."""
+        self.check_length(x.shape[1])
+        return x + self.get_buffer("table")[: x.shape[1]]
+
+
+class LearnedPosition(Position):
+    """A learned vector per position, drawn from normal(0, 0.02) as in BERT.
+
+    Section 3.5 of Vaswani et al. 2017, after Gehring et al. 2017 (arXiv:1705.03122).
+    """
+
+    def __init__(self, *, dim: int, max_length: int) -> None:
+        super().__init__(dim=dim, max_length=max_length)
+        self.table = nn.Parameter(torch.empty(max_length, dim))
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See `Position.forward`."""
+        self.check_length(x.shape[1])
+        return x + self.table[: x.shape[1]]
+
+
+def sinusoids(length: int, dim: int) -> Tensor:
+    """The table of PE(pos, i), `[length, dim]` in float64."""
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    even = torch.arange(0, dim, 2, dtype=torch.float64)  # 2i
+    angles = position / 10000 ** (even / dim)  # (length, dim / 2 rounded up)
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :dim]

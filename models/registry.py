@@ -1,0 +1,194 @@
+"""Which mixers, position encodings and skeletons are there, and how is one built by name?
+
+The tables are the list of contents: one line each, resolved on first use, so that reading them
+imports no mixer and no torch. To add a mixer, write its file and add its line; the tests of the
+contract then cover it. Wherever a name is asked for, a user's own class is written
+``package.module:Class``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from models.errors import ModelError, did_you_mean
+from models.knobs import config_from_knobs
+from models.model_spec import Knob, ModelSpec
+
+if TYPE_CHECKING:
+    from models.mixer import Mixer
+    from models.positions import Position
+    from models.skeleton import Skeleton
+
+MIXERS: dict[str, str] = {
+    # attention
+    "attention": "models.mixers.attention:Attention",
+    # recurrent
+    "lstm": "models.mixers.lstm:LSTM",
+    # convolution
+    "conv": "models.mixers.conv:Convolution",
+    # fourier
+    "fnet": "models.mixers.fnet:FNet",
+}
+
+POSITIONS: dict[str, str] = {
+    # absolute, added to the embeddings
+    "none": "models.positions:NoPosition",
+    "sinusoidal": "models.positions:SinusoidalPosition",
+    "learned": "models.positions:LearnedPosition",
+}
+
+SKELETONS: dict[str, str] = {
+    # one sequence in, one prediction per token
+    "language_model": "models.language_model:LanguageModel",
+    # one sequence in, one prediction per sequence
+    "classifier": "models.classifier:Classifier",
+}
+
+
+def mixer_class(name: str) -> type[Mixer]:
+    """The class of a mixer, imported now.
+
+    Args:
+        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
+
+    Raises:
+        ModelError: unknown name, a module that fails to import, or a class that is no mixer.
+    """
+    mixer = importlib.import_module("models.mixer").Mixer
+    found: type[Mixer] = _resolve("mixer", MIXERS, name, mixer)
+    return found
+
+
+def position_class(name: str) -> type[Position]:
+    """The class of a position encoding, imported now; see `mixer_class`."""
+    position = importlib.import_module("models.positions").Position
+    found: type[Position] = _resolve("position", POSITIONS, name, position)
+    return found
+
+
+def skeleton_class(name: str) -> type[Skeleton]:
+    """The class of a skeleton, imported now; see `mixer_class`."""
+    skeleton = importlib.import_module("models.skeleton").Skeleton
+    found: type[Skeleton] = _resolve("skeleton", SKELETONS, name, skeleton)
+    return found
+
+
+def mixer_config(
+    name: str, *, dim: int, heads: int | None = None, knobs: Mapping[str, Knob]
+) -> Any:
+    """A mixer's frozen `Config`, every knob checked, defaults filled in.
+
+    Args:
+        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
+        dim: Width that the mixer will have; the config is checked against it.
+        heads: Passed on where the `Config` has a field of that name, else left out: a baseline
+            with heads can then be compared with mixers that know none.
+        knobs: Fields of the `Config`; one that it lacks is refused.
+
+    Raises:
+        ModelError: unknown knob, forbidden value, heads that do not divide dim, and the like.
+    """
+    mixer = mixer_class(name)
+    given = dict(knobs)
+    has_heads = "heads" in inspect.signature(mixer.Config).parameters
+    if heads is not None and has_heads and given.setdefault("heads", heads) != heads:
+        raise ModelError(f"{name}: heads={heads} and the knob heads={given['heads']} differ")
+    config = config_from_knobs(mixer.Config, given, owner=name)
+    mixer.check_config(config, dim=dim)
+    return config
+
+
+def build_mixer(
+    name: str,
+    dim: int = 64,
+    heads: int | None = None,
+    max_length: int = 256,
+    is_causal: bool = False,
+    position: str | None = None,
+    **knobs: Knob,
+) -> Mixer:
+    """One mixer, by name.
+
+    Args:
+        name: A key of `MIXERS`, or a user's own as ``package.module:Class``.
+        dim: Width of the tokens, in and out.
+        heads: Number of heads, for mixers that have heads; None is the mixer's default, 4.
+        max_length: The longest sequence that it will see, in tokens.
+        is_causal: Whether a token may see only itself and earlier ones.
+        position: An encoding that acts inside the mixer; there is none yet.
+        knobs: Fields of the mixer's `Config`.
+
+    Raises:
+        ModelError: anything that cannot be had as asked, in one sentence.
+    """
+    if position is not None:
+        raise ModelError(
+            f"position={position!r} cannot act inside a mixer: "
+            f"absolute encodings ({', '.join(POSITIONS)}) are added by the skeleton"
+        )
+    config = mixer_config(name, dim=dim, heads=heads, knobs=knobs)
+    mixer = mixer_class(name)
+    return mixer(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+
+
+def build_model(spec: ModelSpec) -> Skeleton:
+    """A whole model: the skeleton that the spec names, holding its mixer.
+
+    Draws one number from torch's global generator; see `models.seeding`.
+
+    Raises:
+        ModelError: anything that cannot be had as asked, in one sentence.
+    """
+    return skeleton_class(spec.skeleton)(spec)
+
+
+def check_model(spec: ModelSpec) -> None:
+    """Refuse now what `build_model` would refuse later; costs milliseconds and no memory.
+
+    A shipped mixer is built on the meta device. A user's own is built for real, since it may do
+    what tensors without data cannot.
+
+    Raises:
+        ModelError: as `build_model`.
+    """
+    torch = importlib.import_module("torch")
+    device = "meta" if spec.mixer in MIXERS else "cpu"
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        build_model(spec)
+
+
+def _resolve(kind: str, table: Mapping[str, str], name: str, base: type[Any]) -> Any:
+    """The class behind a name of `table` or behind ``package.module:Class``."""
+    if name not in table and ":" not in name:
+        raise ModelError(
+            f"unknown {kind} {name!r}{did_you_mean(name, table)} "
+            f"(known: {', '.join(table)}; your own is written package.module:Class)"
+        )
+    found = _load(kind, table.get(name, name))
+    if not (inspect.isclass(found) and issubclass(found, base)):
+        raise ModelError(f"{kind} {name!r} is no subclass of {base.__module__}.{base.__qualname__}")
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(vars(found)["__abstractmethods__"]))
+        raise ModelError(f"{kind} {name!r} does not define {missing}")
+    return found
+
+
+def _load(kind: str, path: str) -> Any:
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", path):
+        raise ModelError(f"{kind} {path!r} is not written package.module:Class")
+    module_name, _, class_name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may raise anything
+        raise ModelError(
+            f"{kind} {path!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if class_name not in vars(module):
+        classes = [key for key, value in vars(module).items() if inspect.isclass(value)]
+        close = did_you_mean(class_name, classes)
+        raise ModelError(f"{kind} {path!r}: the module has no {class_name!r}{close}")
+    return vars(module)[class_name]

@@ -1,0 +1,65 @@
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from models import ModelError
+from models.knobs import config_from_knobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    heads: int = 4
+    rate: float = 0.1
+    kind: Literal["relu", "elu", 2] = "relu"
+    is_shared: bool = False
+    rank: int | None = None
+    label: str = ""
+
+
+def build(**knobs: Any) -> Config:
+    made: Config = config_from_knobs(Config, knobs, owner="linformer")
+    return made
+
+
+def test_what_is_not_given_keeps_its_default() -> None:
+    assert build() == Config()
+    assert build(heads=2, rank=None, kind=2) == Config(heads=2, kind=2)
+
+
+def test_a_whole_number_is_a_number_and_names_the_same_trial() -> None:
+    assert type(build(rate=1).rate) is float
+    assert build(rate=1) == build(rate=1.0)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "allowed"),
+    [
+        ("heads", True, "a whole number"),
+        ("heads", 8.0, "a whole number"),
+        ("heads", "8", "a whole number"),
+        ("heads", None, "a whole number"),
+        ("rate", "1e-3", "a finite number"),
+        ("rate", True, "a finite number"),
+        ("rate", math.nan, "a finite number"),
+        ("rate", math.inf, "a finite number"),
+        ("kind", "rely", "'relu' or 'elu' or 2"),
+        ("kind", 2.0, "'relu' or 'elu' or 2"),
+        ("is_shared", 1, "True or False"),
+        ("rank", "none", "a whole number or None"),
+        ("rank", False, "a whole number or None"),
+        ("label", 3, "a string"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(knob: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ModelError) as error:
+        build(**{knob: value})
+    assert str(error.value) == f"linformer: knob {knob}={value!r} is not allowed, give {allowed}"
+
+
+def test_an_unknown_knob_gets_near_names_and_the_list() -> None:
+    with pytest.raises(ModelError, match="linformer has no knob 'head'; did you mean 'heads'"):
+        build(head=3)
+    with pytest.raises(ModelError, match="its knobs are heads, rate, kind, is_shared, rank, label"):
+        build(zzz=3)

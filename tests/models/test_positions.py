@@ -1,0 +1,50 @@
+import math
+
+import pytest
+import torch
+
+from models import POSITIONS, ModelError, position_class
+from models.positions import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
+
+
+def test_sinusoids_are_the_papers_formula() -> None:
+    table = sinusoids(50, 6)
+    for pos in (0, 1, 7, 49):
+        for i in range(3):
+            angle = pos / 10000 ** (2 * i / 6)
+            assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
+            assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def test_a_shift_is_one_linear_map_for_all_positions() -> None:
+    table, shift = sinusoids(64, 16), 5
+    turns = [shift / 10000 ** (2 * i / 16) for i in range(8)]
+    rotations = [[[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]] for a in turns]
+    shift_map = torch.block_diag(*torch.tensor(rotations, dtype=torch.float64))
+    torch.testing.assert_close(table[:-shift] @ shift_map.T, table[shift:])
+
+
+@pytest.mark.parametrize("name", list(POSITIONS))
+@pytest.mark.parametrize("dim", [1, 7, 8])
+def test_adds_the_same_table_to_every_sequence(name: str, dim: int) -> None:
+    position = position_class(name)(dim=dim, max_length=9)
+    x = torch.randn(2, 5, dim)
+    added = position(x) - x
+    assert added.shape == x.shape
+    torch.testing.assert_close(added[0], added[1])
+    torch.testing.assert_close(added, position(torch.zeros_like(x)))
+    assert added.any() != (name == "none")
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
+def test_more_tokens_than_the_table_holds_are_refused(name: str) -> None:
+    position = position_class(name)(dim=4, max_length=9)
+    assert position(torch.zeros(1, 9, 4)).shape == (1, 9, 4)
+    with pytest.raises(ModelError, match="has positions for 9 tokens, not 10"):
+        position(torch.zeros(1, 10, 4))
+
+
+def test_only_the_learned_table_is_trained_and_none_is_saved_twice() -> None:
+    assert list(LearnedPosition(dim=4, max_length=9).state_dict()) == ["table"]
+    assert not SinusoidalPosition(dim=4, max_length=9).state_dict()
+    assert not NoPosition(dim=4, max_length=9).state_dict()

@@ -1,0 +1,222 @@
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import models
+import models.mixers
+from models import (
+    MIXERS,
+    POSITIONS,
+    SKELETONS,
+    Mixer,
+    ModelError,
+    ModelSpec,
+    build_mixer,
+    build_model,
+    check_model,
+    mixer_class,
+    mixer_config,
+    position_class,
+    skeleton_class,
+)
+
+OWN = """
+from dataclasses import dataclass
+from models import Mixer
+
+class Average(Mixer):
+    supports_causal = True
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        gain: float = 1.0
+
+    def __init__(self, *, dim, max_length, is_causal, config):
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        self.gain = config.gain
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return self.gain * x.mean(dim=1, keepdim=True).expand_as(x)
+
+class Unfinished(Mixer):
+    pass
+
+class Stranger:
+    pass
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_mixers_for_test.py").write_text(OWN)
+    (tmp_path / "broken_mixers_for_test.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_mixers_for_test", raising=False)
+    return "own_mixers_for_test"
+
+
+def spec(**changes: object) -> ModelSpec:
+    fields: dict[str, object] = {
+        "skeleton": "language_model",
+        "mixer": "attention",
+        "knobs": {},
+        "position": "sinusoidal",
+        "dim": 8,
+        "depth": 1,
+        "length": 8,
+        "input_kind": "tokens",
+        "input_size": 5,
+        "output_size": 5,
+    }
+    return ModelSpec(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_models_is_ours() -> None:
+    assert Path(models.__file__).parents[1] == Path(__file__).parents[2]
+
+
+def test_tables_are_read_without_torch() -> None:
+    program = (
+        "import sys, models; list(models.MIXERS); models.ModelSpec; models.ModelError; "
+        "loaded = [m for m in sys.modules if m == 'torch' or m.startswith('models.mixers')]; "
+        "sys.exit(str(loaded) if loaded else 0)"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
+
+
+def test_every_public_name_resolves() -> None:
+    for name in models.__all__:
+        assert getattr(models, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Mixr'"):
+        _ = models.Mixr
+
+
+def test_every_mixer_file_is_listed_and_every_line_resolves() -> None:
+    files = {
+        f"models.mixers.{module.name}" for module in pkgutil.iter_modules(models.mixers.__path__)
+    }
+    listed = {path.partition(":")[0] for path in MIXERS.values()}
+    assert listed == files
+    assert [mixer_class(name).name for name in MIXERS] == list(MIXERS)
+    assert all(path.startswith(f"models.mixers.{name}:") for name, path in MIXERS.items())
+
+
+def test_mixers_are_grouped_by_family() -> None:
+    families = [mixer_class(name).family for name in MIXERS]
+    assert families == sorted(families, key=families.index)
+
+
+def test_every_position_and_skeleton_resolves() -> None:
+    for name in POSITIONS:
+        assert position_class(name).version >= 1
+    for name in SKELETONS:
+        assert skeleton_class(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("resolve", "wrong", "close"),
+    [
+        (mixer_class, "atention", "attention"),
+        (mixer_class, "lsmt", "lstm"),
+        (position_class, "sinusoid", "sinusoidal"),
+        (skeleton_class, "clasifier", "classifier"),
+    ],
+)
+def test_an_unknown_name_gets_near_ones_and_the_list(resolve, wrong: str, close: str) -> None:
+    with pytest.raises(ModelError, match=f"unknown .* '{wrong}'; did you mean '{close}'") as error:
+        resolve(wrong)
+    assert isinstance(error.value, ValueError)
+    assert "known: " in str(error.value)
+    assert "package.module:Class" in str(error.value)
+
+
+def test_a_users_own_mixer_is_built_and_labelled_unproven(own_module: str) -> None:
+    mixer = build_mixer(f"{own_module}:Average", dim=6, heads=2, gain=2)
+    assert isinstance(mixer, Mixer)
+    assert not mixer.is_proven()
+    assert not mixer.has_flops_formula()
+    assert type(mixer.gain) is float
+    with pytest.raises(ModelError, match="unproven"):
+        mixer.reference(None)
+    model = build_model(spec(mixer=f"{own_module}:Average"))
+    with pytest.raises(ModelError, match="gives no FLOPs formula"):
+        model.flops(8)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("{}:Averge", "no 'Averge'; did you mean 'Average'"),
+        ("{}:Stranger", "no subclass of models.mixer.Mixer"),
+        ("{}:OWN", "has no 'OWN'"),
+        ("{}:Unfinished", "does not define forward"),
+        ("models.mixer:Mixer", "does not define forward"),
+        ("models.mixer:without_padding", "no subclass"),
+        ("no_such_package.x:Class", "cannot be imported: ModuleNotFoundError: No module named"),
+        ("broken_mixers_for_test:X", "cannot be imported: ZeroDivisionError"),
+        ("{}:", "not written package.module:Class"),
+        (":Average", "not written package.module:Class"),
+        ("a:b:c", "not written package.module:Class"),
+        ("../x:Class", "not written package.module:Class"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence(own_module: str, path: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as error:
+        mixer_class(path.format(own_module))
+    assert "\n" not in str(error.value)
+
+
+def test_heads_reach_mixers_that_have_them_and_no_others() -> None:
+    assert mixer_config("attention", dim=64, heads=8, knobs={}).heads == 8
+    assert mixer_config("attention", dim=64, knobs={}).heads == 4
+    assert build_mixer("attention", dim=64).heads == 4
+    assert mixer_config("lstm", dim=64, heads=8, knobs={}) == mixer_config("lstm", dim=64, knobs={})
+    with pytest.raises(ModelError, match=r"lstm has no knob 'heads'.*it has no knobs"):
+        mixer_config("lstm", dim=64, knobs={"heads": 4})
+    with pytest.raises(ModelError, match="heads=4 and the knob heads=8 differ"):
+        mixer_config("attention", dim=64, heads=4, knobs={"heads": 8})
+
+
+def test_a_position_inside_a_mixer_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"position='rope'.* added by the skeleton"):
+        build_mixer("attention", position="rope")
+
+
+@pytest.mark.parametrize("value", [0, -1, 8.0, True, "8"])
+@pytest.mark.parametrize("key", ["dim", "max_length"])
+def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=f"{key}={value!r} is not a whole number of at least 1"):
+        build_mixer("fnet", **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mixer": "conv", "skeleton": "classifier", "knobs": {"kernel_size": 4}}, "no centre"),
+        ({"mixer": "lstm", "skeleton": "classifier", "dim": 7}, "even dim"),
+        ({"mixer": "fnet"}, "fnet cannot stand in language_model, which is causal: each output"),
+        ({"knobs": {"heads": 3}}, "heads=3 does not divide dim=8"),
+        ({"position": "rope"}, "unknown position 'rope'"),
+        ({"skeleton": "encoder"}, "unknown skeleton 'encoder'"),
+        ({"input_kind": "vectors"}, "language_model takes tokens, not input_kind='vectors'"),
+        ({"output_size": 6}, "ties its output to its embedding"),
+        ({"depth": 0}, "depth=0 is not a whole number"),
+    ],
+)
+def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        check_model(spec(**changes))
+    with pytest.raises(ModelError, match=message):
+        build_model(spec(**changes))
+
+
+def test_checking_a_model_costs_no_memory_and_no_random_number() -> None:
+    torch = importlib.import_module("torch")
+    before = torch.get_rng_state()
+    check_model(spec(dim=8192, depth=4, length=65536))  # 13 GB, were it built
+    assert torch.equal(torch.get_rng_state(), before)
