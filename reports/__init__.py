@@ -1,0 +1,1 @@
+"""The answers: DataFrame in, document out."""

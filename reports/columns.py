@@ -1,0 +1,259 @@
+"""What stands in one column of a comparison table, and how is it summed up?
+
+Scores: mean and interval over seeds, and the difference to the baseline, paired by seed. Times:
+median over processes, and the ratio to the baseline, paired by process. Counts: the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.notation import Notation, for_quantities, for_scores
+from reports.readings import Reading
+from reports.series import Series, num_expected
+from reports.statistics import (
+    Estimate,
+    mean_interval,
+    median_range,
+    paired_differences,
+    paired_ratio,
+)
+from suite.schema import About, Status
+
+ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
+_TITLES = {
+    "num_parameters": "parameters",
+    "forward_flops": "forward FLOPs per sequence",
+    "training_step_seconds": "training step",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry: exact numbers, and how they are written.
+
+    Attributes:
+        estimate: In the unit of the measurements, unrounded.
+        text: The number, or why there is none.
+        interval: As ``[2.40, 2.43]``; empty where there is none.
+        note: What must be said beside it.
+        tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
+            number; else empty.
+    """
+
+    estimate: Estimate
+    text: str
+    interval: str = ""
+    note: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of numbers, by variant.
+
+    Attributes:
+        key: As in CSV, as ``bits_per_character``.
+        title: As on a page.
+        measured_unit: Of the estimates; ``1`` for pure numbers.
+        unit: Of the displayed numbers, as ``ms``; empty for pure numbers.
+        arrow: Which direction is good.
+        note: Coordinate, machine, kind of interval.
+    """
+
+    key: str
+    title: str
+    measured_unit: str
+    unit: str
+    arrow: str
+    note: str
+    entries: Mapping[str, Entry]
+
+
+def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
+    """The columns that one series fills."""
+    if series.is_score:
+        yield _scores(about, series, variants)
+        if len(variants) > 1:
+            yield _differences(about, series, variants)
+    elif series.is_bound_to_environment:
+        yield _times(about, series, variants)
+    else:
+        yield _counts(series, variants)
+
+
+def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
+    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in variants}
+    written = _score_notation(series, estimates.values())
+    expected = num_expected(series, about)
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            mark="†" if estimate.n < expected else "",
+        )
+        for variant, estimate in estimates.items()
+    }
+    return _column(series, written, entries, note="mean [95 % interval]")
+
+
+def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
+    reference = series.values(about.baseline)
+    others = [variant for variant in variants if variant != about.baseline]
+    estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
+    written = _score_notation(series, estimates.values())
+    entries = {about.baseline: Entry(estimate=Estimate(n=0), text="baseline")} | {
+        variant: _entry(
+            estimate,
+            written.write_signed,
+            or_else=Entry(estimate=estimate, text="–", tone="none"),
+            tone=_tone(estimate, series),
+        )
+        for variant, estimate in estimates.items()
+    }
+    return Column(
+        key=f"{series.metric}_difference",
+        title="difference to baseline",
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="paired by seed [95 % interval]",
+        entries=entries,
+    )
+
+
+def _times(about: About, series: Series, variants: Sequence[str]) -> Column:
+    estimates = {variant: _median(series.of(variant)) for variant in variants}
+    written = for_quantities(series.unit, _points(estimates.values()))
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
+        )
+        for variant, estimate in estimates.items()
+    }
+    machine = _machine(about, series)
+    indicative = "indicative" if about.is_indicative else ""
+    note = ", ".join(filter(None, (machine, "median [spread]", indicative)))
+    return _column(series, written, entries, note=note)
+
+
+def _counts(series: Series, variants: Sequence[str]) -> Column:
+    estimates = {v: _count(tuple(series.values(v).values())) for v in variants}
+    written = for_quantities(series.unit, _points(estimates.values()))
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            notes=_remarks(series, variant),
+        )
+        for variant, estimate in estimates.items()
+    }
+    return _column(series, written, entries)
+
+
+def _column(
+    series: Series, written: Notation, entries: Mapping[str, Entry], note: str = ""
+) -> Column:
+    return Column(
+        key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
+        title=_TITLES.get(series.metric, series.metric.replace("_", " ")),
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="; ".join(filter(None, (series.at, note))),
+        entries=entries,
+    )
+
+
+def _entry(
+    estimate: Estimate,
+    write: Callable[[float], str],
+    *,
+    or_else: Entry,
+    mark: str = "",
+    notes: Sequence[str] = (),
+    tone: str = "",
+) -> Entry:
+    if estimate.point is None:
+        return or_else
+    interval = ""
+    if estimate.low is not None and estimate.high is not None:
+        interval = f"[{write(estimate.low)}, {write(estimate.high)}]"
+    return Entry(
+        estimate=estimate,
+        text=write(estimate.point) + mark,
+        interval=interval,
+        note=", ".join(filter(None, [tone, *notes])),
+        tone=tone,
+    )
+
+
+def _no_number(readings: Sequence[Reading]) -> Entry:
+    """What became of it, in place of a number."""
+    fates = dict.fromkeys(reading.fate for reading in readings)
+    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "no result", tone="none")
+
+
+def _count(values: Sequence[float]) -> Estimate:
+    """Counts that agree need no interval."""
+    if len(set(values)) == 1:
+        return Estimate(n=len(values), point=values[0])
+    return mean_interval(values)
+
+
+def _median(readings: Sequence[Reading]) -> Estimate:
+    """Over processes; of a single process, with the spread of its own samples.
+
+    A noisy time is shown, and marked; no ratio is made with it.
+    """
+    usable = [r for r in readings if r.has_number and r.status in (Status.OK, Status.NOISY)]
+    if len(usable) != 1:
+        return median_range([reading.value for reading in usable])
+    only = usable[0]
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=only.value)
+    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def _ratio(about: About, series: Series, variant: str) -> list[str]:
+    if variant == about.baseline:
+        return []
+    ratio = paired_ratio(series.values(variant), series.values(about.baseline))
+    return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+
+
+def _remarks(series: Series, variant: str) -> list[str]:
+    """The coordinate, where the column has no common one; noise."""
+    own = {reading.at for reading in series.of(variant)} if not series.at else set()
+    noisy = any(reading.status is Status.NOISY for reading in series.of(variant))
+    return [*sorted(filter(None, own)), *(["noisy"] if noisy else [])]
+
+
+def _machine(about: About, series: Series) -> str:
+    """The machine, where the sweep saw several."""
+    provenance = about.provenances.get(series.environment_id)
+    if provenance is None or len(about.provenances) == 1:
+        return ""
+    return f"{provenance.device}, {provenance.num_threads} threads"
+
+
+def _tone(estimate: Estimate, series: Series) -> str:
+    if not estimate.excludes_zero or estimate.point is None or series.better == "none":
+        return ""
+    return "better" if (estimate.point > 0) == (series.better == "higher") else "worse"
+
+
+def _points(estimates: Iterable[Estimate]) -> list[float]:
+    return [estimate.point for estimate in estimates if estimate.point is not None]
+
+
+def _score_notation(series: Series, estimates: Iterable[Estimate]) -> Notation:
+    known = [estimate for estimate in estimates if estimate.point is not None]
+    widths = [e.half_width for e in known if e.half_width is not None]
+    return for_scores(series.unit, widths, _points(known))

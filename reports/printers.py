@@ -1,0 +1,113 @@
+"""How does a table look as Markdown, CSV and LaTeX? The page has a template."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from reports.columns import Column, Entry
+from reports.tables import Row, Table
+from reports.text import csv_text, latex_text, markdown_text
+
+
+def to_markdown(table: Table) -> str:
+    """A GitHub-flavoured table, with its footnotes."""
+    heads = ["variant", *(_heading(column) for column in table.columns), "coverage"]
+    lines = [_markdown_row(map(markdown_text, heads)), _markdown_row(_alignment(table))]
+    lines += [_markdown_row(map(markdown_text, _texts(row))) for row in table.rows]
+    notes = [f"\n{markdown_text(note)}" for note in table.footnotes]
+    return "\n".join([*lines, *notes])
+
+
+def to_csv(table: Table) -> str:
+    """Exact numbers, in the units of the measurements; text that no spreadsheet computes."""
+    header = ["task", "variant", "is_baseline"]
+    for column in table.columns:
+        header += [f"{column.key} ({column.measured_unit})"]
+        header += [f"{column.key}_{part}" for part in ("low", "high", "n", "note")]
+    lines = [[*header, "coverage"]]
+    for row in table.rows:
+        cells: list[object] = [table.task, row.variant, "yes" if row.is_baseline else "no"]
+        for entry in row.entries:
+            cells += _numbers(entry)
+        lines.append([_csv_cell(cell) for cell in [*cells, row.coverage]])
+    return _csv(lines)
+
+
+def to_latex(table: Table) -> str:
+    r"""A `tabular` for ``\usepackage{booktabs}``; every name is escaped."""
+    heads = ["variant", *(_heading(column) for column in table.columns), "coverage"]
+    body = [_latex_row(_texts(row)) for row in table.rows]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}l}}",
+        r"\toprule",
+        _latex_row(heads),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex_text(note)}" for note in table.footnotes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def frame_to_csv(frame: pd.DataFrame) -> str:
+    """A whole frame: numbers so that they read back exactly, nothing where there is none."""
+    columns = [[_csv_cell(value) for value in frame[name].tolist()] for name in frame.columns]
+    return _csv([list(frame.columns), *map(list, zip(*columns, strict=True))])
+
+
+def _heading(column: Column) -> str:
+    unit = f"({column.unit})" if column.unit else ""
+    name = " ".join(filter(None, (column.title, unit, column.arrow)))
+    return f"{name}; {column.note}" if column.note else name
+
+
+def _texts(row: Row) -> list[str]:
+    name = f"{row.variant} (baseline)" if row.is_baseline else row.variant
+    return [name, *map(_entry_text, row.entries), row.coverage]
+
+
+def _entry_text(entry: Entry) -> str:
+    note = f"({entry.note})" if entry.note else ""
+    return " ".join(filter(None, (entry.text, entry.interval, note)))
+
+
+def _alignment(table: Table) -> list[str]:
+    return [":--", *("--:" for _ in table.columns), ":--"]
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(map(latex_text, cells)) + r" \\"
+
+
+def _numbers(entry: Entry) -> list[object]:
+    estimate = entry.estimate
+    note = entry.note or ("" if estimate.point is not None else entry.text)
+    return [estimate.point, estimate.low, estimate.high, estimate.n, note]
+
+
+def _csv_cell(value: object) -> str:
+    """Text is made harmless; a number is written as it is, NaN and None as nothing."""
+    match value:
+        case str():
+            return csv_text(value)
+        case float():
+            return "" if value != value else repr(value)
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _csv(lines: Iterable[Iterable[str]]) -> str:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()

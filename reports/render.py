@@ -1,0 +1,179 @@
+"""Which files does a report consist of, and how do they come to stand on disk?
+
+All content is made before anything is written, each file is written whole or not at all, and the
+page comes last: a reader never sees half a report, and a failure leaves the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.files import remove_stale, write_whole
+from reports.frame import FrameError, Sweep, to_parquet_bytes
+from reports.page import Page, ordered, page, shown_sweep, used
+from reports.printers import frame_to_csv, to_csv, to_latex, to_markdown
+from reports.series import all_series
+from reports.tables import whole_coverage
+from reports.text import markdown_code, markdown_text, slug, visible
+from reports.verdict import Verdict, verdict
+from suite.schema import RESULT_COLUMNS
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Glance:
+    """One ablation on the overview."""
+
+    ablation: str
+    link: str
+    question: str
+    scale: str
+    verdict: Verdict | None
+    coverage: str
+
+
+def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
+    """Write the report of one ablation; the same sweeps give the same bytes.
+
+    Args:
+        ablation: Its name.
+        sweeps: One a scale.
+        folder: The reports' folder; the report stands in a folder of its own inside.
+        scale: What the page shows; by default the largest scale that has results. The data
+            files hold every scale.
+
+    Returns:
+        Path of `index.html`.
+
+    Raises:
+        FrameError: if there is no sweep, two of one scale, one of another ablation, or none at
+            the scale asked for.
+        OSError: if the folder cannot be written.
+    """
+    _check(ablation, sweeps)
+    home = folder / slug(ablation)
+    content = _content(ordered(sweeps), shown_sweep(sweeps, scale))
+    for name, text in content.items():
+        write_whole(home / name, text)
+    for inner in ("tables", "figures"):
+        kept = [Path(name).name for name in content if name.startswith(f"{inner}/")]
+        remove_stale(home / inner, (".csv", ".tex", ".svg"), kept)
+    return home / "index.html"
+
+
+def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: Path) -> Path:
+    """Write `index.html`: every ablation with its question, verdict, coverage and report.
+
+    Raises:
+        FrameError: as `render`.
+        OSError: if the folder cannot be written.
+    """
+    glances = []
+    for ablation, sweeps in sorted(sweeps_by_ablation.items()):
+        _check(ablation, sweeps)
+        glances.append(_glance(ablation, shown_sweep(sweeps)))
+    html = _html_templates().get_template("overview.html").render(glances=glances)
+    write_whole(folder / "index.html", html.encode())
+    return folder / "index.html"
+
+
+def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
+    if not sweeps:
+        raise FrameError(f"ablation {ablation!r} has no sweep to report.")
+    for sweep in sweeps:
+        if sweep.about.ablation != ablation:
+            raise FrameError(f"a sweep of {sweep.about.ablation!r} is no sweep of {ablation!r}.")
+    scales = [sweep.about.scale for sweep in sweeps]
+    for name in scales:
+        if scales.count(name) > 1:
+            raise FrameError(f"ablation {ablation!r} has {scales.count(name)} sweeps at {name!r}.")
+
+
+def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
+    """File name -> bytes, the page last."""
+    made = page(shown, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
+    results = _all_results(sweeps)
+    texts = {"results.csv": frame_to_csv(results)}
+    for table in made.tables:
+        texts[f"tables/{slug(table.task)}.csv"] = to_csv(table)
+        texts[f"tables/{slug(table.task)}.tex"] = to_latex(table)
+    for drawings in made.drawings.values():
+        texts |= {f"figures/{drawing.name}.svg": drawing.svg for drawing in drawings}
+    content = {"results.parquet": to_parquet_bytes(results)}
+    content |= {name: text.encode() for name, text in texts.items()}
+    return content | {
+        "report.md": _markdown(made).encode(),
+        "index.html": _html_templates().get_template("report.html").render(page=made).encode(),
+    }
+
+
+def _all_results(sweeps: Sequence[Sweep]) -> pd.DataFrame:
+    """Every scale's rows, in an order of their own: that of the store does not matter."""
+    frames = [_sorted(sweep) for sweep in sweeps if len(sweep.results)] or [sweeps[0].results]
+    return pd.concat(frames, ignore_index=True)[list(RESULT_COLUMNS)]
+
+
+def _sorted(sweep: Sweep) -> pd.DataFrame:
+    about = sweep.about
+    rank = {name: index for index, name in enumerate(about.variants)}
+    keys = sweep.results.assign(_rank=sweep.results["variant"].map(rank))
+    order = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
+    return keys.sort_values(order, kind="stable").drop(columns="_rank")
+
+
+def _glance(ablation: str, sweep: Sweep) -> _Glance:
+    measured = all_series(sweep.about, sweep.results)
+    return _Glance(
+        ablation=ablation,
+        link=f"{slug(ablation)}/index.html",
+        question=sweep.about.question,
+        scale=sweep.about.scale,
+        verdict=verdict(sweep.about, measured),
+        coverage=str(whole_coverage(sweep.about, measured)),
+    )
+
+
+def _markdown(made: Page) -> str:
+    return _markdown_templates().get_template("report.md").render(page=made)
+
+
+@cache
+def _html_templates() -> Environment:
+    """HTML: autoescape, and every text made visible before it is escaped."""
+    return _environment(finalize=_shown)
+
+
+@cache
+def _markdown_templates() -> Environment:
+    """Markdown: every text escaped for Markdown (HTML included) before it is printed."""
+    made = _environment(finalize=_shown_in_markdown)
+    made.filters["table"] = lambda table: Markup(to_markdown(table))  # printed escaped
+    made.filters["code"] = lambda text: Markup(markdown_code(text))
+    return made
+
+
+def _environment(finalize: Callable[[object], object]) -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=finalize,
+    )  # fmt: skip
+    made.filters |= {"slug": slug, "svg": Markup, "used": used}
+    return made
+
+
+def _shown(value: object) -> object:
+    return value if isinstance(value, Markup) else visible(str(value))
+
+
+def _shown_in_markdown(value: object) -> object:
+    if isinstance(value, Markup):
+        return value
+    return Markup(markdown_text(str(value)))

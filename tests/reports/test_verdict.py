@@ -1,0 +1,146 @@
+"""Is every verdict the one that its interval allows?"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from reports.frame import results_frame
+from reports.series import all_series
+from reports.statistics import Estimate
+from reports.verdict import Outcome, Verdict, judge, verdict
+from suite.schema import ClaimSpec
+
+
+@pytest.mark.parametrize(
+    ("low", "point", "high", "by", "outcome"),
+    [
+        (0.01, 0.03, 0.05, 0.02, Outcome.SUPPORTED),
+        (0.01, 0.02, 0.03, 0.02, Outcome.SUPPORTED),  # the point reaches exactly what is claimed
+        (0.00, 0.03, 0.06, 0.02, Outcome.INCONCLUSIVE),  # zero is not above zero
+        (0.01, 0.019, 0.03, 0.02, Outcome.INCONCLUSIVE),  # better, but perhaps not by as much
+        (-0.01, 0.03, 0.07, 0.02, Outcome.INCONCLUSIVE),
+        (-0.05, -0.03, -0.01, 0.02, Outcome.REFUTED),
+        (-0.015, -0.01, -0.005, 0.02, Outcome.REFUTED),  # small, and surely the wrong way
+        (-0.03, -0.01, 0.01, 0.02, Outcome.REFUTED),  # never as much as claimed, perhaps worse
+        (-0.01, 0.0, 0.01, 0.02, Outcome.EQUIVALENT),
+        (0.005, 0.01, 0.015, 0.02, Outcome.EQUIVALENT),  # surely better, surely too little
+        (-0.02, 0.0, 0.01, 0.02, Outcome.REFUTED),  # touches the margin: not inside
+        (0.01, 0.02, 0.03, 0.0, Outcome.SUPPORTED),
+        (0.0, 0.0, 0.0, 0.0, Outcome.INCONCLUSIVE),
+        (-0.01, 0.0, 0.01, 0.0, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_rules(low: float, point: float, high: float, by: float, outcome: Outcome) -> None:
+    assert judge(Estimate(n=3, point=point, low=low, high=high), by) is outcome
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_two_pairs_are_too_few_however_clear(n: int) -> None:
+    assert judge(Estimate(n=n, point=1.0, low=0.9, high=1.1), 0.1) is Outcome.UNDERPOWERED
+
+
+def _judged(
+    synthetic: ModuleType, a: list[Any], b: list[Any], better: str = "lower", **about: Any
+) -> Verdict:
+    spec = synthetic.MetricSpec(name="m", unit="bit", better=better)
+    said = synthetic.about(
+        variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality",),
+        metrics={"t": {"quality": (spec,)}}, num_seeds=max(len(a), len(b)),
+        **({"claim": ClaimSpec(statement="A beats B.", metric="m", a="a", b="b", by=0.02,
+                               source="", task="t")} | about),
+    )  # fmt: skip
+    rows = []
+    for name, values in (("a", a), ("b", b)):
+        for seed, value in enumerate(values):
+            given = {"value": value} if isinstance(value, float) else value
+            if given:
+                rows.append(synthetic.row(said, name, "t", "quality", spec, seed=seed) | given)
+    answer = verdict(said, all_series(said, results_frame(rows)))
+    assert answer is not None
+    return answer
+
+
+def test_lower_is_better_and_the_sentence_says_it_all(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [2.000, 2.110, 2.200], [2.030, 2.142, 2.231])
+    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.sentence == (
+        "A beats B: supported, indicative; a is better than b by 0.0310 bit "
+        "(95 % interval 0.0285 to 0.0335, 3 paired seeds)."
+    )
+
+
+def test_higher_is_better_turns_the_sign(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [2.0, 2.1, 2.2], [2.03, 2.13, 2.24], better="higher")
+    assert answer.outcome is Outcome.REFUTED
+    assert "a is worse than b by 0.033" in answer.sentence
+    assert answer.advantage.point == pytest.approx(-0.1 / 3)
+
+
+def test_large_scale_is_not_called_indicative(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [2.0, 2.1, 2.2], [2.1, 2.2, 2.31], is_indicative=False)
+    assert answer.sentence.startswith("A beats B: supported; ")
+
+
+@pytest.mark.parametrize(
+    ("mishap", "words"),
+    [
+        ({"status": "diverged", "value": None}, "2 of 3; 1 diverged"),
+        ({"status": "error", "value": None, "reason": "boom"}, "2 of 3; 1 error"),
+        ({"value": float("nan")}, "2 of 3; 1 not a number"),
+        (None, "2 of 3; 1 missing"),
+    ],
+)
+def test_a_lost_seed_makes_it_invalid(synthetic: ModuleType, mishap: Any, words: str) -> None:
+    answer = _judged(synthetic, [1.0, 1.1, mishap], [2.0, 2.1, 2.2])
+    assert answer.outcome is Outcome.INVALID
+    assert f"a has m for {words}" in answer.sentence
+
+
+def test_no_result_at_all(synthetic: ModuleType) -> None:
+    said = synthetic.about()
+    found = verdict(said, all_series(said, results_frame([])))
+    assert found is not None
+    assert found.outcome is Outcome.INVALID
+    assert "heads=8 has bits per character for 0 of 3; 3 missing" in found.sentence
+
+
+def test_single_seed_is_underpowered(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [1.0], [2.0])
+    assert answer.outcome is Outcome.UNDERPOWERED
+    assert "(1 paired seed); at least 3 pairs" in answer.sentence
+
+
+def test_a_metric_without_direction_cannot_be_judged(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [1.0, 1.0, 1.0], [2.0, 2.0, 2.0], better="none")
+    assert answer.outcome is Outcome.INVALID
+
+
+def test_no_claim_no_verdict(synthetic: ModuleType) -> None:
+    said = synthetic.about(claim=None)
+    assert verdict(said, all_series(said, results_frame([]))) is None
+
+
+def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
+    """Machine X timed both; machine Y, ten times faster, timed only `a` in further processes."""
+    spec = synthetic.MetricSpec(name="seconds", unit="s", better="lower")
+    claim = ClaimSpec(
+        statement="A is faster", metric="seconds", a="a", b="b", by=0.0, source="", task="t"
+    )
+    said = synthetic.about(
+        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",), claim=claim,
+        metrics={"t": {"step_time": (spec,)}},
+    )  # fmt: skip
+    rows = [
+        synthetic.row(said, name, "t", "step_time", spec, seed=seed, environment_id=place)
+        | {"value": value + seed * 1e-4}
+        for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
+        for seed in range(3)
+    ]
+    answer = verdict(said, all_series(said, results_frame(rows)))
+    assert answer is not None
+    assert answer.outcome is Outcome.REFUTED
+    assert "a is worse than b by 10" in answer.sentence
+    assert "3 paired processes" in answer.sentence
