@@ -66,7 +66,7 @@ def about(scale: str = "quick", **changes: Any) -> About:
                                 origin="generated", sha256="0" * 64),
         },
         "is_indicative": scale == "quick",
-        "regenerate": "bakeoff report heads --scale " + scale,
+        "regenerate": "bakeoff run heads --scale " + scale,
         "provenances": {PLACE.environment_id: PLACE},
     }  # fmt: skip
     return About(**(fields | changes))

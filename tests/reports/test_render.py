@@ -158,8 +158,8 @@ def test_page_and_markdown_say_the_same(synthetic: ModuleType, tmp_path: Path) -
         "How many attention heads at a fixed width?", "8 heads beat one", "3 paired seeds",
         "2 of 3; 1 diverged", "skipped: heads=16 does not divide dim=24", "public domain",
         "the training loss is nan at step 112", "Tiny Shakespeare", "AMD EPYC 7B13",
-        "1 CPU, 1 thread", "torch 2.13.0", synthetic.PLACE.commit, "bakeoff run heads",
-        "bakeoff report heads --scale quick", "Student's t at 95 %", "56 of 60",
+        "1 CPU, 1 thread", "torch 2.13.0", synthetic.PLACE.commit, "bakeoff report heads",
+        "bakeoff run heads --scale quick", "Student's t at 95 %", "56 of 60",
     ):  # fmt: skip
         assert fact in words
         assert fact in markdown

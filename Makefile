@@ -1,0 +1,37 @@
+# What a newcomer types. Each target is a line or two that a person could type.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test slow-test bench lint types ui clean
+
+setup: .venv/done
+
+.venv/done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
+	touch .venv/done
+
+demo: setup
+	$(BIN)/bakeoff run heads mixers --scale quick
+
+test: setup
+	$(BIN)/python -m pytest
+
+slow-test: setup
+	$(BIN)/python -m pytest -m slow
+
+bench: setup
+	$(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+ui: setup
+	$(BIN)/bakeoff ui
+
+clean:
+	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,1 @@
+"""The questions: one declarative file each; a docstring and one ABLATION."""

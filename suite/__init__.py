@@ -1,0 +1,34 @@
+"""The engine: from a question about an architecture to recorded measurements.
+
+The public words resolve on first use, so that `import suite` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from suite.own_module import run_task
+    from suite.planning import plan
+    from suite.spec import Ablation, Claim, Model, Scale, vary
+    from suite.sweep import run
+
+__all__ = ["Ablation", "Claim", "Model", "Scale", "plan", "run", "run_task", "vary"]
+
+_HOMES = {
+    "Ablation": "suite.spec",
+    "Claim": "suite.spec",
+    "Model": "suite.spec",
+    "Scale": "suite.spec",
+    "vary": "suite.spec",
+    "plan": "suite.planning",
+    "run": "suite.sweep",
+    "run_task": "suite.own_module",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'suite' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,41 @@
+"""Journal first, then the store: what every event of a sweep goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from suite.events import Event, Finished, Started
+from suite.journal import Journal
+from suite.outbox import Outbox
+
+
+class Books:
+    """The journal, and the outbox to the store where there is one."""
+
+    def __init__(self, journal: Journal, outbox: Outbox | None) -> None:
+        self._journal = journal
+        self._outbox = outbox
+        self._attempts: dict[str, int] = {}
+
+    def take(self, event: Event) -> None:
+        """Write the event down; a result is safe on disk when this returns."""
+        match event:
+            case Started(trial_id=trial_id, place=place):
+                self._attempts[trial_id] = self._journal.begin(trial_id, place)
+            case Finished(result=result):
+                self._journal.commit(result, self._attempts.get(result.trial_id, 0))
+        if self._outbox is not None:
+            self._outbox.tell(event, self._attempts.get(event.trial_id, 0))
+
+    @contextmanager
+    def store_paused(self) -> Iterator[None]:
+        """Leave the store alone for the length of the block: a timing is under way."""
+        if self._outbox is None:
+            yield
+            return
+        self._outbox.pause()
+        try:
+            yield
+        finally:
+            self._outbox.resume()

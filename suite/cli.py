@@ -1,0 +1,210 @@
+"""The commands: parse and call, nothing else. Heavy things are imported inside a command only."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from suite.exit_codes import FAILED, exit_code_of
+from suite.one_line import one_line
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Train, time and compare sequence architectures; submit sweeps, view dashboards, "
+    "regenerate reports.",
+)  # fmt: skip
+
+
+class ScaleOption(StrEnum):
+    """How large."""
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    PAPER = "paper"
+
+
+class ExecutorOption(StrEnum):
+    """Where trials run."""
+
+    RAY = "ray"
+    INLINE = "inline"
+
+
+class DataAction(StrEnum):
+    """What to do with the data sets."""
+
+    LIST = "list"
+    VERIFY = "verify"
+
+
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
+]
+Scale = Annotated[ScaleOption, typer.Option(help="quick: minutes on two cores.")]
+Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="Instead of the scale's own.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="The output folder.")]
+Uri = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
+]
+Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+OUT = Path("out")
+
+
+@app.command("list")
+def list_(
+    mixers: Annotated[bool, typer.Option("--mixers", help="The mixers instead.")] = False,
+    tasks: Annotated[bool, typer.Option("--tasks", help="The tasks instead.")] = False,
+    json: Json = False,
+) -> None:
+    """Every ablation: its question, variants, trials and estimated time at each scale."""
+    from suite import listing
+
+    kind = "mixers" if mixers else "tasks" if tasks else "ablations"
+    listing.show(kind, as_json=json)
+
+
+@app.command()
+def plan(
+    names: Names,
+    scale: Scale = ScaleOption.QUICK,
+    seeds: Seeds = None,
+    out: Out = OUT,
+    json: Json = False,
+) -> None:
+    """What would run, what is done, what cannot run and why; touches nothing."""
+    from suite import preview
+
+    preview.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
+
+
+@app.command()
+def run(
+    names: Names,
+    scale: Scale = ScaleOption.QUICK,
+    seeds: Seeds = None,
+    out: Out = OUT,
+    tracking_uri: Uri = None,
+    executor: Annotated[
+        ExecutorOption, typer.Option(help="inline: this process; needs neither Ray nor MLflow.")
+    ] = ExecutorOption.RAY,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Join a running Ray cluster.")
+    ] = None,
+    fail_fast: Annotated[bool, typer.Option(help="Stop at the first trial that fails.")] = False,
+) -> None:
+    """Run what is missing, here or with --address on a cluster; record it; make the reports."""
+    from suite import command_run
+    from suite.sweep import Options
+
+    options = Options(
+        out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
+        fail_fast=fail_fast,
+    )  # fmt: skip
+    raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
+
+
+@app.command()
+def status(out: Out = OUT, json: Json = False) -> None:
+    """Counts by state, what runs, what failed and why, how long the rest takes."""
+    from suite import status as status_
+
+    status_.show(out, as_json=json)
+
+
+@app.command()
+def report(
+    names: Names,
+    scale: Annotated[
+        ScaleOption | None, typer.Option(help="By default the largest that has results.")
+    ] = None,
+    out: Out = OUT,
+    tracking_uri: Uri = None,
+) -> None:
+    """Regenerate the comparison report from what MLflow holds."""
+    from suite.answers import reports_from_store
+    from suite.catalogue import name_of
+    from suite.store import existing_store_of
+
+    store = existing_store_of(out, tracking_uri)
+    chosen = scale.value if scale else None
+    for page in reports_from_store(map(name_of, names), store, out / "reports", chosen):
+        typer.echo(page)
+
+
+@app.command()
+def record(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A journal.db made elsewhere.")],
+    out: Out = OUT,
+    tracking_uri: Uri = None,
+) -> None:
+    """Bring results made elsewhere (inline, without MLflow) into the store."""
+    from suite import command_run
+    from suite.sweep import Options
+
+    raise typer.Exit(command_run.record(file, Options(out=out, tracking_uri=tracking_uri)))
+
+
+@app.command()
+def ui(
+    out: Out = OUT,
+    tracking_uri: Uri = None,
+    port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
+) -> None:
+    """The MLflow dashboard over this output folder, on this machine only."""
+    from suite.dashboard import serve
+    from suite.store import store_of
+
+    serve(out, store_of(out, tracking_uri).uri, port=port)
+
+
+@app.command()
+def verify(out: Out = OUT, tracking_uri: Uri = None) -> None:
+    """Journal, MLflow and report agree: nothing lost, nothing twice."""
+    from suite.verify import differences
+
+    found = differences(out, tracking_uri)
+    for line in found.differences:
+        typer.echo(line)
+    typer.echo(found.summary)
+    raise typer.Exit(FAILED if found.differences else 0)
+
+
+@app.command()
+def data(
+    action: Annotated[DataAction, typer.Argument(help="What to do.")] = DataAction.LIST,
+) -> None:
+    """The data sets, their licences and digests."""
+    from suite import data_sets
+
+    raise typer.Exit(data_sets.show(verify=action is DataAction.VERIFY))
+
+
+@app.command()
+def doctor(out: Out = OUT) -> None:
+    """What this machine can run, what is missing and how to get it."""
+    from suite import doctor as doctor_
+
+    raise typer.Exit(doctor_.show(out))
+
+
+def main() -> None:
+    """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
+    try:
+        app()
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        _end(str(error), code)
+
+
+def _end(sentence: str, code: int) -> NoReturn:
+    typer.echo(f"bakeoff: {one_line(sentence)}", err=True)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""The only folder that imports ray: execution on a cluster."""

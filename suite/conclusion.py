@@ -1,0 +1,71 @@
+"""The end of a sweep: its reports, from what the store holds, and the parents closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from suite.journal import Journal
+from suite.mlflow_store import StoreUnavailable
+from suite.outcome import Outcome, counted
+from suite.record import Recorder
+from suite.schema import Plan
+from suite.store import Store
+
+_WITHOUT_STORE = (
+    "MLflow is not installed here, so nothing was recorded: the results stand in {journal}, and "
+    "`bakeoff record` brings that file into a store on a machine that has it."
+)
+_WITHOUT_REPORT = " There is no report either: {error}."
+
+
+def conclude(
+    outcome: Outcome,
+    plans: Sequence[Plan],
+    journal: Journal,
+    recorder: Recorder | None,
+    out: Path,
+    store: Store,
+) -> Outcome:
+    """Make the reports and close the parents; what stands in the way becomes a sentence."""
+    names = list(dict.fromkeys(plan.about.ablation for plan in plans))
+    if recorder is None and not outcome.trouble:
+        return _without_store(outcome, names, journal, out)
+    if recorder is None:
+        return outcome
+    try:
+        return replace(outcome, reports=_close(names, plans, journal, recorder, out, store))
+    except StoreUnavailable as error:
+        return replace(outcome, trouble=str(error))
+
+
+def _close(
+    names: Sequence[str],
+    plans: Sequence[Plan],
+    journal: Journal,
+    recorder: Recorder,
+    out: Path,
+    store: Store,
+) -> tuple[Path, ...]:
+    from suite.answers import reports_from_store
+
+    pages = reports_from_store(names, store, out / "reports")
+    for plan in plans:
+        page = pages[names.index(plan.about.ablation)]
+        recorder.publish_report(plan.key, page.parent)
+        of_plan = counted([plan], journal, 0)
+        summary = {f"num_{status.value}": number for status, number in of_plan.counts.items()}
+        recorder.close_sweep(plan.key, summary, finished=not of_plan.num_missing)
+    return pages
+
+
+def _without_store(outcome: Outcome, names: Sequence[str], journal: Journal, out: Path) -> Outcome:
+    note = _WITHOUT_STORE.format(journal=journal.path)
+    try:
+        from suite.answers import reports_from_journal
+    except ImportError as error:  # a lone machine may have torch and little else
+        return replace(outcome, note=note + _WITHOUT_REPORT.format(error=error))
+    return replace(
+        outcome, note=note, reports=reports_from_journal(names, journal, out / "reports")
+    )

@@ -1,0 +1,56 @@
+"""How a training step runs on one device: AdamW, clipping, warm-up and cosine."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from suite.schema import Training
+from suite.tasks.task import Batch, Task
+
+_CLIP_NORM = 1.0
+_BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+
+
+class LocalEngine:
+    """One model on one device, and its optimiser."""
+
+    def __init__(self, model: nn.Module, training: Training, device: str) -> None:
+        self.device = device
+        self.model = model.to(device).train()
+        self.optimizer = torch.optim.AdamW(
+            _decayed_apart(model, training.weight_decay), lr=training.learning_rate, betas=_BETAS
+        )
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: learning_rate_factor(step, training)
+        )
+
+    def step(self, batch: Batch, task: Task) -> Tensor:
+        """Forward, backward, update. Returns the loss, a scalar left on the device."""
+        batch = batch.to(self.device)
+        loss = task.loss(self.model(batch.inputs, mask=batch.mask), batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP_NORM)
+        self.optimizer.step()
+        self.schedule.step()
+        return loss.detach()
+
+
+def learning_rate_factor(step: int, training: Training) -> float:
+    """Linear warm-up over `warmup_steps`, then half a cosine down to zero at the last step."""
+    if step < training.warmup_steps:
+        return (step + 1) / training.warmup_steps
+    rest = max(1, training.steps - training.warmup_steps)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - training.warmup_steps) / rest)))
+
+
+def _decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Matrices decay; biases, gains and other vectors do not."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]

@@ -1,0 +1,72 @@
+"""About how long will a trial take? By the FLOPs of its model and a rate: for plans, order, ETA.
+
+The rates are round figures for one CPU core and one GPU; only the ratios matter to the ETA,
+which corrects itself by what finished trials really took.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from functools import cache
+
+import torch
+
+from models import MIXERS, ModelError, ModelSpec, build_model
+from suite.probes.registry import probe
+from suite.schema import Resources, Trial, canonical_json
+
+_FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
+_FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
+_TRAINING_OVER_FORWARD = 3.0
+_EVALUATION_SHARE = 0.3  # of the training time
+_SECONDS_AT_LEAST = 0.02
+_STEPS_OF_A_TIMING = 11  # see probes/step_time.py
+_SECONDS_TO_START_A_PROCESS = 3.0
+
+
+def seconds_of(trial: Trial, resources: Resources) -> float:
+    """Rough wall time of one trial on the resources that it asks for."""
+    rate = _rate(resources)
+    per_step = _TRAINING_OVER_FORWARD * trial.batch * sum(map(_flops, trial.subjects)) / rate
+    if trial.training is not None:
+        return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
+    if probe(trial.probe).is_timing:
+        return _SECONDS_TO_START_A_PROCESS + per_step * _STEPS_OF_A_TIMING
+    return _SECONDS_AT_LEAST
+
+
+def seconds_of_all(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
+    """Rough wall time of the trials: packed onto the CPUs, timings one after the other."""
+    slots = max(1, num_cpus // resources.num_cpus)
+    packed, alone = 0.0, 0.0
+    for trial in trials:
+        if probe(trial.probe).is_timing:
+            alone += seconds_of(trial, resources)
+        else:
+            packed += seconds_of(trial, resources)
+    return packed / slots + alone
+
+
+def _rate(resources: Resources) -> float:
+    if resources.num_gpus:
+        return _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
+    return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
+
+
+def _flops(spec: ModelSpec) -> float:
+    return _flops_of(canonical_json(dataclasses.asdict(spec)))
+
+
+@cache
+def _flops_of(spec_json: str) -> float:
+    """Forward FLOPs of one sequence; where a user's mixer gives none, those of its parameters."""
+    spec = ModelSpec(**json.loads(spec_json))
+    # A user's own mixer may do, as it is built, what tensors without data cannot.
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if spec.mixer in MIXERS else "cpu"):
+        model = build_model(spec)
+    try:
+        return float(model.flops(spec.length, batch=1))
+    except ModelError:
+        return 2.0 * spec.length * sum(p.numel() for p in model.parameters())

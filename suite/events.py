@@ -1,0 +1,38 @@
+"""What an executor says while trials run; the driver is the only listener."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.schema import Point, Result
+
+
+@dataclass(frozen=True)
+class Started:
+    """A trial has begun, on that place (a process, a node)."""
+
+    trial_id: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """Curve points of a running trial."""
+
+    trial_id: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A trial has left its result, whatever it says."""
+
+    result: Result
+
+    @property
+    def trial_id(self) -> str:
+        """Of the trial that left it."""
+        return self.result.trial_id
+
+
+Event = Started | Progressed | Finished

@@ -1,0 +1,33 @@
+"""Which exit code does an error get? By its class's name, so that nothing heavy is imported."""
+
+from __future__ import annotations
+
+DONE = 0
+USAGE = 2  # wrong usage or specification, refused before anything ran
+REFUSED = 3  # refused for safety
+UNAVAILABLE = 4  # something outside is unavailable
+FAILED = 5  # finished, but some trial timed out, crashed or erred
+INTERRUPTED = 130  # resumable
+
+_OF = {
+    "SpecError": USAGE,
+    "TaskError": USAGE,
+    "ModelError": USAGE,
+    "FrameError": USAGE,
+    "NotAFolder": USAGE,
+    "BadUri": USAGE,
+    "BadAddress": USAGE,
+    "RefusedUri": REFUSED,
+    "RefusedAddress": REFUSED,
+    "NothingToShow": USAGE,
+    "FolderUnavailable": UNAVAILABLE,
+    "JournalError": UNAVAILABLE,
+    "StoreUnavailable": UNAVAILABLE,
+    "Unavailable": UNAVAILABLE,
+    "DashboardUnavailable": UNAVAILABLE,
+}
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """The exit code of an error that is the user's or the world's; None for a fault of ours."""
+    return next((_OF[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _OF), None)

@@ -1,0 +1,179 @@
+"""What has finished, on disk, surviving any kill: one SQLite file, written by one driver.
+
+A result is committed with its fsync before anybody is told of it. `results.trial_id` and
+environment are the key, so nothing can be in it twice; a failure gives way to a later attempt.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from suite.schema import FAILURES, Plan, Result
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS sweeps (
+    ablation TEXT NOT NULL, scale TEXT NOT NULL, plan BLOB NOT NULL,
+    PRIMARY KEY (ablation, scale)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS attempts (
+    trial_id TEXT NOT NULL, attempt INTEGER NOT NULL, started_seconds REAL NOT NULL,
+    place TEXT NOT NULL,
+    PRIMARY KEY (trial_id, attempt)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS results (
+    trial_id TEXT NOT NULL, environment_id TEXT NOT NULL, attempt INTEGER NOT NULL,
+    status TEXT NOT NULL, sha256 TEXT NOT NULL, result BLOB NOT NULL,
+    PRIMARY KEY (trial_id, environment_id)
+) WITHOUT ROWID;
+"""
+
+_PLAN = TypeAdapter(Plan)
+_RESULT = TypeAdapter(Result)
+
+
+class JournalError(RuntimeError):
+    """The journal cannot be opened or is not ours: one sentence."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a trial."""
+
+    trial_id: str
+    attempt: int
+    started_seconds: float
+    place: str
+
+
+class Journal:
+    """The book of an output folder.
+
+    Raises:
+        JournalError: if the file cannot be opened, or was written by a newer version.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        try:
+            self._db = _open(path, read_only=read_only)
+        except sqlite3.Error as error:
+            raise JournalError(f"{path}: the journal cannot be opened: {error}.") from error
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the file and let go of it."""
+        self._db.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Remember what the sweep is made of; a no-op where it is known already."""
+        body = _PLAN.dump_json(plan)
+        if self._one("SELECT plan FROM sweeps WHERE (ablation, scale) = (?, ?)", plan.key) == body:
+            return
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (*plan.key, body))
+
+    def plans(self) -> list[Plan]:
+        """Every sweep that was ever started here."""
+        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
+        return [_PLAN.validate_json(body) for (body,) in rows]
+
+    def begin(self, trial_id: str, place: str) -> int:
+        """Count a new attempt. A result of any older attempt will be dropped."""
+        with self._db:
+            last = self._one("SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,))
+            attempt = (last or 0) + 1
+            self._db.execute(
+                "INSERT INTO attempts VALUES (?, ?, ?, ?)", (trial_id, attempt, time.time(), place)
+            )
+        return attempt
+
+    def commit(self, result: Result, attempt: int) -> bool:
+        """Write a result down, with fsync. False if it was dropped: late, or already there."""
+        with self._db:
+            last = self._one(
+                "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (result.trial_id,)
+            )
+            if last is not None and attempt < last:
+                return False
+            return self._insert(result, attempt)
+
+    def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
+        """All results of these trials, of every environment, in the order asked for."""
+        for trial_id in trial_ids:
+            rows = self._db.execute(
+                "SELECT result FROM results WHERE trial_id = ? ORDER BY environment_id",
+                (trial_id,),
+            )
+            for (body,) in rows:
+                yield _RESULT.validate_json(body)
+
+    def done(self) -> dict[str, set[str]]:
+        """trial_id -> environments in which it has a result that is no failure."""
+        found: dict[str, set[str]] = {}
+        marks = ", ".join(f"'{status.value}'" for status in FAILURES)
+        query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({marks})"
+        for trial_id, environment_id in self._db.execute(query):
+            found.setdefault(trial_id, set()).add(environment_id)
+        return found
+
+    def hashes(self) -> dict[str, str]:
+        """trial_id -> SHA-256 of its result; of the newest attempt where there are several."""
+        query = "SELECT trial_id, sha256 FROM results ORDER BY attempt"
+        return dict(self._db.execute(query).fetchall())
+
+    def attempts(self) -> list[Attempt]:
+        """The newest attempt of every trial that was ever started."""
+        query = "SELECT trial_id, MAX(attempt), started_seconds, place FROM attempts GROUP BY 1"
+        return [Attempt(*row) for row in self._db.execute(query)]
+
+    def _insert(self, result: Result, attempt: int) -> bool:
+        key = (result.trial_id, result.provenance.environment_id)
+        status = self._one(
+            "SELECT status FROM results WHERE (trial_id, environment_id) = (?, ?)", key
+        )
+        if status is not None and status not in FAILURES:
+            return False
+        self._db.execute(
+            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
+            (*key, attempt, result.status.value, result.sha256, _RESULT.dump_json(result)),
+        )
+        return True
+
+    def _one(self, query: str, values: tuple[object, ...]) -> Any:
+        row = self._db.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+
+def _open(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    if read_only:
+        return _checked(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True), path)
+    db = sqlite3.connect(path, timeout=20, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    _checked(db, path)
+    if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        db.executescript(_TABLES)
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+    return db
+
+
+def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        raise JournalError(
+            f"{path}: written by a newer bakeoff (format {version}; this one reads {_VERSION})."
+        )
+    return db

@@ -1,0 +1,74 @@
+"""One driver per output folder: a file lock that the kernel lets go of, however the driver ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class FolderUnavailable(RuntimeError):
+    """The output folder is held by another driver, or cannot be written: one sentence."""
+
+
+class NotAFolder(ValueError):
+    """The path given for output is something else: one sentence."""
+
+
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Make the folder, and hold it for the length of the block.
+
+    Raises:
+        NotAFolder: if the path is a file.
+        FolderUnavailable: if it cannot be written, or another driver holds it.
+    """
+    _make(out)
+    path = out / "driver.lock"
+    try:
+        file = path.open("a+")
+    except OSError as error:
+        raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FolderUnavailable(f"{out}: locked by pid {_holder(path)}.") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def is_held(out: Path) -> bool:
+    """Whether a driver works on the folder now."""
+    try:
+        with (out / "driver.lock").open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _make(out: Path) -> None:
+    if os.path.exists(out) and not out.is_dir():
+        raise NotAFolder(f"--out {out}: this is a file; give a folder.")
+    if os.path.realpath(out) == "/":
+        raise NotAFolder(f"--out {out}: this is the root of the file system; give a folder in it.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotAFolder(f"--out {out}: a file stands in the way; give a folder.") from None
+    except OSError as error:
+        raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error
+
+
+def _holder(path: Path) -> str:
+    return path.read_text().strip() or "unknown"

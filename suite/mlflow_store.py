@@ -1,0 +1,151 @@
+"""What is asked of one MLflow store, request by request, and how its failures are told.
+
+The client is handed in: only `suite/record.py` imports mlflow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from suite.store_limits import MetricRow, batches
+from suite.tracking_uri import redact, secrets_of, sqlite_path
+
+SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
+
+_PAGE = 1_000
+_SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
+
+
+class StoreUnavailable(RuntimeError):
+    """MLflow is not installed, not reachable, or refuses: one sentence, without secrets."""
+
+
+@contextmanager
+def plainly(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turn these errors into `StoreUnavailable`, one sentence that shows no password."""
+    try:
+        yield
+    except errors as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    else:
+        return
+    for secret in secrets_of(uri):
+        said = said.replace(secret, "***")
+    raise StoreUnavailable(
+        f"The MLflow store {redact(uri)} is not available: {redact(said)[:300]}"
+    ) from None
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, MLflow's clock."""
+    return time.time_ns() // 1_000_000
+
+
+class Store:
+    """One address, and what is asked of it through mlflow's client.
+
+    Args:
+        uri: A checked address.
+        client: An `mlflow.MlflowClient` for it.
+        entities: The module `mlflow.entities`.
+        errors: What the client raises where the store fails.
+    """
+
+    def __init__(
+        self, uri: str, client: Any, entities: Any, errors: tuple[type[Exception], ...]
+    ) -> None:
+        self.uri = uri
+        self.client = client
+        self._entities = entities
+        self._errors = errors
+
+    def reached(self) -> AbstractContextManager[None]:
+        """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
+        return plainly(self.uri, self._errors)
+
+    def experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
+        """Find or create the experiment; one that was put into the bin is taken out of it."""
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            return self.client.get_experiment(
+                self.client.create_experiment(name, location, dict(tags))
+            )
+        if found.lifecycle_stage == "deleted":
+            self.client.restore_experiment(found.experiment_id)
+        for tag, value in tags.items():
+            if found.tags.get(tag) != value:
+                self.client.set_experiment_tag(found.experiment_id, tag, value)
+        return found
+
+    def runs(self, experiment_id: str, scale: str = "") -> list[Any]:
+        """Parents and children, the earliest first."""
+        query = f"tags.`bakeoff.scale` = '{scale}'" if scale else "tags.`bakeoff.role` = 'sweep'"
+        found: list[Any] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [experiment_id],
+                query,
+                max_results=_PAGE,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            found.extend(page)
+            token = page.token
+            if not token:
+                return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+    def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
+        """A run with all its tags, in one request."""
+        return self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        rows: Sequence[MetricRow] = (),
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Parameters, metrics and tags, in one request where they fit into one."""
+        kinds = self._entities
+        for batch in batches(params or {}, rows, tags or {}):
+            self.client.log_batch(
+                run_id,
+                [kinds.Metric(r.key, r.value, r.timestamp_ms, r.step) for r in batch.rows],
+                [kinds.Param(name, value) for name, value in batch.params.items()],
+                [kinds.RunTag(name, value) for name, value in batch.tags.items()],
+                synchronous=True,
+            )
+
+    def end(self, run_id: str, status: str) -> None:
+        """The run's end, now."""
+        self.client.set_terminated(run_id, status, now_ms())
+
+    def fetch(self, run: Any, name: str, folder: Path) -> None:
+        """Fetch an artifact of a parent that is, by its hash, one that was published."""
+        until = time.monotonic() + _SECONDS_TO_SETTLE
+        while hashlib.sha256(self._body(run, name, folder)).hexdigest() not in (
+            self.client.get_run(run.info.run_id).data.tags[SHA256_TAG + name].split()
+        ):
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"{name} in the store is not the file that was published, by its SHA-256; "
+                    "`bakeoff run` publishes it again."
+                )
+            time.sleep(0.2)
+
+    def _body(self, run: Any, name: str, folder: Path) -> bytes:
+        """Download the artifact; from beside the database where both were moved together."""
+        database, old = sqlite_path(self.uri), Path(run.info.artifact_uri)
+        if database is not None and old.is_absolute() and not old.is_dir():
+            beside = database.parent.joinpath("artifacts", *old.parts[-3:], name)
+            return Path(shutil.copy(beside, folder / name)).read_bytes()
+        self.client.download_artifacts(run.info.run_id, name, str(folder))
+        return (folder / name).read_bytes()

@@ -1,0 +1,59 @@
+"""How did a sweep end? Counts by status over the trials of its plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.journal import Journal
+from suite.missing import distinct_work
+from suite.schema import FAILURES, Plan, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a sweep ended.
+
+    Attributes:
+        counts: Trials of the plans by the status of their newest result; skipped cells too.
+        num_run: Trials that were missing when it began; the others were done already.
+        num_missing: Trials that still have no result.
+        trouble: One sentence if the store could not be reached; the journal keeps the results.
+        note: One sentence that the user should read, if there is any.
+        reports: The page of each ablation.
+    """
+
+    counts: Mapping[Status, int]
+    num_run: int
+    num_missing: int
+    trouble: str = ""
+    note: str = ""
+    reports: tuple[Path, ...] = ()
+
+    @property
+    def num_failed(self) -> int:
+        """Trials that timed out, crashed or erred."""
+        return sum(number for status, number in self.counts.items() if status in FAILURES)
+
+    def in_words(self) -> str:
+        """As ``45 ok, 3 skipped, 2 error; 1 has no result yet``."""
+        counts = [f"{number} {status.value}" for status, number in self.counts.items()]
+        missing = f"; {self.num_missing} without a result yet" if self.num_missing else ""
+        return (", ".join(counts) or "nothing to do") + missing
+
+
+def counted(plans: Sequence[Plan], journal: Journal, num_run: int) -> Outcome:
+    """What the journal says of the plans' trials, each counted once."""
+    trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
+    statuses = {result.trial_id: result.status for result in journal.results(trial_ids)}
+    counts = Counter(statuses.values())
+    counts[Status.SKIPPED] += len(
+        {cell.trial_id for plan in plans for cell in plan.cells if cell.reason}
+    )
+    return Outcome(
+        counts={status: counts[status] for status in Status if counts[status]},
+        num_run=num_run,
+        num_missing=len(trial_ids) - len(statuses),
+    )

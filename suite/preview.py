@@ -1,0 +1,73 @@
+"""`bakeoff plan`: what would run, what is done, what cannot run and why; touches nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from suite.catalogue import find_all
+from suite.duration import in_words
+from suite.estimate import seconds_of_all
+from suite.planning import plan
+from suite.schema import Plan
+from suite.states import TrialState, count_states, trial_states
+
+
+def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:
+    """Print the plan of each ablation."""
+    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+    states = {p.key: trial_states(p, out) for p in plans}
+    if as_json:
+        print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
+        return
+    for p in plans:
+        _show_plan(p, states[p.key])
+
+
+def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
+    print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
+    lines = _lines(states)
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for line in lines:
+        columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
+        print("  " + "  ".join((*columns, line[-1])))
+    counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
+    print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
+
+
+def _left(p: Plan, states: Sequence[TrialState]) -> str:
+    """About how long the rest takes on this machine."""
+    to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
+    trials = [trial for trial in p.trials if trial.trial_id in to_run]
+    if not trials:
+        return "nothing to run"
+    seconds = seconds_of_all(trials, p.resources, os.cpu_count() or 1)
+    return f"about {in_words(seconds)} to run on {os.cpu_count()} cores of a machine like this"
+
+
+def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
+    """Variants and seeds that are in the same state for the same reason share a line."""
+    seeds: dict[tuple[str, ...], list[int]] = {}
+    for s in states:
+        key = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", ", "))
+        seeds.setdefault(key, []).append(s.seed)
+    variants: dict[tuple[str, ...], list[str]] = {}
+    for (*footing, variant), numbers in seeds.items():
+        variants.setdefault((*footing, _seeds(numbers)), []).append(variant)
+    return [
+        (state, probe, task, numbers, ", ".join(names) + (f": {reason}" if reason else ""))
+        for (state, probe, task, reason, numbers), names in sorted(variants.items(), key=_order)
+    ]
+
+
+def _order(line: tuple[tuple[str, ...], list[str]]) -> int:
+    return ("failed", "missing", "done", "skipped").index(line[0][0])
+
+
+def _seeds(numbers: Sequence[int]) -> str:
+    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"seeds {numbers[0]}-{numbers[-1]}"
+    return ("seed " if len(numbers) == 1 else "seeds ") + ", ".join(map(str, numbers))

@@ -1,0 +1,35 @@
+"""How many floating-point operations does a forward pass take? By the formulas of the models.
+
+torch's counter is silently zero on a CPU for attention, LSTM and FFT; the formulas are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from models import build_model
+from suite.probes.probe import Probe
+from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.tasks.task import Task
+
+METRIC = "forward_flops"
+
+
+class ForwardFlops(Probe):
+    """Forward FLOPs of one sequence: 2 per multiply-add, elementwise work 0."""
+
+    name = "flops"
+    version = 1
+    grain = "variant"
+
+    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+        """One count, at the length of the trial."""
+        return (MetricSpec(name=METRIC, unit="FLOP", better="lower", at=f"length={length}"),)
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """Evaluate the formula of the whole model."""
+        count = build_model(trial.subjects[0]).flops(trial.length, batch=1)
+        yield Measurement(
+            metric=METRIC, value=float(count), unit="FLOP", better="lower",
+            at=f"length={trial.length}",
+        )  # fmt: skip

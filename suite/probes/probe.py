@@ -1,0 +1,44 @@
+"""The contract of a probe: one kind of measurement, and which trials it needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.tasks.task import Task
+
+Grain = Literal["seed", "variant", "comparison"]
+
+
+class Probe(ABC):
+    """One kind of measurement. A file holds one subclass.
+
+    Attributes:
+        grain: What one trial covers: a variant and a seed; a variant, whatever the seed; or all
+            variants of a task together, once per process, so that they can be interleaved.
+        trains: Whether the training settings move the number.
+        is_batched: Whether the batch size moves the number.
+        is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
+            their own, and are done only when they have a result from this environment.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+    grain: ClassVar[Grain]
+    trains: ClassVar[bool] = False
+    is_batched: ClassVar[bool] = False
+    is_timing: ClassVar[bool] = False
+
+    @abstractmethod
+    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+        """What will be measured, known before anything runs."""
+
+    @abstractmethod
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """Run the trial; points as they come, measurements as they are known.
+
+        Raises:
+            suite.training.Diverged: where the training loss is not finite.
+        """

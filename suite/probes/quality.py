@@ -1,0 +1,65 @@
+"""How good does the model get? Train it, then score the test split, once, at the end.
+
+Training FLOPs count the backward pass as twice the forward one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from models import ModelError, Skeleton, build_model
+from suite.probes.probe import Probe
+from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.tasks.registry import build_task
+from suite.tasks.task import Task
+from suite.training import Diverged, Exercise, evaluate, train
+
+_TRAINING_OVER_FORWARD = 3.0
+
+
+class Quality(Probe):
+    """The task's metric on the test split after training, and the learning curve."""
+
+    name = "quality"
+    version = 1
+    grain = "seed"
+    trains = True
+    is_batched = True
+
+    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+        """The task's own metric, on the test split."""
+        metric = task.metric
+        return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """Train and score; initialisation depends on the seed and the model alone."""
+        torch.manual_seed(trial.seed)
+        model = build_model(trial.subjects[0])
+        yield from train(model, exercise(trial, model), device)
+        task = build_task(trial.task, trial.length)
+        value = evaluate(model, task, "test", trial.batch, device)
+        if not math.isfinite(value):
+            raise Diverged(f"the test {task.metric.name} is {value}")
+        yield Measurement(
+            metric=task.metric.name, value=value, unit=task.metric.unit, better=task.metric.better
+        )
+
+
+def exercise(trial: Trial, model: Skeleton) -> Exercise:
+    """What the trial says to train on; the trial must have training settings."""
+    assert trial.training is not None, "a quality trial is planned with training settings"
+    return Exercise(
+        task=build_task(trial.task, trial.length), training=trial.training, batch=trial.batch,
+        seed=trial.seed, flops_per_step=_flops_per_step(trial, model),
+    )  # fmt: skip
+
+
+def _flops_per_step(trial: Trial, model: Skeleton) -> float | None:
+    """By formula; None where a user's mixer gives no formula."""
+    try:
+        return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))
+    except ModelError:
+        return None

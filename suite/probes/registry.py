@@ -1,0 +1,31 @@
+"""The table of probes: name -> "module:Class", resolved on first use."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from suite.nearest import unknown_name
+from suite.probes.probe import Probe
+from suite.spec import SpecError
+
+PROBES: dict[str, str] = {
+    "quality": "suite.probes.quality:Quality",
+    "parameters": "suite.probes.parameters:Parameters",
+    "flops": "suite.probes.flops:ForwardFlops",
+    "step_time": "suite.probes.step_time:StepTime",
+}
+
+
+@cache
+def probe(name: str) -> Probe:
+    """The probe of that name.
+
+    Raises:
+        SpecError: if there is none; the message holds the nearest names.
+    """
+    if name not in PROBES:
+        raise SpecError(unknown_name("probe", name, PROBES))
+    module, _, kind = PROBES[name].partition(":")
+    made: Probe = getattr(importlib.import_module(module), kind)()
+    return made

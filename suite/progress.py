@@ -1,0 +1,206 @@
+"""What a person sees while trials run: a live display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from suite.duration import in_words
+from suite.estimate import seconds_of
+from suite.events import Event, Finished, Progressed, Started
+from suite.missing import Missing
+from suite.schema import FAILURES, Plan, Point, Result, Status, Trial
+
+_MOST_RUNNING_SHOWN = 8
+
+
+@dataclass
+class Tally:
+    """What has happened so far, and how long the rest will take."""
+
+    labels: Mapping[str, str]
+    seconds: Mapping[str, float]
+    num_done_before: int
+    steps: Mapping[str, int]
+    running: dict[str, str] = field(default_factory=dict)
+    points: dict[str, Point] = field(default_factory=dict)
+    statuses: Counter[Status] = field(default_factory=Counter)
+    finished: list[str] = field(default_factory=list)
+    start: float = field(default_factory=time.monotonic)
+
+    def take(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case Started(trial_id=trial_id, place=place):
+                self.running[trial_id] = place
+            case Progressed(trial_id=trial_id, points=points) if points:
+                self.points[trial_id] = points[-1]
+            case Finished(result=result):
+                self.running.pop(result.trial_id, None)
+                self.statuses[result.status] += 1
+                self.finished.append(result.trial_id)
+
+    @property
+    def num_failed(self) -> int:
+        """Trials that timed out, crashed or erred."""
+        return sum(number for status, number in self.statuses.items() if status in FAILURES)
+
+    def eta_seconds(self) -> float | None:
+        """The estimate of what is left, corrected by how long the finished ones took."""
+        if not self.finished:
+            return None
+        done = sum(self.seconds[trial_id] for trial_id in self.finished)
+        left = sum(self.seconds.values()) - done
+        return (time.monotonic() - self.start) * left / max(done, 1e-9)
+
+    def label(self, trial_id: str) -> str:
+        """As ``heads=4 shakespeare_characters seed 1``."""
+        return self.labels[trial_id]
+
+
+class Display(Protocol):
+    """Shows events."""
+
+    def __enter__(self) -> Display: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+    def show(self, event: Event) -> None:
+        """Take an event and show what it changes."""
+
+
+def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Display:
+    """A live display where the output is a terminal, else plain lines."""
+    tally = _tally(plans, missing)
+    return LiveDisplay(tally, console) if console.is_terminal else PlainLines(tally, console)
+
+
+def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
+    work = (*missing.packed, *missing.alone)
+    return Tally(
+        labels=labels_of(plans),
+        seconds={trial.trial_id: seconds_of(trial, resources) for trial, resources in work},
+        steps={t.trial_id: t.training.steps for t, _ in work if t.training is not None},
+        num_done_before=missing.num_done,
+    )
+
+
+def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
+    """A short name of every trial, after the first cell that it fills."""
+    labels: dict[str, str] = {}
+    for plan in plans:
+        trials = {trial.trial_id: trial for trial in plan.trials}
+        for cell in plan.cells:
+            if cell.trial_id in trials:
+                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell.variant))
+    return labels
+
+
+def _label(trial: Trial, variant: str) -> str:
+    if len(trial.subjects) > 1:
+        return f"{trial.probe} of {len(trial.subjects)} variants, {trial.task}, run {trial.seed}"
+    if trial.training is None:
+        return f"{trial.probe} of {variant}, {trial.task}"
+    return f"{variant}, {trial.task}, seed {trial.seed}"
+
+
+class PlainLines:
+    """One line a finished trial, for logs and pipes."""
+
+    def __init__(self, tally: Tally, console: Console) -> None:
+        self.tally, self.console = tally, console
+
+    def __enter__(self) -> PlainLines:
+        before = self.tally.num_done_before
+        self._print(f"{len(self.tally.seconds)} trials to run, {before} done before")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return
+
+    def show(self, event: Event) -> None:
+        """Print the trial if it has finished."""
+        self.tally.take(event)
+        if isinstance(event, Finished):
+            count = f"[{len(self.tally.finished)}/{len(self.tally.seconds)}]"
+            eta = in_words(self.tally.eta_seconds())
+            what = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
+            self._print(f"{count} {what} ({event.result.seconds:.1f} s; {eta} left)")
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveDisplay:
+    """What runs, what is done, what failed, how long the rest takes; redrawn in place."""
+
+    def __init__(self, tally: Tally, console: Console) -> None:
+        self.tally, self.console = tally, console
+        self.live = Live(self._drawn(), console=console, refresh_per_second=4)
+
+    def __enter__(self) -> LiveDisplay:
+        self.live.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.live.update(self._drawn())
+        self.live.__exit__(None, None, None)
+
+    def show(self, event: Event) -> None:
+        """Redraw; a failure also leaves a line of its own above."""
+        self.tally.take(event)
+        if isinstance(event, Finished) and event.result.status is not Status.OK:
+            line = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
+            self.console.print(Text(line, style="red"))
+        self.live.update(self._drawn())
+
+    def _drawn(self) -> Group:
+        return Group(self._head(), self._bar(), self._running())
+
+    def _head(self) -> Text:
+        tally = self.tally
+        head = Text(f"{len(tally.finished)} of {len(tally.seconds)} trials done")
+        head.append(f", {len(tally.running)} running, {tally.num_done_before} done before")
+        if tally.num_failed:
+            head.append(f", {tally.num_failed} failed", style="bold red")
+        head.append(f"; {in_words(tally.eta_seconds())} left", style="dim")
+        return head
+
+    def _bar(self) -> ProgressBar:
+        return ProgressBar(
+            total=max(1, len(self.tally.seconds)), completed=len(self.tally.finished)
+        )
+
+    def _running(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        for trial_id in list(self.tally.running)[:_MOST_RUNNING_SHOWN]:
+            point = self.tally.points.get(trial_id)
+            table.add_row(
+                Text(self.tally.label(trial_id)), Text(self._reached(trial_id, point), style="dim")
+            )
+        return table
+
+    def _reached(self, trial_id: str, point: Point | None) -> str:
+        if point is None:
+            return "starting"
+        of = self.tally.steps.get(trial_id, point.step)
+        return f"step {point.step} of {of}, {point.metric} {point.value:.3f} {point.unit}"
+
+
+def outcome(result: Result) -> str:
+    """What a trial came to, in a few words: its first number, or why there is none."""
+    if result.status is not Status.OK:
+        return f"{result.status.value}: {result.reason}"
+    if not result.measurements:
+        return "ok"
+    first = result.measurements[0]
+    unit = "" if first.unit == "1" else f" {first.unit}"
+    return f"{first.metric} {first.value:.6g}{unit}"

@@ -1,0 +1,81 @@
+"""Where a number was made: commit, versions, device, threads. Asked once per process."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from suite.schema import Provenance, Resources
+
+_PACKAGES = ("torch", "numpy", "ray", "mlflow")
+
+
+def provenance(resources: Resources) -> Provenance:
+    """Of a trial that runs in this process with these resources."""
+    return Provenance(
+        commit=commit(), device=device_model(resources), num_threads=resources.num_threads,
+        num_cpus=float(resources.num_cpus), num_gpus=resources.num_gpus, versions=versions(),
+    )  # fmt: skip
+
+
+def device_model(resources: Resources) -> str:
+    """The model of the GPU where the trial has one, else of the CPU."""
+    if resources.num_gpus:
+        import torch
+
+        return torch.cuda.get_device_name(0)
+    return cpu_model()
+
+
+@cache
+def cpu_model() -> str:
+    """As the kernel names it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that a number may depend on, where they are installed."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def commit() -> str:
+    """The commit of the source, with ``+`` where files differ from it; else the release."""
+    folder = Path(__file__).parent
+    try:
+        # An installed package may lie in a repository that is not its own.
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
+        head = _git(folder, "rev-parse", "--short=12", "HEAD")
+        return head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return _release()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments],
+        capture_output=True, text=True, check=True, timeout=10,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def _release() -> str:
+    try:
+        return f"release {version('bakeoff')}"
+    except PackageNotFoundError:
+        return "unknown"

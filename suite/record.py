@@ -1,0 +1,412 @@
+"""journal -> MLflow, and MLflow -> files. The only file that imports mlflow.
+
+MLflow is a projection of the journal: everything here is found again by tags and may be done twice.
+What is complete says so last: a child carries `bakeoff.result_sha256` and has ended; an artifact's
+hash is a tag of the parent, so that nothing is sent that is there already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import socket
+import sqlite3
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from suite.mlflow_store import SHA256_TAG, Store, StoreUnavailable, now_ms, plainly
+from suite.projection import (
+    Key,
+    not_finite_tags,
+    point_rows,
+    result_rows,
+    result_tags,
+    sweep_tags,
+    trial_params,
+    trial_tags,
+)
+from suite.recorded import RecordedSweep, RecordedTrial, recorded_trial
+from suite.schema import FAILURES, About, Cell, Point, Result, Trial
+from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking_uri import check_tracking_uri, redact, sqlite_path
+
+# Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
+# of the default, since the journal keeps what could not be sent.
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_TRUNCATE_LONG_VALUES": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # its messages hold the address, password and all
+}
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
+_FILES = ("results.parquet", "curves.parquet")
+
+
+class Recorder:
+    """The one writer: projects the journal into one MLflow store, idempotently.
+
+    Args:
+        tracking_uri: Address of the store.
+        artifacts: Folder for the artifacts of a local SQLite store; None for a server, which
+            has its own.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: from here and from every method.
+    """
+
+    def __init__(self, tracking_uri: str, artifacts: Path | None) -> None:
+        self._store = _connect(tracking_uri, is_new_allowed=True)
+        self._artifacts = artifacts.resolve() if artifacts is not None else None
+        self._abouts: dict[Key, About] = {}
+        self._sweeps: dict[Key, RecordedSweep] = {}
+        self._sent: dict[str, set[MetricRow]] = {}  # by run_id of the children begun here
+
+    def open_sweep(self, about: About) -> dict[str, str]:
+        """Find or create the parent of (ablation, scale); mend what a crash left doubled.
+
+        Returns:
+            trial_id -> SHA-256 of the result that a complete child shows.
+        """
+        key = (about.ablation, about.scale)
+        self._abouts[key] = about
+        self._sweeps.pop(key, None)
+        with self._writing(key) as sweep:
+            return {child.trial_id: child.result_sha256 for child in sweep if child.is_complete}
+
+    def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
+        """Show the trial as running. What an older attempt left behind is deleted."""
+        with self._writing(key) as sweep:
+            begun = sweep.running(trial.trial_id, self._sent)
+            if begun is not None and begun.attempt == str(attempt):
+                return
+            self._delete(sweep, sweep.superseded_by_start(trial.trial_id))
+            tags = trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
+            child = self._begin(sweep, tags, now_ms())
+            params = self._fitting(child.run_id, trial_params(trial, cells), PARAM_LIMIT, "params")
+            self._store.log(child.run_id, params=params)
+
+    def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
+        """Live curves of a trial that was started here; of any other, nothing happens.
+
+        Whatever is lost on the way, `finish_trial` sends.
+        """
+        with self._writing(key) as sweep:
+            child = sweep.running(trial_id, self._sent)
+            if child is not None:
+                self._send(child, point_rows(points, child.start_ms), not_finite_tags(points))
+
+    def finish_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], result: Result) -> None:
+        """Show the result: parameters, metrics and tags, the result's hash last, then the end."""
+        with self._writing(key) as sweep:
+            child = sweep.showing(result)
+            if child is None:
+                child = sweep.running(trial.trial_id, self._sent)
+                self._delete(sweep, sweep.superseded_by(result, keep=child))
+                if child is None:
+                    began_ms = now_ms() - round(result.seconds * 1000)
+                    child = self._begin(sweep, trial_tags(key, trial, cells), began_ms)
+                self._fill(child, trial, cells, result)
+            if not child.is_complete:
+                status = "FAILED" if result.status in FAILURES else "FINISHED"
+                self._store.end(child.run_id, status)
+                self._sent.pop(child.run_id, None)
+                sweep.put(
+                    replace(
+                        child,
+                        status=status,
+                        result_sha256=result.sha256,
+                        environment_id=result.provenance.environment_id,
+                    )
+                )
+
+    def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
+        """Artifacts of the parent, by name; those that are there already are not sent again."""
+        digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
+        with self._writing(key) as sweep:
+            held = {name: sweep.tags.get(SHA256_TAG + name, "") for name in files}
+            changed = {name: body for name, body in files.items() if held[name] != digests[name]}
+            if not changed:
+                return
+            # Until all of it has arrived, a reader may meet the old file or the new one, or none.
+            either = {name: f"{digests[name]} {held[name] or _NO_FILE}" for name in changed}
+            self._tag(sweep, {SHA256_TAG + name: value for name, value in either.items()})
+            with tempfile.TemporaryDirectory() as folder:
+                for name, body in changed.items():
+                    Path(folder, name).write_bytes(body)
+                    self._store.client.log_artifact(sweep.run_id, str(Path(folder, name)))
+            self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
+
+    def publish_report(self, key: Key, folder: Path) -> None:
+        """The report's files, under ``report/`` of the parent; not sent again if unchanged."""
+        digest = _digest_of(folder)
+        with self._writing(key) as sweep:
+            if sweep.tags.get(SHA256_TAG + "report") != digest:
+                self._store.client.log_artifacts(sweep.run_id, str(folder), "report")
+                self._tag(sweep, {SHA256_TAG + "report": digest})
+
+    def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
+        """The parent's end: FINISHED, or KILLED where trials are left; and its counts, as tags."""
+        status = "FINISHED" if finished else "KILLED"
+        with self._writing(key) as sweep:
+            self._tag(sweep, {f"bakeoff.{name}": str(value) for name, value in summary.items()})
+            for child in [child for child in sweep if child.status == "RUNNING"]:
+                self._store.end(child.run_id, "KILLED")
+                sweep.put(replace(child, status="KILLED"))
+            if sweep.status != status:
+                self._store.end(sweep.run_id, status)
+                sweep.status = status
+
+    @contextmanager
+    def _writing(self, key: Key) -> Iterator[RecordedSweep]:
+        """The sweep, asked of the store where it is not known; forgotten again after an error.
+
+        An error may hide a success: only the store knows what it holds.
+        """
+        with self._store.reached():
+            try:
+                if key not in self._sweeps:
+                    self._sweeps[key] = self._load(self._abouts[key])
+                yield self._sweeps[key]
+            except BaseException:
+                self._sweeps.pop(key, None)
+                raise
+
+    def _load(self, about: About) -> RecordedSweep:
+        experiment_id = self._experiment(about)
+        runs = self._store.runs(experiment_id, about.scale)
+        parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
+        wanted = shortened(sweep_tags(about), TAG_LIMIT, "the report")[0]
+        if not parents:
+            parents = [self._store.create(experiment_id, wanted, now_ms())]
+        for doubled in parents[1:]:
+            self._store.client.delete_run(doubled.info.run_id)
+        info = parents[0].info
+        sweep = RecordedSweep(
+            experiment_id=experiment_id,
+            run_id=info.run_id,
+            status=info.status,
+            tags=dict(parents[0].data.tags),
+        )
+        self._tag(sweep, wanted)
+        for run in runs:
+            if run.data.tags.get("bakeoff.role") == "trial":
+                self._adopt(sweep, run)
+        self._delete(sweep, sweep.doubled())
+        return sweep
+
+    def _adopt(self, sweep: RecordedSweep, run: Any) -> None:
+        """Take a child in, also one whose own parent was deleted."""
+        if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:
+            self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
+        sweep.put(_recorded(run))
+
+    def _experiment(self, about: About) -> str:
+        """The id of the ablation's experiment."""
+        folder = re.sub(r"[^\w-]", "_", about.ablation)
+        tags = {
+            "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
+            "mlflow.note.content": about.question,
+            "bakeoff.ablation": about.ablation,
+        }
+        location = str(self._artifacts / folder) if self._artifacts else None
+        experiment = self._store.experiment(about.ablation, location, tags)
+        self._refuse_moved(experiment.artifact_location)
+        return str(experiment.experiment_id)
+
+    def _refuse_moved(self, location: str) -> None:
+        if self._artifacts is None or "://" in location or Path(location).is_dir():
+            return
+        if not Path(location).is_relative_to(self._artifacts):
+            raise StoreUnavailable(
+                f"The store keeps its artifacts in {location}, which is gone: was the output "
+                "folder moved? Move it back, or choose a new --out."
+            )
+
+    def _begin(self, sweep: RecordedSweep, tags: Mapping[str, str], start_ms: int) -> RecordedTrial:
+        """Create a child; and show the parent as running again."""
+        fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
+        run = self._store.create(
+            sweep.experiment_id, {**fitting, "mlflow.parentRunId": sweep.run_id}, start_ms
+        )
+        child = _recorded(run)
+        self._sent[child.run_id] = set()
+        sweep.put(child)
+        if sweep.status != "RUNNING":
+            self._store.client.update_run(sweep.run_id, status="RUNNING")
+            sweep.status = "RUNNING"
+        return child
+
+    def _fill(
+        self, child: RecordedTrial, trial: Trial, cells: Sequence[Cell], result: Result
+    ) -> None:
+        run_id = child.run_id
+        if result.traceback:
+            self._store.client.log_text(run_id, redact(result.traceback), "traceback.txt")
+        params = self._fitting(run_id, trial_params(trial, cells), PARAM_LIMIT, "params")
+        tags = self._fitting(run_id, result_tags(trial, cells, result), TAG_LIMIT, "tags")
+        self._send(child, result_rows(trial, cells, result, child.start_ms), tags, params)
+
+    def _send(
+        self,
+        child: RecordedTrial,
+        rows: Sequence[MetricRow],
+        tags: Mapping[str, str],
+        params: Mapping[str, str] | None = None,
+    ) -> None:
+        """Rows that were not sent before, and the rest. Sending twice would only cost time."""
+        sent = self._sent[child.run_id]
+        new = [row for row in rows if row not in sent]
+        self._store.log(child.run_id, params=params or {}, rows=new, tags=tags)
+        sent.update(new)
+
+    def _fitting(
+        self, run_id: str, values: Mapping[str, str], limit: int, kind: str
+    ) -> dict[str, str]:
+        """The values, those that are too long replaced by a hash and kept whole as an artifact."""
+        fitting, body = shortened(values, limit, f"long_{kind}.json")
+        if body:
+            self._store.client.log_text(run_id, body, f"long_{kind}.json")
+        return fitting
+
+    def _tag(self, sweep: RecordedSweep, tags: Mapping[str, str]) -> None:
+        changed = {name: value for name, value in tags.items() if sweep.tags.get(name) != value}
+        if changed:
+            self._store.log(sweep.run_id, tags=changed)
+            sweep.tags.update(changed)
+
+    def _delete(self, sweep: RecordedSweep, children: Sequence[RecordedTrial]) -> None:
+        for child in children:
+            self._store.client.delete_run(child.run_id)
+            self._sent.pop(child.run_id, None)
+            sweep.drop(child)
+
+
+def children(tracking_uri: str, ablation: str, scale: str) -> tuple[RecordedTrial, ...]:
+    """What the store holds of a sweep's trials, doubles included; the earliest first.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, or it does not answer.
+    """
+    store = _connect(tracking_uri, is_new_allowed=False)
+    with store.reached():
+        experiment = store.client.get_experiment_by_name(ablation)
+        runs = store.runs(experiment.experiment_id, scale) if experiment else []
+    return tuple(_recorded(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
+
+
+def ablations_in(tracking_uri: str) -> list[str]:
+    """Names of the ablations that the store holds anything of, sorted.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, or it does not answer.
+    """
+    store = _connect(tracking_uri, is_new_allowed=False)
+    with store.reached():
+        experiments = store.client.search_experiments()
+    return sorted(e.name for e in experiments if e.tags.get("bakeoff.ablation") == e.name)
+
+
+def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[str, Path]]:
+    """Fetch what the reports are made of.
+
+    Returns:
+        For each scale that has results, by name: the scale, and a folder in `into` that holds
+        its ``results.parquet`` and ``curves.parquet``.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
+            was published.
+    """
+    store = _connect(tracking_uri, is_new_allowed=False)
+    found: dict[str, Path] = {}
+    with store.reached():
+        experiment = store.client.get_experiment_by_name(ablation)
+        runs = store.runs(experiment.experiment_id) if experiment else []
+        for run in runs:
+            scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
+            held = [run.data.tags.get(SHA256_TAG + name, _NO_FILE).split() for name in _FILES]
+            if not any(_NO_FILE in digests for digests in held) and scale not in found:
+                found[scale] = into / scale
+                found[scale].mkdir(parents=True, exist_ok=True)
+                for name in _FILES:
+                    store.fetch(run, name, found[scale])
+    return sorted(found.items())
+
+
+def _connect(tracking_uri: str, *, is_new_allowed: bool) -> Store:
+    """Import mlflow and open the store.
+
+    Raises:
+        StoreUnavailable: if mlflow is not installed, there is no store, or it cannot be opened.
+    """
+    uri = check_tracking_uri(tracking_uri)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # each retry, else
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy
+        return _imported_and_opened(uri, is_new_allowed)
+
+
+def _imported_and_opened(uri: str, is_new_allowed: bool) -> Store:
+    try:
+        import mlflow.exceptions
+        from alembic.util import CommandError
+        from mlflow import entities
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
+    # Those of requests are OSErrors.
+    failures = (mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, OSError)
+    with plainly(uri, (*failures, sqlite3.Error)):
+        _probe(uri, is_new_allowed)
+        return Store(uri, mlflow.MlflowClient(uri), entities, failures)
+
+
+def _probe(uri: str, is_new_allowed: bool) -> None:
+    """Knock once: mlflow would knock at a database that does not open for 100 seconds."""
+    database = sqlite_path(uri)
+    if database is None:
+        parts = urlsplit(uri)
+        port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
+        if port is not None and parts.scheme not in ("http", "https"):
+            socket.create_connection((parts.hostname or "", port), timeout=5).close()
+        return
+    if is_new_allowed:
+        database.parent.mkdir(parents=True, exist_ok=True)
+    elif not database.is_file():
+        raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA schema_version")
+
+
+def _recorded(run: Any) -> RecordedTrial:
+    info = run.info
+    return recorded_trial(info.run_id, info.status, info.start_time, run.data.tags)
+
+
+def _digest_of(folder: Path) -> str:
+    """SHA-256 over the names and bodies of the files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        body = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,122 @@
+"""What does the store hold of one sweep, and what of it must go? No mlflow here: decisions only."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from suite.schema import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTrial:
+    """A trial as MLflow holds it.
+
+    Attributes:
+        result_sha256: Of the result that it shows; empty while it has none.
+        status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
+        start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
+        attempt: Number of the attempt; empty where only the end was recorded.
+    """
+
+    trial_id: str
+    environment_id: str
+    result_sha256: str
+    status: str
+    run_id: str
+    start_ms: int
+    attempt: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it shows a result and has ended."""
+        return bool(self.result_sha256) and self.status != "RUNNING"
+
+
+@dataclass(kw_only=True)
+class RecordedSweep:
+    """The parent of an ablation at one scale, and its children, the earliest first.
+
+    Attributes:
+        run_id: Of the parent; so are `status` and `tags`.
+        children: trial_id -> run_id -> trial. More than one where environments differ, or where
+            a crash left something behind.
+    """
+
+    experiment_id: str
+    run_id: str
+    status: str
+    tags: dict[str, str]
+    children: dict[str, dict[str, RecordedTrial]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[RecordedTrial]:
+        for family in self.children.values():
+            yield from family.values()
+
+    def of_trial(self, trial_id: str) -> list[RecordedTrial]:
+        """All children of one trial."""
+        return list(self.children.get(trial_id, {}).values())
+
+    def put(self, child: RecordedTrial) -> None:
+        """Add a child, or take its new state over."""
+        self.children.setdefault(child.trial_id, {})[child.run_id] = child
+
+    def drop(self, child: RecordedTrial) -> None:
+        """Forget a child that was deleted."""
+        del self.children[child.trial_id][child.run_id]
+
+    def showing(self, result: Result) -> RecordedTrial | None:
+        """The child that has this result."""
+        family = self.of_trial(result.trial_id)
+        return next((child for child in family if child.result_sha256 == result.sha256), None)
+
+    def running(self, trial_id: str, begun: Container[str]) -> RecordedTrial | None:
+        """The child without a result among those that this process began.
+
+        What another process began may hold another attempt's points, and is never gone on with.
+        """
+        for child in self.of_trial(trial_id):
+            if child.run_id in begun and not child.result_sha256:
+                return child
+        return None
+
+    def superseded_by_start(self, trial_id: str) -> list[RecordedTrial]:
+        """What a new attempt replaces: whatever is unfinished, or said nothing but its failure."""
+        family = self.of_trial(trial_id)
+        return [child for child in family if not child.is_complete or child.status == "FAILED"]
+
+    def superseded_by(self, result: Result, keep: RecordedTrial | None) -> list[RecordedTrial]:
+        """What a result replaces: leftovers, and an older result of the same environment."""
+        environment_id = result.provenance.environment_id
+        return [
+            child
+            for child in self.of_trial(result.trial_id)
+            if child != keep and (not child.result_sha256 or child.environment_id == environment_id)
+        ]
+
+    def doubled(self) -> list[RecordedTrial]:
+        """Of several results of one trial in one environment, all but the earliest."""
+        seen: set[tuple[str, str]] = set()
+        later = []
+        for child in self:
+            key = (child.trial_id, child.environment_id)
+            if child.result_sha256 and key in seen:
+                later.append(child)
+            elif child.result_sha256:
+                seen.add(key)
+        return later
+
+
+def recorded_trial(
+    run_id: str, status: str, start_ms: int, tags: Mapping[str, str]
+) -> RecordedTrial:
+    """A trial, read off its tags."""
+    return RecordedTrial(
+        trial_id=tags.get("bakeoff.trial_id", ""),
+        environment_id=tags.get("bakeoff.environment_id", ""),
+        result_sha256=tags.get("bakeoff.result_sha256", ""),
+        status=status,
+        run_id=run_id,
+        start_ms=start_ms,
+        attempt=tags.get("bakeoff.attempt", ""),
+    )

@@ -1,0 +1,294 @@
+"""What the machine writes: trials, measurements, results, plans; columns and units.
+
+Frozen values and the standard library only, so that reports and workers can both read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal
+
+from models.model_spec import Knob, ModelSpec
+
+Better = Literal["higher", "lower", "none"]
+
+RESULT_COLUMNS = (
+    "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
+    "better", "spread_low", "spread_high", "status", "reason", "trial_id", "environment_id",
+    "device", "commit",
+)  # fmt: skip
+RESULT_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "at", "environment_id")
+CURVE_COLUMNS = (
+    "ablation", "scale", "variant", "seed", "task", "metric", "step", "flops", "value", "unit",
+    "better", "trial_id", "environment_id",
+)  # fmt: skip
+
+
+class Status(StrEnum):
+    """How a trial, or one measurement of it, ended."""
+
+    OK = "ok"
+    SKIPPED = "skipped"  # an impossible cell; the reason says why
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    NOISY = "noisy"
+    CRASHED = "crashed"  # the process died
+    ERROR = "error"  # the trial raised
+
+
+# The trial failed to say anything: it runs again with the next `bakeoff run`, and exit is 5.
+# The other statuses are findings about the variant.
+FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained; everything here moves the number."""
+
+    steps: int
+    learning_rate: float
+    warmup_steps: int
+    weight_decay: float
+    num_evaluations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The unit that is hashed, scheduled, retried, recorded.
+
+    Attributes:
+        probe: The kind of measurement.
+        task: Name of the task; `task_digest` is the SHA-256 of its data.
+        length: Tokens per sequence.
+        batch: Sequences per step.
+        subjects: One model for a quality trial; all models of a comparison for a timing trial.
+        training: How to train; None where the probe trains nothing.
+        seed: Seed of a quality trial; index of the process of a timing trial.
+        versions: Version of each definition that the number depends on.
+    """
+
+    probe: str
+    task: str
+    task_digest: str
+    length: int
+    batch: int
+    subjects: tuple[ModelSpec, ...]
+    training: Training | None
+    seed: int
+    versions: Mapping[str, int | str]
+
+    @cached_property
+    def trial_id(self) -> str:
+        """SHA-256 of the content, 32 hexadecimal digits. Never time, host, commit or order."""
+        return content_hash(asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One number of one subject of a trial.
+
+    Attributes:
+        subject: Index into the trial's `subjects`.
+        at: The coordinate, as ``length=1024``; empty where there is none.
+        value: None where the status is not ok.
+        spread_low: Lower end of the spread of the samples behind the value, if there are several.
+    """
+
+    metric: str
+    value: float | None
+    unit: str
+    better: Better
+    subject: int = 0
+    at: str = ""
+    spread_low: float | None = None
+    spread_high: float | None = None
+    status: Status = Status.OK
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point of a learning curve.
+
+    Attributes:
+        step: Training steps done.
+        flops: Training FLOPs spent so far, by formula; None where the mixer gives no formula.
+    """
+
+    metric: str
+    step: int
+    flops: float | None
+    value: float
+    unit: str
+    better: Better
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where a result was made. `environment_id` names what timings depend on."""
+
+    commit: str
+    device: str
+    num_threads: int
+    num_cpus: float
+    num_gpus: float
+    versions: Mapping[str, str]
+
+    @cached_property
+    def environment_id(self) -> str:
+        """Hash of device model, threads and torch version, 12 hexadecimal digits."""
+        return content_hash([self.device, self.num_threads, self.versions.get("torch")])[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a trial leaves.
+
+    Attributes:
+        reason: One sentence where the status is not ok.
+        traceback: The whole of it, where something was raised.
+        seconds: Wall time of the trial in its worker.
+    """
+
+    trial_id: str
+    status: Status
+    provenance: Provenance
+    seconds: float
+    measurements: tuple[Measurement, ...] = ()
+    points: tuple[Point, ...] = ()
+    reason: str = ""
+    traceback: str = ""
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of everything in it: two stores that hold the same hash hold the same result."""
+        return content_hash(asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """What a probe will measure, known before it runs: failures leave rows under this name."""
+
+    name: str
+    unit: str
+    better: Better
+    at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One entry of an ablation's table, and the trial that fills it.
+
+    Attributes:
+        metrics: What the trial will measure for it; a failure leaves a row under each name.
+        subject: Index of the variant's model among the trial's subjects.
+        reason: Why it cannot run; empty where it can.
+    """
+
+    variant: str
+    task: str
+    seed: int
+    probe: str
+    trial_id: str
+    metrics: tuple[MetricSpec, ...]
+    subject: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimSpec:
+    """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`."""
+
+    statement: str
+    metric: str
+    a: str
+    b: str
+    by: float
+    source: str
+    task: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set, as a report names it."""
+
+    title: str
+    licence: str
+    origin: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a report must say besides its numbers; travels inside `results.parquet`.
+
+    Attributes:
+        note: The ablation's docstring, its lab note.
+        baseline: Label of the baseline's variant.
+        variants: All labels, in the order of the table.
+        settings: The scale's settings (width, depth, steps, ...), by name.
+        model: The baseline model, by name.
+        metrics: What each probe measures on each task: task -> probe -> metrics.
+        provenances: environment_id -> where results with that id were made.
+        is_indicative: True where the scale is too small for a paper.
+        regenerate: The command that runs what is missing and makes the report again.
+    """
+
+    ablation: str
+    scale: str
+    question: str
+    note: str
+    baseline: str
+    variants: tuple[str, ...]
+    tasks: tuple[str, ...]
+    probes: tuple[str, ...]
+    num_seeds: int
+    settings: Mapping[str, Knob]
+    model: Mapping[str, Knob]
+    claim: ClaimSpec | None
+    metrics: Mapping[str, Mapping[str, tuple[MetricSpec, ...]]]
+    data_sets: Mapping[str, DataSet]
+    is_indicative: bool
+    regenerate: str
+    provenances: Mapping[str, Provenance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one trial may use; recorded with its result, never part of its id."""
+
+    num_cpus: int = 1
+    num_threads: int = 1
+    num_gpus: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """An ablation at one scale, expanded: its table's cells, and the trials that fill them."""
+
+    about: About
+    cells: tuple[Cell, ...]
+    trials: tuple[Trial, ...]
+    resources: Resources
+    source_paths: tuple[str, ...] = ()  # folders that a user's own modules are imported from
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(ablation, scale): what one parent in the store stands for."""
+        return self.about.ablation, self.about.scale
+
+
+def canonical_json(content: Any) -> str:
+    """The one spelling of a value that is hashed. Refuses NaN and infinities."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(content: Any) -> str:
+    """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]

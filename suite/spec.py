@@ -1,0 +1,240 @@
+"""What a person writes: an ablation, its baseline, axes, claim and scales.
+
+Frozen, keyword-only, strictly typed: a number in quotes, a NaN, a misspelt field are refused
+where they stand, in one sentence. No torch here; whether a model can be built is for planning.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from models.model_spec import Knob
+from suite.nearest import unknown_name
+from suite.one_line import one_line
+
+ScaleName = Literal["quick", "standard", "paper"]
+SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
+SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
+MOST_VALUES = 10_000  # of one axis
+_LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
+
+
+class SpecError(ValueError):
+    """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(one_line(sentence))
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=False
+    )
+
+    if not TYPE_CHECKING:  # type checkers read the fields themselves
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise SpecError(_explain(type(self), error)) from None
+
+
+def _explain(spec: type[BaseModel], error: ValidationError) -> str:
+    """The first thing wrong, in one sentence."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
+    if first["type"] == "missing":
+        return f"{spec.__name__} needs a value for {key!r}."
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
+
+
+def _each_once(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+_Names = Annotated[Sequence[str], Field(min_length=1), AfterValidator(_each_once)]
+_Text = Annotated[str, Field(min_length=1, max_length=2000)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+_Count = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class Model(_Spec):
+    """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
+
+    Attributes:
+        skeleton: What stays still while the mixer varies; None takes each task's own.
+        mixer: A shipped mixer, or the user's own as ``package.module:Class``.
+        position: How positions are encoded.
+        knobs: Fields of the mixer's `Config`, given as further keywords.
+    """
+
+    skeleton: _Name | None = None
+    mixer: _Name
+    position: _Name = "sinusoidal"
+    knobs: dict[str, Knob] = Field(default_factory=dict)
+
+    def __init__(
+        self,
+        skeleton: str | None = None,
+        *,
+        mixer: str,
+        position: str = "sinusoidal",
+        **knobs: Knob,
+    ) -> None:
+        _refuse_strange_knobs(knobs)
+        fields = {"skeleton": skeleton, "mixer": mixer, "position": position, "knobs": knobs}
+        super().__init__(**fields)
+
+
+def _refuse_strange_knobs(knobs: Mapping[str, Knob]) -> None:
+    for name, value in knobs.items():
+        if not _is_scalar(value):
+            raise SpecError(f"Model: {name}={reprlib.repr(value)} must be {_SCALAR}.")
+
+
+_SCALAR = "a string, a bool, None or a finite number, a whole one at most 2**53"
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) <= _LARGEST
+    return value is None or isinstance(value, str)
+
+
+class Axis(_Spec):
+    """A field of the baseline, of the scale, or ``task``, and the values that it takes."""
+
+    name: _Text
+    values: Annotated[Sequence[Knob], Field(min_length=1), AfterValidator(tuple)]
+
+
+def vary(name: str, values: Sequence[Knob]) -> Axis:
+    """An axis of an ablation.
+
+    Args:
+        name: A field of `Model` (``mixer``, ``position``, any knob of the mixer), a field of
+            `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
+        values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
+
+    Raises:
+        SpecError: if there is no value, too many, or one that is no scalar.
+    """
+    if not isinstance(values, list | tuple | range):  # a set has no order, a string is no list
+        raise SpecError(f"vary({name!r}): {reprlib.repr(values)} must be a list of values.")
+    values = list(itertools.islice(values, MOST_VALUES + 1))
+    if not 1 <= len(values) <= MOST_VALUES:
+        count = "no value" if not values else "too many values"
+        raise SpecError(f"vary({name!r}) has {count}; give 1 to {MOST_VALUES}.")
+    for value in values:
+        if not _is_scalar(value):
+            raise SpecError(f"vary({name!r}): {reprlib.repr(value)} must be {_SCALAR}.")
+    distinct = {(type(value), value): value for value in values}
+    return Axis(name=name, values=tuple(distinct.values()))
+
+
+class Claim(_Spec):
+    """What the ablation tests: on `metric`, variant `a` is better than variant `b`.
+
+    Attributes:
+        statement: The claim in words.
+        metric: Name of a metric that the ablation measures.
+        a: Label of the variant that is said to be better, as ``heads=8``.
+        b: Label of the other.
+        by: Smallest difference that matters, in the metric's unit.
+        source: Paper, table, published figure.
+        task: Where the claim is tested, if the ablation has several tasks with that metric.
+    """
+
+    statement: _Text
+    metric: _Text
+    a: _Text
+    b: _Text
+    by: Annotated[float, Field(ge=0)]
+    source: str = ""
+    task: str | None = None
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, statement: str, **fields: Any) -> None:
+            super().__init__(statement=statement, **fields)
+    else:
+
+        def __init__(
+            self,
+            statement: str,
+            *,
+            metric: str,
+            a: str,
+            b: str,
+            by: float,
+            source: str = "",
+            task: str | None = None,
+        ) -> None: ...
+
+
+class Scale(_Spec):
+    """How large: the model, its training, and what one trial may use.
+
+    Attributes:
+        dim: Width of the model.
+        depth: Blocks.
+        length: Tokens per sequence, for tasks whose data do not dictate it.
+        steps: Training steps.
+        batch: Sequences per step.
+        learning_rate: Peak of the schedule (linear warm-up, then cosine to zero).
+        warmup_steps: Steps of the warm-up.
+        weight_decay: AdamW's, on matrices only.
+        num_evaluations: Validation points of the learning curve, evenly spaced.
+        seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
+        cpus: CPUs, and threads, of one trial.
+        gpus: GPUs of one trial; a fraction shares one.
+    """
+
+    dim: Annotated[int, Field(ge=1, le=65_536)]
+    depth: Annotated[int, Field(ge=1, le=1_024)]
+    length: Annotated[int, Field(ge=1, le=16_777_216)]
+    steps: _Count
+    batch: Annotated[int, Field(ge=1, le=1_000_000)]
+    learning_rate: Annotated[float, Field(gt=0, le=100)] = 1e-3
+    warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
+    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
+    num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
+    gpus: Annotated[float, Field(ge=0, le=64)] = 0.0
+
+
+class Ablation(_Spec):
+    """A question about an architecture, and how it is to be answered.
+
+    Attributes:
+        question: One sentence that ends in a question mark.
+        baseline: What every variant is compared with.
+        axes: What varies.
+        tasks: Names of tasks; each variant meets each.
+        probes: Kinds of measurement.
+        claim: The one primary claim that it tests.
+        scales: Settings by scale: quick, standard, paper.
+        combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination.
+    """
+
+    question: _Text
+    baseline: Model
+    axes: Annotated[Sequence[Axis], Field(min_length=1), AfterValidator(tuple)]
+    tasks: _Names
+    probes: _Names
+    scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
+    claim: Claim | None = None
+    combine: Literal["one_at_a_time", "cross"] = "one_at_a_time"

@@ -1,0 +1,93 @@
+"""In what state is each trial of a plan: done, failed, missing, or a cell that cannot be?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from suite.journal import Journal
+from suite.missing import is_done
+from suite.schema import FAILURES, Plan, Result, Trial
+
+State = Literal["done", "failed", "missing", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialState:
+    """A trial as `bakeoff plan` shows it, one object a trial.
+
+    Attributes:
+        variant: Label of the variant; of a comparison's variants all, joined by `` | ``.
+        reason: Why it cannot run, or how it failed.
+    """
+
+    trial_id: str
+    ablation: str
+    scale: str
+    variant: str
+    seed: int
+    task: str
+    probe: str
+    state: State
+    reason: str
+
+
+def read_journal(out: Path) -> Journal | None:
+    """The journal of the folder, to read; None where nothing was ever run."""
+    path = out.resolve() / "journal.db"
+    return Journal(path, read_only=True) if os.path.isfile(path) else None
+
+
+def trial_states(plan: Plan, out: Path) -> list[TrialState]:
+    """Of every trial, and every impossible cell; the folder is only read."""
+    journal = read_journal(out)
+    if journal is None:
+        return list(_states(plan, {}, {}))
+    with journal:
+        results = {r.trial_id: r for r in journal.results(t.trial_id for t in plan.trials)}
+        return list(_states(plan, results, journal.done()))
+
+
+def _states(
+    plan: Plan, results: Mapping[str, Result], done: Mapping[str, set[str]]
+) -> Iterator[TrialState]:
+    variants: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        variants.setdefault(cell.trial_id, []).append(cell.variant)
+    trials = {trial.trial_id: trial for trial in plan.trials}
+    for cell in {cell.trial_id: cell for cell in plan.cells}.values():
+        trial = trials.get(cell.trial_id)
+        state, reason = _state(plan, trial, cell.reason, results, done)
+        yield TrialState(
+            trial_id=cell.trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
+            variant=" | ".join(variants[cell.trial_id]), seed=cell.seed, task=cell.task,
+            probe=cell.probe, state=state, reason=reason,
+        )  # fmt: skip
+
+
+def _state(
+    plan: Plan,
+    trial: Trial | None,
+    impossible: str,
+    results: Mapping[str, Result],
+    done: Mapping[str, set[str]],
+) -> tuple[State, str]:
+    if trial is None:
+        return "skipped", impossible
+    if is_done(trial, plan.resources, done):
+        return "done", ""
+    result = results.get(trial.trial_id)
+    if result is not None and result.status in FAILURES:
+        return "failed", f"{result.status.value}: {result.reason}"
+    return "missing", ""
+
+
+def count_states(states: Sequence[TrialState]) -> dict[State, int]:
+    """How many in each state; those with none are left out."""
+    found: dict[State, int] = {}
+    for state in states:
+        found[state.state] = found.get(state.state, 0) + 1
+    return found

@@ -1,0 +1,90 @@
+"""May this address be used as an MLflow store, and how is it shown without its secrets?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+_SERVERS = ("http", "https")
+_DATABASES = ("postgresql", "mysql", "mssql")
+_ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
+_USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
+_SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
+
+
+class BadUri(ValueError):
+    """The address cannot be meant: exit 2."""
+
+
+class RefusedUri(ValueError):
+    """The address is refused for safety: exit 3."""
+
+
+def check_tracking_uri(uri: str) -> str:
+    """The address, if a store may stand there.
+
+    Raises:
+        BadUri: if it is no address of a store.
+        RefusedUri: if it is a bare folder (``file:``), or climbs out of one (``..``).
+    """
+    shown = redact(uri)
+    if not uri or any(character.isspace() or not character.isprintable() for character in uri):
+        raise BadUri(f"--tracking-uri {shown!r} is empty or holds spaces; allowed: {_ALLOWED}.")
+    scheme = uri.partition(":")[0].lower()
+    if scheme == "file":
+        raise RefusedUri(
+            f"--tracking-uri {shown}: stores of plain files are refused; allowed: {_ALLOWED}."
+        )
+    if scheme == "sqlite":
+        return _checked_sqlite(uri, shown)
+    if scheme in _SERVERS or scheme.partition("+")[0] in _DATABASES:
+        return _checked_address(uri, shown)
+    raise BadUri(f"--tracking-uri {shown!r} is no address of a store; allowed: {_ALLOWED}.")
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The file behind a ``sqlite:///`` address; None for a server."""
+    prefix = "sqlite:///"
+    return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
+
+
+def redact(text: str) -> str:
+    """The text with ``***`` for what stands before the @ of a URI, and for fields like password."""
+    return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))
+
+
+def secrets_of(uri: str) -> tuple[str, ...]:
+    """The password in a URI, as written and as decoded."""
+    parts = _split(uri)
+    password = parts.password if parts else None
+    return (password, unquote(password)) if password else ()
+
+
+def _checked_sqlite(uri: str, shown: str) -> str:
+    path = unquote(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or path in ("", ":memory:") or path.endswith("/"):
+        raise BadUri(f"--tracking-uri {shown!r} names no file; allowed: sqlite:///PATH.")
+    if ".." in re.split(r"[/\\]", path) or "?" in path or path.startswith("file:"):
+        raise RefusedUri(
+            f"--tracking-uri {shown}: a path with '..' or options is refused; "
+            "give the plain path of the file."
+        )
+    return uri
+
+
+def _checked_address(uri: str, shown: str) -> str:
+    parts = _split(uri)
+    if parts is None or not parts.hostname:
+        raise BadUri(f"--tracking-uri {shown!r} has no valid host and port; allowed: {_ALLOWED}.")
+    return uri.rstrip("/")
+
+
+def _split(uri: str) -> SplitResult | None:
+    """None where the port is no number from 0 to 65535, or the host is malformed."""
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts

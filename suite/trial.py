@@ -1,0 +1,82 @@
+"""Trial -> Result, in this process: no Ray, no MLflow.
+
+Arrow: the work itself, the same under every executor. Whatever happens inside, a result comes
+out: an exception is a row with its reason, and the traceback is kept.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from suite.events import Event, Finished, Progressed, Started
+from suite.probes.registry import probe
+from suite.provenance import provenance
+from suite.schema import Measurement, Point, Resources, Result, Status, Trial
+from suite.training import Diverged
+
+_SECONDS_BETWEEN_REPORTS = 0.5
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
+
+
+@dataclass
+class _Notes:
+    """What the trial has said so far; survives the exception that ends it."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    num_reported: int = 0
+
+    def unreported(self) -> tuple[Point, ...]:
+        new = tuple(self.points[self.num_reported :])
+        self.num_reported = len(self.points)
+        return new
+
+
+def run_trial(trial: Trial, resources: Resources, place: str) -> Iterator[Event]:
+    """Run one trial; its points as they come, its result last."""
+    yield Started(trial.trial_id, place)
+    start = time.perf_counter()
+    notes, status, reason, trace = _Notes(), Status.OK, "", ""
+    try:
+        yield from _measured(trial, resources, notes)
+    except Exception as error:
+        status, reason = classified(error)
+        trace = "".join(traceback.format_exception(error))
+    yield Finished(
+        Result(
+            trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
+            provenance=provenance(resources), seconds=time.perf_counter() - start,
+            measurements=tuple(notes.measurements) if status is Status.OK else (),
+            points=tuple(notes.points),
+        )
+    )  # fmt: skip
+
+
+def _measured(trial: Trial, resources: Resources, notes: _Notes) -> Iterator[Progressed]:
+    """Run the probe; what it says is noted, and points are passed on twice a second."""
+    torch.set_num_threads(resources.num_threads)
+    last = time.monotonic()
+    for said in probe(trial.probe).measure(trial, "cuda" if resources.num_gpus else "cpu"):
+        if isinstance(said, Point):
+            notes.points.append(said)
+        else:
+            notes.measurements.append(said)
+        is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
+        if is_due and notes.num_reported < len(notes.points):
+            last = time.monotonic()
+            yield Progressed(trial.trial_id, notes.unreported())
+
+
+def classified(error: Exception) -> tuple[Status, str]:
+    """What an exception says about the trial, in one sentence."""
+    sentence = f"{type(error).__name__}: {error}".splitlines()[0]
+    if isinstance(error, Diverged):
+        return Status.DIVERGED, str(error)
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY):
+        return Status.OUT_OF_MEMORY, sentence
+    return Status.ERROR, sentence

@@ -1,0 +1,127 @@
+"""Ablation -> variants: the baseline with the values of one or more axes set. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.model_spec import Knob
+from suite.spec import Ablation, Axis, Scale, SpecError
+
+MOST_VARIANTS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A row of the comparison: a label, and what it sets."""
+
+    label: str
+    changes: Mapping[str, Knob]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """An ablation's baseline at one scale, with the defaults of its mixer filled in."""
+
+    ablation: Ablation
+    scale: Scale
+    knobs: Mapping[str, Knob]
+
+    def value(self, axis: str) -> Knob:
+        """What the baseline has where the axis varies."""
+        if axis == "task":
+            return self.ablation.tasks[0]
+        if axis in Scale.model_fields:
+            of_scale: Knob = getattr(self.scale, axis)
+            return of_scale
+        if axis in ("skeleton", "mixer", "position"):
+            of_model: Knob = getattr(self.ablation.baseline, axis)
+            return of_model
+        return self.knobs.get(axis)
+
+    def has(self, axis: Axis) -> bool:
+        """Whether the baseline's value is one that the axis takes."""
+        return any(_same(value, self.value(axis.name)) for value in axis.values)
+
+
+def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    """The baseline's variant, and all variants in the order of the table, the baseline included.
+
+    Raises:
+        SpecError: if axes or their values cannot be told apart, or a cross has more than
+            `MOST_VARIANTS` combinations.
+    """
+    _refuse_ambiguous_axes(baseline.ablation)
+    if baseline.ablation.combine == "cross":
+        return _crossed(baseline)
+    return _one_at_a_time(baseline)
+
+
+def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    axes = baseline.ablation.axes
+    reference = Variant(label=_baseline_label(baseline), changes={})
+    variants: dict[str, Variant] = {}
+    if len(axes) > 1 or not baseline.has(axes[0]):
+        variants[reference.label] = reference
+    for axis in axes:
+        for value in axis.values:
+            variant = Variant(label=f"{axis.name}={_text(value)}", changes={axis.name: value})
+            if _same(value, baseline.value(axis.name)):
+                variant = reference
+            variants.setdefault(variant.label, variant)
+    return reference, tuple(variants.values())
+
+
+def _baseline_label(baseline: Baseline) -> str:
+    """``heads=8`` where the only axis holds the baseline's value; else ``baseline``."""
+    axis = baseline.ablation.axes[0]
+    if len(baseline.ablation.axes) == 1 and baseline.has(axis):
+        return f"{axis.name}={_text(baseline.value(axis.name))}"
+    return "baseline"
+
+
+def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    axes = baseline.ablation.axes
+    count = math.prod(len(axis.values) for axis in axes)
+    if count > MOST_VARIANTS:
+        raise SpecError(f"the cross has {count} combinations; at most {MOST_VARIANTS} are allowed.")
+    before = {axis.name: baseline.value(axis.name) for axis in axes}
+    found = [
+        _combination(dict(zip(before, values, strict=True)), before)
+        for values in itertools.product(*(axis.values for axis in axes))
+    ]
+    reference = next((variant for variant in found if not variant.changes), None)
+    if reference is not None:
+        return reference, tuple(found)
+    reference = Variant(label="baseline", changes={})
+    return reference, (reference, *found)
+
+
+def _combination(values: Mapping[str, Knob], before: Mapping[str, Knob]) -> Variant:
+    label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
+    changed = {name: value for name, value in values.items() if not _same(value, before[name])}
+    return Variant(label=label, changes=changed)
+
+
+def _refuse_ambiguous_axes(ablation: Ablation) -> None:
+    names = [axis.name for axis in ablation.axes]
+    for axis in ablation.axes:
+        if names.count(axis.name) > 1:
+            raise SpecError(f"the axis {axis.name!r} is given twice.")
+        if len({_text(value) for value in axis.values}) < len(axis.values):
+            raise SpecError(f"the axis {axis.name!r} has two values that read alike.")
+    if "task" in names and len(ablation.tasks) > 1:
+        raise SpecError(
+            f"an axis 'task' goes with one task, the baseline's; tasks={list(ablation.tasks)}."
+        )
+
+
+def _same(a: Knob, b: Knob) -> bool:
+    """Equal in type and value: True is not 1, and 8.0 is not 8."""
+    return type(a) is type(b) and a == b
+
+
+def _text(value: Knob) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
