@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -27,6 +28,7 @@ from suite.tracking_uri import check_tracking_uri, sqlite_path
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",  # why it does not start stands there
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no queue: it serves pages, nothing else
 }
 _SECONDS_TO_START = 120.0
@@ -182,7 +184,7 @@ def _wait(base: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
     until = time.monotonic() + _SECONDS_TO_START
     while time.monotonic() < until:
         if process.poll() is not None:
-            raise DashboardUnavailable(f"The dashboard did not start: {_last_line(log)}")
+            raise DashboardUnavailable(f"The dashboard did not start: {_reason(log)}")
         try:
             with _DIRECT.open(f"{base}/health", timeout=2):
                 return
@@ -191,10 +193,12 @@ def _wait(base: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
     raise DashboardUnavailable(f"The dashboard did not answer within {_SECONDS_TO_START:.0f} s.")
 
 
-def _last_line(log: IO[bytes]) -> str:
+def _reason(log: IO[bytes]) -> str:
+    """The last line that tells of an error; else the last line."""
     log.seek(0)
     lines = log.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason given."
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or ["no reason given."])[-1][:300]
 
 
 def _landing_page(base: str) -> str:

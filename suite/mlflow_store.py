@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,16 @@ def plainly(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     raise StoreUnavailable(
         f"The MLflow store {redact(uri)} is not available: {redact(said)[:300]}"
     ) from None
+
+
+def _pages(ask: Callable[[str | None], Any]) -> list[Any]:
+    """Everything there is, page by page."""
+    page = ask(None)
+    found = [*page]
+    while page.token:
+        page = ask(page.token)
+        found.extend(page)
+    return found
 
 
 def now_ms() -> int:
@@ -86,20 +96,22 @@ class Store:
     def runs(self, experiment_id: str, scale: str = "") -> list[Any]:
         """Parents and children, the earliest first."""
         query = f"tags.`bakeoff.scale` = '{scale}'" if scale else "tags.`bakeoff.role` = 'sweep'"
-        found: list[Any] = []
-        token = None
-        while True:
-            page = self.client.search_runs(
+        found = _pages(
+            lambda token: self.client.search_runs(
                 [experiment_id],
                 query,
                 max_results=_PAGE,
                 order_by=["attributes.start_time ASC"],
                 page_token=token,
             )
-            found.extend(page)
-            token = page.token
-            if not token:
-                return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+        )
+        return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+    def experiments(self) -> list[Any]:
+        """All of the store, those of others included."""
+        return _pages(
+            lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
+        )
 
     def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
         """A run with all its tags, in one request."""

@@ -318,7 +318,7 @@ def ablations_in(tracking_uri: str) -> list[str]:
     """
     store = _connect(tracking_uri, is_new_allowed=False)
     with store.reached():
-        experiments = store.client.search_experiments()
+        experiments = store.experiments()
     return sorted(e.name for e in experiments if e.tags.get("bakeoff.ablation") == e.name)
 
 

@@ -1,0 +1,134 @@
+"""One small sweep, and an MLflow store to record it in."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from models.model_spec import Knob, ModelSpec
+from suite.record import Recorder
+from suite.schema import (
+    About,
+    Cell,
+    ClaimSpec,
+    Measurement,
+    Point,
+    Provenance,
+    Result,
+    Status,
+    Training,
+    Trial,
+)
+
+
+@dataclass(frozen=True)
+class HeadsSweep:
+    """The ablation "heads" at scale quick: trials, the cells they fill, and results."""
+
+    key = ("heads", "quick")
+    about = About(
+        ablation="heads",
+        scale="quick",
+        question="How many attention heads at a fixed width?",
+        note="Vaswani et al. 2017, Table 3 rows A.",
+        baseline="heads=8",
+        variants=("heads=1", "heads=8"),
+        tasks=("shakespeare_characters",),
+        probes=("quality", "step_time"),
+        num_seeds=3,
+        settings={"dim": 64, "depth": 2},
+        model={"mixer": "attention"},
+        claim=ClaimSpec(
+            statement="8 heads beat one", metric="bits_per_character", a="heads=8", b="heads=1",
+            by=0.02, source="Vaswani et al. 2017", task="shakespeare_characters",
+        ),
+        metrics={},
+        data_sets={},
+        is_indicative=True,
+        regenerate="bakeoff run heads --scale quick",
+    )  # fmt: skip
+    place = Provenance(
+        commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+        versions={"torch": "2.13.0"},
+    )  # fmt: skip
+    other_place = replace(place, device="Another CPU")
+
+    def model(self, heads: int, **knobs: Knob) -> ModelSpec:
+        return ModelSpec(
+            skeleton="language_model", mixer="attention",
+            knobs={"heads": heads, "dropout": 0.0, **knobs}, position="sinusoidal", dim=64,
+            depth=2, length=128, input_kind="tokens", input_size=65, output_size=65,
+        )  # fmt: skip
+
+    def trial(self, heads: int = 8, seed: int = 0, **knobs: Knob) -> Trial:
+        return Trial(
+            probe="quality", task="shakespeare_characters", task_digest="ab" * 32, length=128,
+            batch=32, subjects=(self.model(heads, **knobs),),
+            training=Training(
+                steps=300, learning_rate=1e-3, warmup_steps=30, weight_decay=0.1,
+                num_evaluations=10,
+            ),
+            seed=seed, versions={"mixer attention": 1},
+        )  # fmt: skip
+
+    def timing(self, process: int = 0) -> Trial:
+        return replace(
+            self.trial(), probe="step_time", seed=process, training=None,
+            subjects=(self.model(1), self.model(8)),
+        )  # fmt: skip
+
+    def cells(self, trial: Trial) -> list[Cell]:
+        return [
+            Cell(
+                variant=f"heads={model.knobs['heads']}", task=trial.task, seed=trial.seed,
+                probe=trial.probe, trial_id=trial.trial_id, metrics=(), subject=index,
+            )
+            for index, model in enumerate(trial.subjects)
+        ]  # fmt: skip
+
+    def points(self, steps: Sequence[int] = (0, 10, 20)) -> tuple[Point, ...]:
+        return tuple(
+            Point(
+                metric="bits_per_character", step=step, flops=1e6 * step,
+                value=2.0 + 3.0 * math.exp(-step / 8), unit="bit/character", better="lower",
+            )
+            for step in steps
+        )  # fmt: skip
+
+    def result(self, trial: Trial, status: Status = Status.OK) -> Result:
+        test = Measurement(
+            metric="bits_per_character", value=2.5, unit="bit/character", better="lower"
+        )
+        size = Measurement(metric="parameters", value=100_000.0, unit="1", better="none")
+        is_ok = status is Status.OK
+        return Result(
+            trial_id=trial.trial_id, status=status, provenance=self.place, seconds=12.5,
+            measurements=(test, size) if is_ok else (), points=self.points() if is_ok else (),
+            reason="" if is_ok else "it went wrong.",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LocalStore:
+    """The MLflow store of an output folder."""
+
+    out: Path
+
+    @property
+    def database(self) -> Path:
+        return self.out / "mlflow.db"
+
+    @property
+    def uri(self) -> str:
+        return f"sqlite:///{self.database}"
+
+    def recorder(self) -> Recorder:
+        return Recorder(self.uri, self.out / "artifacts")
+
+    def copied_to(self, out: Path) -> LocalStore:
+        """A store of its own: to make the tables costs seconds, to copy them nothing."""
+        shutil.copy(self.database, out / "mlflow.db")
+        return LocalStore(out)

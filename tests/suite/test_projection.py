@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from suite.projection import (
+    not_finite_tags,
+    point_rows,
+    result_rows,
+    result_tags,
+    sweep_tags,
+    trial_description,
+    trial_name,
+    trial_params,
+    trial_tags,
+)
+from suite.schema import Measurement, Point, Status
+from suite.store_limits import MetricRow
+from tests.suite.heads_sweep import HeadsSweep
+
+START = 1_000_000
+
+
+@pytest.fixture(scope="session")
+def heads() -> HeadsSweep:
+    return HeadsSweep()
+
+
+def _point(value: float, step: int = 0, metric: str = "loss") -> Point:
+    return Point(metric=metric, step=step, flops=None, value=value, unit="nat", better="lower")
+
+
+def _seconds(value: float | None, subject: int = 0, status: Status = Status.OK) -> Measurement:
+    return Measurement(
+        metric="step_seconds", value=value, unit="s", better="lower", subject=subject,
+        at="length=128", status=status, reason="" if status is Status.OK else "too loud",
+    )  # fmt: skip
+
+
+def test_names_say_what_ran(heads: HeadsSweep) -> None:
+    one, all_of_them = heads.trial(4, seed=1), heads.timing(process=2)
+    assert trial_name(one, heads.cells(one)) == "heads=4 · shakespeare_characters · seed 1"
+    assert (
+        trial_name(all_of_them, heads.cells(all_of_them))
+        == "step_time · 2 variants · shakespeare_characters · length 128 · process 2"
+    )
+
+
+def test_a_trial_is_found_again_by_its_tags(heads: HeadsSweep) -> None:
+    trial = heads.timing()
+    tags = trial_tags(heads.key, trial, heads.cells(trial))
+    assert tags["bakeoff.trial_id"] == trial.trial_id
+    assert (tags["bakeoff.ablation"], tags["bakeoff.scale"]) == heads.key
+    assert tags["bakeoff.variant"] == "heads=1 | heads=8"
+    ours = [name for name in tags if not name.startswith("mlflow.")]
+    assert all(name.startswith("bakeoff.") for name in ours)
+
+
+def test_cells_of_other_trials_name_nothing_here(heads: HeadsSweep) -> None:
+    trial, other = heads.trial(4), heads.trial(8)
+    assert trial_params(trial, [*heads.cells(trial), *heads.cells(other)])["variant"] == "heads=4"
+
+
+def test_parameters_are_flat_and_complete(heads: HeadsSweep) -> None:
+    trial = heads.trial(4, seed=2)
+    params = trial_params(trial, heads.cells(trial))
+    assert params["mixer.heads"] == "4"
+    assert params["model.dim"] == "64"
+    assert params["training.learning_rate"] == "0.001"
+    assert (params["seed"], params["variant"]) == ("2", "heads=4")
+    assert all(isinstance(value, str) for value in params.values())
+
+
+def test_of_several_models_only_what_they_share_is_a_parameter(heads: HeadsSweep) -> None:
+    trial = heads.timing()
+    params = trial_params(trial, heads.cells(trial))
+    assert "mixer.heads" not in params
+    assert params["mixer.dropout"] == "0.0"
+    assert not [name for name in params if name.startswith("training.")]
+
+
+def test_points_are_stamped_by_their_step(heads: HeadsSweep) -> None:
+    rows = point_rows(heads.points((0, 10)), START)
+    assert [(row.timestamp_ms, row.step) for row in rows] == [(START, 0), (START + 10, 10)]
+    assert rows == point_rows(heads.points((0, 10)), START)
+
+
+def test_what_is_not_finite_is_a_tag_and_no_number() -> None:
+    points = [_point(1.0), _point(math.inf, 10), _point(math.nan, 20)]
+    assert [row.value for row in point_rows(points, START)] == [1.0]
+    assert not_finite_tags(points) == {"bakeoff.not_finite.loss": "inf from step 10"}
+
+
+def test_measurements_stand_by_name_and_those_of_a_curve_under_final(heads: HeadsSweep) -> None:
+    trial = heads.trial()
+    rows = result_rows(trial, heads.cells(trial), heads.result(trial), START)
+    by_name: dict[str, list[MetricRow]] = {}
+    for row in rows:
+        by_name.setdefault(row.key, []).append(row)
+    assert len(by_name["bits_per_character"]) == 3
+    assert by_name["final/bits_per_character"][0].value == 2.5  # measured, not the last point
+    assert by_name["best/bits_per_character"][0].value == heads.points()[-1].value
+    assert by_name["parameters"][0].value == 100_000.0
+    assert by_name["trial_seconds"][0].value == 12.5
+
+
+@pytest.mark.parametrize(("better", "best"), [("lower", 1.0), ("higher", 3.0), ("none", None)])
+def test_best_and_final_of_a_curve(heads: HeadsSweep, better: str, best: float | None) -> None:
+    trial = heads.trial()
+    points = [replace(_point(v, s), better=better) for s, v in ((20, 2.0), (0, 3.0), (10, 1.0))]
+    result = replace(heads.result(trial), measurements=(), points=tuple(points))
+    rows = {row.key: row.value for row in result_rows(trial, [], result, START)}
+    assert rows["final/loss"] == 2.0  # of the last step, whatever the order
+    assert rows.get("best/loss") == best
+
+
+def test_each_variant_of_a_comparison_has_its_own_metric(heads: HeadsSweep) -> None:
+    trial = heads.timing()
+    measured = (_seconds(0.1, 0), _seconds(None, 1, Status.OUT_OF_MEMORY))
+    result = replace(heads.result(trial), measurements=measured, points=())
+    rows = {row.key: row.value for row in result_rows(trial, heads.cells(trial), result, START)}
+    assert rows["step_seconds/heads:1/length:128"] == 0.1
+    assert "step_seconds/heads:8/length:128" not in rows
+    tags = result_tags(trial, heads.cells(trial), result)
+    assert tags["bakeoff.status.step_seconds/heads:8/length:128"] == "out_of_memory: too loud"
+
+
+def test_the_hash_of_the_result_is_the_last_tag(heads: HeadsSweep) -> None:
+    trial = heads.trial()
+    result = heads.result(trial)
+    tags = result_tags(trial, heads.cells(trial), result)
+    assert list(tags)[-1] == "bakeoff.result_sha256"
+    assert tags["bakeoff.result_sha256"] == result.sha256
+    assert tags["bakeoff.environment_id"] == result.provenance.environment_id
+
+
+def test_a_reason_is_told_without_its_secrets(heads: HeadsSweep) -> None:
+    trial = heads.trial()
+    reason = "GET http://me:CANARY_2@host/x failed"
+    result = replace(heads.result(trial, Status.ERROR), reason=reason)
+    tags = result_tags(trial, heads.cells(trial), result)
+    assert tags["bakeoff.reason"] == "GET http://***@host/x failed"
+    assert "CANARY_2" not in "".join(tags.values())
+
+
+def test_a_description_shows_units_and_runs_no_markup(heads: HeadsSweep) -> None:
+    trial = heads.timing()
+    evil = "<img src=x onerror=alert(1)> | a\nb"
+    cells = [replace(cell, variant=evil) for cell in heads.cells(trial)]
+    spread = replace(_seconds(0.1), spread_low=0.09, spread_high=0.12)
+    result = replace(heads.result(trial), measurements=(spread,) * 60, points=())
+    text = trial_description(trial, cells, result)
+    assert "<img" not in text
+    assert "| step_seconds length=128 | 0.1 (0.09 to 0.12) | s | ok |" in text
+    assert text.count("onerror=alert(1)&gt; \\| a b |") == 40
+    assert "20 more are in the sweep's `results.parquet`" in text
+
+
+def test_the_parent_says_what_is_asked(heads: HeadsSweep) -> None:
+    tags = sweep_tags(heads.about)
+    assert tags["mlflow.runName"] == "heads · quick"
+    note = tags["mlflow.note.content"]
+    for part in (heads.about.question, heads.about.note, "8 heads beat one", "bakeoff run heads"):
+        assert part in note
