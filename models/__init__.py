@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.errors import ImpossibleModel, ModelError
+    from models.errors import ModelError
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
     from models.registry import (
@@ -33,7 +33,6 @@ __all__ = [
     "POSITIONS",
     "SKELETONS",
     "Cost",
-    "ImpossibleModel",
     "Knob",
     "Mixer",
     "ModelError",
@@ -50,7 +49,6 @@ __all__ = [
 
 _HOMES = {
     "Cost": "models.mixer",
-    "ImpossibleModel": "models.errors",
     "Knob": "models.model_spec",
     "Mixer": "models.mixer",
     "ModelError": "models.errors",

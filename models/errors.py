@@ -17,7 +17,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause that names up to three close names; empty where nothing is close."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-
-
-class ImpossibleModel(ModelError):
-    """Every name and type is right, but the combination has no sense (a causal FNet)."""

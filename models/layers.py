@@ -7,7 +7,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from models.errors import ImpossibleModel
+from models.errors import ModelError
 from models.mixer import Mixer
 from models.model_spec import ModelSpec
 from models.registry import mixer_class, mixer_config, position_class
@@ -124,7 +124,7 @@ def _build_mixer(spec: ModelSpec, *, is_causal: bool) -> Mixer:
     config = mixer_config(spec.mixer, dim=spec.dim, knobs=spec.knobs)
     mixer = mixer_class(spec.mixer)
     if is_causal and not mixer.supports_causal:
-        raise ImpossibleModel(
+        raise ModelError(
             f"{spec.mixer} cannot stand in {spec.skeleton}, which is causal: {mixer.why_not_causal}"
         )
     return mixer(dim=spec.dim, max_length=spec.length, is_causal=is_causal, config=config)

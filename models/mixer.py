@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ImpossibleModel, ModelError
+from models.errors import ModelError
 
 State = tuple[Tensor, ...]
 
@@ -87,7 +87,7 @@ class Mixer(nn.Module, ABC):
             if type(value) is not int or value < 1:
                 raise ModelError(f"{key}={value!r} is not a whole number of at least 1")
         if is_causal and not self.supports_causal:
-            raise ImpossibleModel(f"{self.name} has no causal form: {self.why_not_causal}")
+            raise ModelError(f"{self.name} has no causal form: {self.why_not_causal}")
         self.check_config(config, dim=dim)
         super().__init__()
         self.dim = dim

@@ -24,9 +24,11 @@ class Books:
             case Started(trial_id=trial_id, place=place):
                 self._attempts[trial_id] = self._journal.begin(trial_id, place)
             case Finished(result=result):
-                self._journal.commit(result, self._attempts.get(result.trial_id, 0))
+                if result.trial_id not in self._attempts:  # its process died before it began
+                    self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
+                self._journal.commit(result, self._attempts[result.trial_id])
         if self._outbox is not None:
-            self._outbox.tell(event, self._attempts.get(event.trial_id, 0))
+            self._outbox.tell(event, self._attempts[event.trial_id])
 
     @contextmanager
     def store_paused(self) -> Iterator[None]:

@@ -54,10 +54,20 @@ def _close(
     for plan in plans:
         page = pages[names.index(plan.about.ablation)]
         recorder.publish_report(plan.key, page.parent)
+    close_parents(plans, journal, recorder)
+    return pages
+
+
+def close_parents(plans: Sequence[Plan], journal: Journal, recorder: Recorder) -> None:
+    """Say in the store how far each sweep has come; nothing of it is shown as running then.
+
+    Raises:
+        StoreUnavailable: if the store cannot be reached.
+    """
+    for plan in plans:
         of_plan = counted([plan], journal, 0)
         summary = {f"num_{status.value}": number for status, number in of_plan.counts.items()}
         recorder.close_sweep(plan.key, summary, finished=not of_plan.num_missing)
-    return pages
 
 
 def _without_store(outcome: Outcome, names: Sequence[str], journal: Journal, out: Path) -> Outcome:

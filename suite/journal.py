@@ -11,14 +11,15 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from suite.schema import FAILURES, Plan, Result
 
 _VERSION = 1
-_TABLES = """
+_TABLES = f"""
+BEGIN;
 CREATE TABLE IF NOT EXISTS sweeps (
     ablation TEXT NOT NULL, scale TEXT NOT NULL, plan BLOB NOT NULL,
     PRIMARY KEY (ablation, scale)
@@ -33,14 +34,17 @@ CREATE TABLE IF NOT EXISTS results (
     status TEXT NOT NULL, sha256 TEXT NOT NULL, result BLOB NOT NULL,
     PRIMARY KEY (trial_id, environment_id)
 ) WITHOUT ROWID;
+PRAGMA user_version = {_VERSION};
+COMMIT;
 """
 
+_Body = TypeVar("_Body")
 _PLAN = TypeAdapter(Plan)
 _RESULT = TypeAdapter(Result)
 
 
 class JournalError(RuntimeError):
-    """The journal cannot be opened or is not ours: one sentence."""
+    """The journal cannot be opened, read or written, or is not ours: one sentence."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,22 @@ class Attempt:
     place: str
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What the journal holds of one trial in one environment, short of the result itself."""
+
+    trial_id: str
+    environment_id: str
+    attempt: int
+    sha256: str
+
+
 class Journal:
-    """The book of an output folder.
+    """The book of an output folder; use it in a `with` block.
 
     Raises:
-        JournalError: if the file cannot be opened, or was written by a newer version.
+        JournalError: if the file cannot be opened, was written by a newer version, or, at the end
+            of the block, turned out damaged or not writable.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -74,8 +89,10 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
+        if isinstance(error, sqlite3.Error):
+            raise JournalError(f"{self.path}: the journal fails: {error}.") from error
 
     def keep_plan(self, plan: Plan) -> None:
         """Remember what the sweep is made of; a no-op where it is known already."""
@@ -88,7 +105,7 @@ class Journal:
     def plans(self) -> list[Plan]:
         """Every sweep that was ever started here."""
         rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
-        return [_PLAN.validate_json(body) for (body,) in rows]
+        return [self._understood(_PLAN, body) for (body,) in rows]
 
     def begin(self, trial_id: str, place: str) -> int:
         """Count a new attempt. A result of any older attempt will be dropped."""
@@ -110,6 +127,17 @@ class Journal:
                 return False
             return self._insert(result, attempt)
 
+    def adopt(self, result: Result) -> bool:
+        """Write down a result of another folder's journal; attempts that were begun here stand.
+
+        False if there was one already.
+        """
+        with self._db:
+            last = self._one(
+                "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (result.trial_id,)
+            )
+            return self._insert(result, last or 0)
+
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
         """All results of these trials, of every environment, in the order asked for."""
         for trial_id in trial_ids:
@@ -118,7 +146,7 @@ class Journal:
                 (trial_id,),
             )
             for (body,) in rows:
-                yield _RESULT.validate_json(body)
+                yield self._understood(_RESULT, body)
 
     def done(self) -> dict[str, set[str]]:
         """trial_id -> environments in which it has a result that is no failure."""
@@ -129,10 +157,10 @@ class Journal:
             found.setdefault(trial_id, set()).add(environment_id)
         return found
 
-    def hashes(self) -> dict[str, str]:
-        """trial_id -> SHA-256 of its result; of the newest attempt where there are several."""
-        query = "SELECT trial_id, sha256 FROM results ORDER BY attempt"
-        return dict(self._db.execute(query).fetchall())
+    def entries(self) -> list[Entry]:
+        """What there is a result of, by trial and environment."""
+        query = "SELECT trial_id, environment_id, attempt, sha256 FROM results ORDER BY 1, 2"
+        return [Entry(*row) for row in self._db.execute(query)]
 
     def attempts(self) -> list[Attempt]:
         """The newest attempt of every trial that was ever started."""
@@ -152,6 +180,15 @@ class Journal:
         )
         return True
 
+    def _understood(self, adapter: TypeAdapter[_Body], body: bytes) -> _Body:
+        try:
+            return adapter.validate_json(body)
+        except ValidationError as error:
+            raise JournalError(
+                f"{self.path}: a row is damaged, or was written by another version of bakeoff "
+                f"({error.title}: {error.error_count()} errors)."
+            ) from error
+
     def _one(self, query: str, values: tuple[object, ...]) -> Any:
         row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]
@@ -159,21 +196,25 @@ class Journal:
 
 def _open(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        return _checked(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True), path)
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=20)
+        if not _version(db, path):
+            raise JournalError(f"{path}: this is no journal of bakeoff.")
+        db.execute("BEGIN")  # all reads see the same moment, whatever the driver writes meanwhile
+        return db
     db = sqlite3.connect(path, timeout=20, check_same_thread=False)
+    version = _version(db, path)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    _checked(db, path)
-    if db.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+    if not version:
         db.executescript(_TABLES)
-        db.execute(f"PRAGMA user_version = {_VERSION}")
     return db
 
 
-def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    """The format that the file is written in; 0 where it is empty."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
     if version > _VERSION:
         raise JournalError(
             f"{path}: written by a newer bakeoff (format {version}; this one reads {_VERSION})."
         )
-    return db
+    return version

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+_TRIES = 5
+_SECONDS_BETWEEN_TRIES = 0.05
 
 
 class FolderUnavailable(RuntimeError):
@@ -32,10 +37,8 @@ def held(out: Path) -> Iterator[None]:
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FolderUnavailable(f"{out}: locked by pid {_holder(path)}.") from None
+        if not _is_taken(file):
+            raise FolderUnavailable(f"{out}: locked by pid {_holder(path)}.")
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -54,6 +57,18 @@ def is_held(out: Path) -> bool:
         return False
     except OSError:
         return True
+    return False
+
+
+def _is_taken(file: IO[str]) -> bool:
+    """Whether the lock is ours now; asked again for a moment, since `is_held` holds it too."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+        else:
+            return True
     return False
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from suite.events import Event, Finished, Progressed, Started
@@ -18,7 +19,7 @@ from suite.journal import Journal
 from suite.mlflow_store import StoreUnavailable
 from suite.record import Recorder
 from suite.rows import by_trial
-from suite.schema import Cell, Plan, Trial
+from suite.schema import Cell, Plan
 
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
@@ -43,8 +44,10 @@ class Outbox:
         self._trials = {t.trial_id: t for plan in plans for t in plan.trials}
         self._cells = {plan.key: _cells_by_trial(plan) for plan in plans}
         self._queue: queue.Queue[tuple[Event, int] | None] = queue.Queue()
+        self._shown: dict[str, int] = {}  # trial_id -> newest attempt whose result the store has
         self._may_write = threading.Event()
         self._may_write.set()
+        self._writes = threading.Lock()
         self._recorder: Recorder | None = None
         self._trouble = ""
         self._next_try = 0.0
@@ -60,8 +63,10 @@ class Outbox:
         self._queue.put((event, attempt))
 
     def pause(self) -> None:
-        """Write nothing until `resume`: a timing is under way."""
+        """Write nothing until `resume`: a timing is under way. Waits for the write in progress."""
         self._may_write.clear()
+        with self._writes:
+            pass
 
     def resume(self) -> None:
         """Write again."""
@@ -86,16 +91,12 @@ class Outbox:
             self._recorder = None
 
     def _write_all(self) -> None:
-        self._attempt_to(self._catch_up)
-        while True:
-            self._may_write.wait()
-            item = self._next_item()
-            if item is None:
-                break
+        self._in_turn(self._catch_up)
+        while (item := self._next_item()) is not None:
             for event, attempt in item:
-                self._attempt_to(lambda: self._record(event, attempt))  # noqa: B023
+                self._in_turn(partial(self._record, event, attempt))
             if time.monotonic() > self._next_publication:
-                self._attempt_to(self._publish)
+                self._in_turn(self._publish)
         self._finish()
 
     def _next_item(self) -> list[tuple[Event, int]] | None:
@@ -105,6 +106,15 @@ class Outbox:
         except queue.Empty:
             return []
         return None if event is None else [event]
+
+    def _in_turn(self, write: Callable[[], None]) -> None:
+        """Write as soon as that disturbs nobody."""
+        while True:
+            self._may_write.wait()
+            with self._writes:
+                if self._may_write.is_set():
+                    self._attempt_to(write)
+                    return
 
     def _attempt_to(self, write: Callable[[], None]) -> None:
         """Write, unless the store is away; after an outage catch up first."""
@@ -122,22 +132,28 @@ class Outbox:
 
     def _finish(self) -> None:
         self._next_try = 0.0
-        self._attempt_to(self._publish)
+        self._in_turn(self._publish)
 
     def _catch_up(self) -> None:
         """Bring the store to what the journal holds; a no-op where it is there already."""
         recorder = self._recorder = self._connect()
         with Journal(self._journal, read_only=True) as journal:
-            hashes = journal.hashes()
+            entries = journal.entries()
             for plan in self._plans:
                 known = recorder.open_sweep(plan.about)
-                behind = [t for t in plan.trials if _is_behind(t, known, hashes)]
-                for result in journal.results(trial.trial_id for trial in behind):
-                    if result.sha256 == hashes[result.trial_id]:
-                        self._tell_recorder(plan, Finished(result), attempt=0)
+                behind = {e.trial_id for e in entries if known.get(e.trial_id) != e.sha256}
+                for result in journal.results(
+                    t.trial_id for t in plan.trials if t.trial_id in behind
+                ):
+                    self._tell_recorder(plan, Finished(result), attempt=0)
+        for entry in entries:
+            newest = max(entry.attempt, self._shown.get(entry.trial_id, 0))
+            self._shown[entry.trial_id] = newest
         self._trouble = ""
 
     def _record(self, event: Event, attempt: int) -> None:
+        if attempt <= self._shown.get(event.trial_id, -1):
+            return  # it waited in line while the catching up brought its end
         for plan in self._plans:
             if event.trial_id in self._cells[plan.key]:
                 self._tell_recorder(plan, event, attempt)
@@ -173,8 +189,3 @@ def _cells_by_trial(plan: Plan) -> dict[str, list[Cell]]:
         if not cell.reason:
             found.setdefault(cell.trial_id, []).append(cell)
     return found
-
-
-def _is_behind(trial: Trial, known: Mapping[str, str], hashes: Mapping[str, str]) -> bool:
-    sha256 = hashes.get(trial.trial_id)
-    return sha256 is not None and known.get(trial.trial_id) != sha256

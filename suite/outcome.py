@@ -18,7 +18,7 @@ class Outcome:
 
     Attributes:
         counts: Trials of the plans by the status of their newest result; skipped cells too.
-        num_run: Trials that were missing when it began; the others were done already.
+        num_run: Trials that left a result now; the others were done already.
         num_missing: Trials that still have no result.
         trouble: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.

@@ -62,10 +62,7 @@ def run_task(
     """
     start = time.perf_counter()
     data = build_task(task, task_class(task).fixed_length or length)
-    training = Training(
-        steps=steps, learning_rate=learning_rate, warmup_steps=min(50, max(1, steps // 10)),
-        weight_decay=0.01, num_evaluations=8,
-    )  # fmt: skip
+    training = _training(steps, learning_rate)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     exercise = Exercise(task=data, training=training, batch=batch, seed=seed)
     points = tuple(train(module, exercise, device))
@@ -77,3 +74,10 @@ def run_task(
         num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         seconds=time.perf_counter() - start,
     )
+
+
+def _training(steps: int, learning_rate: float) -> Training:
+    return Training(
+        steps=steps, learning_rate=learning_rate, warmup_steps=min(50, max(1, steps // 10)),
+        weight_decay=0.01, num_evaluations=8,
+    )  # fmt: skip

@@ -52,8 +52,8 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     """Variants and seeds that are in the same state for the same reason share a line."""
     seeds: dict[tuple[str, ...], list[int]] = {}
     for s in states:
-        key = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", ", "))
-        seeds.setdefault(key, []).append(s.seed)
+        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", ", "))
+        seeds.setdefault(line, []).append(s.seed)
     variants: dict[tuple[str, ...], list[str]] = {}
     for (*footing, variant), numbers in seeds.items():
         variants.setdefault((*footing, _seeds(numbers)), []).append(variant)

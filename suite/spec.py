@@ -47,8 +47,9 @@ class _Spec(BaseModel):
 
 
 def _explain(spec: type[BaseModel], error: ValidationError) -> str:
-    """The first thing wrong, in one sentence."""
-    first = error.errors(include_url=False)[0]
+    """The first thing wrong, in one sentence; a misspelt field before the one it leaves missing."""
+    errors = error.errors(include_url=False)
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"

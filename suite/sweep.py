@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from suite.books import Books
-from suite.conclusion import conclude
+from suite.conclusion import close_parents, conclude
 from suite.events import Event, Finished
 from suite.execution import Executes, Executor, executing
 from suite.journal import Journal
 from suite.lock import held
 from suite.missing import Missing, distinct_work, missing_work
+from suite.mlflow_store import StoreUnavailable
 from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
 from suite.planning import plan as plan_of
@@ -84,10 +85,11 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         missing = missing_work(plans, journal.done())
         outbox = _outbox(plans, options)
         try:
-            _run_missing(plans, missing, options, Books(journal, outbox), console)
-        finally:
-            closed = outbox.close() if outbox else (None, "")
-        return _concluded(plans, options, journal, closed, missing.num_trials)
+            num_run = _run_missing(plans, missing, options, Books(journal, outbox), console)
+        except BaseException:
+            _stopped(plans, journal, outbox)
+            raise
+        return _concluded(plans, options, journal, outbox, num_run)
 
 
 def record_journal(file: Path, options: Options) -> Outcome:
@@ -101,22 +103,29 @@ def record_journal(file: Path, options: Options) -> Outcome:
             for plan in plans:
                 journal.keep_plan(plan)
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
-            num_new = sum(journal.commit(result, 0) for result in other.results(trial_ids))
+            num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             outbox = _outbox(plans, options)
-            closed = outbox.close() if outbox else (None, "")
-            return _concluded(plans, options, journal, closed, num_new)
+            return _concluded(plans, options, journal, outbox, num_new)
 
 
 def _concluded(
     plans: Sequence[Plan],
     options: Options,
     journal: Journal,
-    closed: tuple[Recorder | None, str],
+    outbox: Outbox | None,
     num_run: int,
 ) -> Outcome:
-    recorder, trouble = closed
+    recorder, trouble = outbox.close() if outbox else (None, "")
     outcome = replace(counted(plans, journal, num_run), trouble=trouble)
     return conclude(outcome, plans, journal, recorder, options.out, options.store)
+
+
+def _stopped(plans: Sequence[Plan], journal: Journal, outbox: Outbox | None) -> None:
+    """An end before the end: the store shows nothing as running any more."""
+    recorder, _ = outbox.close() if outbox else (None, "")
+    if recorder is not None:
+        with suppress(StoreUnavailable):
+            close_parents(plans, journal, recorder)
 
 
 def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
@@ -137,19 +146,23 @@ def _refuse_bad_data(plans: Sequence[Plan]) -> None:
 
 def _run_missing(
     plans: Sequence[Plan], missing: Missing, options: Options, books: Books, console: Console
-) -> None:
+) -> int:
+    """Returns how many trials have left a result."""
     if not missing.num_trials:
-        return
+        return 0
+    num_finished = 0
     with (
+        display_for(plans, missing, console) as display,  # first: a cluster takes seconds to start
         executing(options.executor, options.address, _source_paths(plans)) as executor,
         closing(_events(missing, executor, books)) as events,
-        display_for(plans, missing, console) as display,
     ):
         for event in events:
             books.take(event)
             display.show(event)
+            num_finished += isinstance(event, Finished)
             if options.fail_fast and _has_failed(event):
-                return
+                break
+    return num_finished
 
 
 def _events(missing: Missing, executor: Executes, books: Books) -> Generator[Event, None, None]:

@@ -44,7 +44,7 @@ def run_trial(trial: Trial, resources: Resources, place: str) -> Iterator[Event]
     notes, status, reason, trace = _Notes(), Status.OK, "", ""
     try:
         yield from _measured(trial, resources, notes)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a mixer may do anything
         status, reason = classified(error)
         trace = "".join(traceback.format_exception(error))
     yield Finished(
@@ -72,7 +72,7 @@ def _measured(trial: Trial, resources: Resources, notes: _Notes) -> Iterator[Pro
             yield Progressed(trial.trial_id, notes.unreported())
 
 
-def classified(error: Exception) -> tuple[Status, str]:
+def classified(error: BaseException) -> tuple[Status, str]:
     """What an exception says about the trial, in one sentence."""
     sentence = f"{type(error).__name__}: {error}".splitlines()[0]
     if isinstance(error, Diverged):

@@ -61,6 +61,7 @@ def _of_sweep(plan: Plan, journal: Journal, store: Store) -> Iterator[str]:
         (result.trial_id, result.provenance.environment_id): result.sha256
         for result in journal.results(trial.trial_id for trial in plan.trials)
     }
+    held = {(entry.trial_id, entry.environment_id) for entry in journal.entries()}
     recorded = [c for c in children(store.uri, *plan.key) if c.is_complete]
     shown = Counter((child.trial_id, child.environment_id) for child in recorded)
     hashes = {(child.trial_id, child.environment_id): child.result_sha256 for child in recorded}
@@ -72,7 +73,7 @@ def _of_sweep(plan: Plan, journal: Journal, store: Store) -> Iterator[str]:
     for key, number in shown.items():
         if number > 1:
             yield f"{where}: trial {key[0]} is in the store {number} times."
-        if key not in kept:
+        if key not in kept and key not in held:
             yield f"{where}: trial {key[0]} is in the store, not in the journal."
     yield from _of_artifacts(plan, journal, store, where)
 

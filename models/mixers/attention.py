@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ImpossibleModel
+from models.errors import ModelError
 from models.mixer import Cost, Mixer, State, without_padding
 
 
@@ -67,7 +67,7 @@ class Attention(Mixer):
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse heads that do not divide dim."""
         if config.heads < 1 or dim % config.heads != 0:
-            raise ImpossibleModel(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
 
     def forward(
         self,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ImpossibleModel, ModelError
+from models.errors import ModelError
 from models.mixer import Cost, Mixer, State, without_padding
 
 
@@ -48,7 +48,7 @@ class Convolution(Mixer):
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
         if not is_causal and config.kernel_size % 2 == 0:
-            raise ImpossibleModel(
+            raise ModelError(
                 f"{self.name}: kernel_size={config.kernel_size} has no centre; "
                 "give an odd one, or is_causal=True"
             )

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.errors import ImpossibleModel
+from models.errors import ModelError
 from models.mixer import Cost, Mixer, NoKnobs, State, without_padding
 
 
@@ -38,7 +38,7 @@ class LSTM(Mixer):
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: NoKnobs) -> None:
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
         if not is_causal and dim % 2 != 0:
-            raise ImpossibleModel(
+            raise ModelError(
                 f"{self.name} needs an even dim for its two directions, not dim={dim}"
             )
         self.hidden = dim if is_causal else dim // 2

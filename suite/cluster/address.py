@@ -31,7 +31,7 @@ def check_address(address: str) -> None:
         Unavailable: if nothing answers there.
     """
     host, port = _split(address)
-    if not _is_loopback(host) and not _has_token():
+    if not _is_loopback(host) and not has_token():
         raise RefusedAddress(
             f"--address {address}: not this machine, and there is no token. A cluster runs "
             "whatever it is sent; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
@@ -60,7 +60,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _has_token() -> bool:
+def has_token() -> bool:
+    """Whether Ray finds a token that proves who asks, and is to use it."""
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return False
     named = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")

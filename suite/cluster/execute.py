@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from suite.cluster.address import has_token
 from suite.events import Event, Finished
 from suite.execution import Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 
-# Set before Ray is imported. An embedded Ray authenticates by a token that never leaves this
-# process and its children; without one Ray would write a lasting token into the home folder.
+# Set before Ray is imported: it reads them once.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 
@@ -28,6 +28,8 @@ from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 _OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
 _SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_TO_JOIN = 6
+_PATIENCE = "RAY_gcs_server_port_wait_time_s"
 
 Work = Sequence[tuple[Trial, Resources]]
 
@@ -170,14 +172,48 @@ def connected(address: str | None, source_paths: tuple[str, ...]) -> Iterator[Ra
 def _connect(address: str | None) -> None:
     try:
         if address is None:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-            ray.init(
-                address="local", include_dashboard=False, log_to_driver=False,
-                logging_level="error", object_store_memory=_OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-            )  # fmt: skip
+            _start()
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = address or "an embedded Ray"
-        raise Unavailable(f"{where}: {str(error).splitlines()[0]}") from error
+            _join(address)
+    except (RayError, RuntimeError, ValueError, OSError) as error:
+        said = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+        if address is None:
+            raise Unavailable(f"Ray cannot be started here: {said}.") from error
+        raise Unavailable(
+            f"--address {address}: no Ray cluster lets us in there ({said}). Is it a head of the "
+            f"same version ({ray.__version__}), and is its token in RAY_AUTH_TOKEN_PATH?"
+        ) from error
+
+
+def _start() -> None:
+    """Start a cluster of this machine, which ends with this process.
+
+    Its token never leaves this process and its children; without one Ray would write a lasting
+    token into the home folder.
+    """
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    ray.init(
+        address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
+        object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
+    )  # fmt: skip
+
+
+def _join(address: str) -> None:
+    """Join a running cluster; one that asks for no token takes any."""
+    if not has_token():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    with _patient_for(_SECONDS_TO_JOIN):
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+
+
+@contextmanager
+def _patient_for(seconds: int) -> Iterator[None]:
+    """How long Ray knocks at a head that does not let it in; its own default is 20 seconds."""
+    before = os.environ.get(_PATIENCE)
+    os.environ[_PATIENCE] = before or str(seconds)
+    try:
+        yield
+    finally:
+        os.environ.pop(_PATIENCE)
+        if before is not None:
+            os.environ[_PATIENCE] = before

@@ -1,0 +1,101 @@
+"""The contract of an ablation file, over every file that ships and every scale that it declares."""
+
+import ast
+
+import pytest
+
+from suite.catalogue import find, shipped
+from suite.planning import plan
+from suite.spec import Ablation, Claim
+
+LONGEST = 60  # lines: a question, not a program
+CASES = [(name, scale) for name in shipped() for scale in find(name).ablation.scales]
+
+
+@pytest.fixture(params=shipped())
+def name(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def ablation(name: str) -> Ablation:
+    return find(name).ablation
+
+
+@pytest.fixture
+def tree(name: str) -> ast.Module:
+    return ast.parse(shipped()[name].read_text())
+
+
+def test_there_are_ablations() -> None:
+    assert {"heads", "mixers"} <= set(shipped())
+
+
+def test_it_says_what_is_asked_why_and_at_what_cost(tree: ast.Module, ablation: Ablation) -> None:
+    note = ast.get_docstring(tree) or ""
+    assert note.splitlines()[0].endswith("?")
+    assert "Cost:" in note
+    assert "Expected:" in note
+    assert ablation.question.endswith("?")
+
+
+def test_it_is_a_declaration_and_nothing_else(tree: ast.Module) -> None:
+    docstring, *statements = tree.body
+    assert isinstance(docstring, ast.Expr)
+    assert [type(statement) for statement in statements] == [ast.ImportFrom, ast.Assign]
+    imported, assigned = statements
+    assert isinstance(imported, ast.ImportFrom)
+    assert imported.module in {"suite", "suite.spec"}
+    assert isinstance(assigned, ast.Assign)
+    assert [ast.unparse(target) for target in assigned.targets] == ["ABLATION"]
+    logic = (ast.comprehension, ast.IfExp, ast.Lambda, ast.BinOp, ast.JoinedStr)
+    assert not any(isinstance(node, logic) for node in ast.walk(assigned))
+
+
+def test_it_fits_on_a_screen(name: str) -> None:
+    assert len(shipped()[name].read_text().splitlines()) <= LONGEST
+
+
+def test_it_tests_one_claim_and_says_whose(ablation: Ablation) -> None:
+    assert isinstance(ablation.claim, Claim)
+    assert ablation.claim.source
+
+
+def test_quick_asks_for_two_cores_and_no_gpu(ablation: Ablation) -> None:
+    assert ablation.scales["quick"].gpus == 0
+    assert ablation.scales["quick"].cpus <= 2
+
+
+@pytest.mark.parametrize(("name", "scale"), CASES)
+def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) -> None:
+    found = plan(name, scale=scale)
+    about = found.about
+    assert about.baseline in about.variants
+    assert len(about.variants) > 1
+    assert found.trials
+    assert about.claim is not None
+    measured = {
+        (cell.variant, metric.name)
+        for cell in found.cells
+        if cell.task == about.claim.task and not cell.reason
+        for metric in cell.metrics
+    }
+    assert {(about.claim.a, about.claim.metric), (about.claim.b, about.claim.metric)} <= measured
+
+
+@pytest.mark.parametrize(("name", "scale"), CASES)
+def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
+    """Alone, each axis must give at least two different trials on some task."""
+    ablation = find(name).ablation
+    for axis in ablation.axes:
+        alone = ablation.model_copy(update={"axes": (axis,), "claim": None, "probes": ("quality",)})
+        trials = plan(alone, scale=scale, seeds=1).trials
+        assert len({trial.trial_id for trial in trials}) > len(ablation.tasks), axis.name
+
+
+@pytest.mark.parametrize(("name", "scale"), CASES)
+def test_no_variant_is_impossible_everywhere(name: str, scale: str) -> None:
+    found = plan(name, scale=scale)
+    possible = {cell.variant for cell in found.cells if not cell.reason}
+    assert possible == set(found.about.variants)

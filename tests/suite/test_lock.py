@@ -1,0 +1,74 @@
+"""One driver per output folder, for as long as it lives."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.lock import FolderUnavailable, NotAFolder, held, is_held
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from suite.lock import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_driver_is_refused_with_the_firsts_pid_until_it_dies(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    driver = subprocess.Popen([sys.executable, "-c", HOLD, str(out)], stdout=subprocess.PIPE)
+    with driver:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        assert is_held(out)
+        with pytest.raises(FolderUnavailable, match=f"locked by pid {driver.pid}"), held(out):
+            pass
+        driver.kill()
+    assert not is_held(out)
+    with held(out):
+        assert is_held(out)
+
+
+def test_it_is_let_go_of_however_the_block_ends(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), held(tmp_path):
+        raise ZeroDivisionError
+    assert not is_held(tmp_path)
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    assert not is_held(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    for out in (file, file / "below"):
+        with pytest.raises(NotAFolder, match="give a folder"), held(out):
+            pass
+    assert file.read_text() == "kept"
+
+
+def test_the_root_of_the_file_system_is_refused_by_any_name(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/")
+    for out in (Path("/"), link):
+        with pytest.raises(NotAFolder, match="root of the file system"), held(out):
+            pass
+    assert not Path("/driver.lock").exists()
+
+
+@pytest.mark.parametrize("out", ["/proc/bakeoff/out", "a" * 300])
+def test_what_cannot_be_written_is_told(out: str) -> None:
+    with pytest.raises(FolderUnavailable, match=f"--out {out}: cannot be made"), held(Path(out)):
+        pass
+
+
+def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "driver.lock").mkdir()
+    with pytest.raises(FolderUnavailable, match=r"driver\.lock: cannot be written"), held(tmp_path):
+        pass

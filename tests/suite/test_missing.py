@@ -1,0 +1,61 @@
+"""What is left to run: each trial once, largest first, timings apart and per environment."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from suite.missing import distinct_work, is_done, missing_work
+from suite.planning import plan
+from suite.provenance import provenance
+from suite.schema import Plan, Resources
+from suite.spec import Ablation, vary
+
+MakeAblation = Callable[..., Ablation]
+
+
+@pytest.fixture(scope="module")
+def planned(make_ablation: MakeAblation) -> Plan:
+    axes = [vary("depth", [1, 4, 2])]
+    return plan(make_ablation(axes=axes, probes=["quality", "parameters", "step_time"]), seeds=2)
+
+
+def test_everything_is_missing_at_first_and_each_trial_stands_in_one_phase(planned: Plan) -> None:
+    missing = missing_work([planned], {})
+    assert missing.num_trials == len(planned.trials) == 11
+    assert missing.num_done == 0
+    assert {trial.probe for trial, _ in missing.alone} == {"step_time"}
+    assert {trial.probe for trial, _ in missing.packed} == {"quality", "parameters"}
+
+
+def test_the_largest_trials_come_first(planned: Plan) -> None:
+    depths = [
+        trial.subjects[0].depth
+        for trial, _ in missing_work([planned], {}).packed
+        if trial.probe == "quality"
+    ]
+    assert depths == [4, 4, 2, 2, 1, 1]
+
+
+def test_a_trial_that_two_plans_share_is_run_once(planned: Plan) -> None:
+    other = replace(planned, about=replace(planned.about, ablation="other"))
+    assert missing_work([planned, other], {}).num_trials == len(planned.trials)
+    assert [trial for trial, _ in distinct_work([planned, other])] == list(planned.trials)
+
+
+def test_a_quality_trial_is_done_by_a_result_from_anywhere(planned: Plan) -> None:
+    done = {trial.trial_id: {"elsewhere"} for trial in planned.trials}
+    missing = missing_work([planned], done)
+    assert missing.packed == ()
+    assert len(missing.alone) == 2
+    assert missing.num_done == 9
+
+
+def test_a_timing_is_done_by_a_result_from_here(planned: Plan) -> None:
+    here = provenance(planned.resources).environment_id
+    done = {trial.trial_id: {"elsewhere", here} for trial in planned.trials}
+    assert missing_work([planned], done).num_trials == 0
+    timing = next(trial for trial in planned.trials if trial.probe == "step_time")
+    other_threads = Resources(num_cpus=7, num_threads=7)
+    assert is_done(timing, planned.resources, done)
+    assert not is_done(timing, other_threads, done)

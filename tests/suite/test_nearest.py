@@ -1,0 +1,13 @@
+"""A misspelt name is answered with the nearest names, then with all of them."""
+
+from suite.nearest import unknown_name
+
+
+def test_the_nearest_names_come_first_then_all() -> None:
+    assert unknown_name("ablation", "heds", ["mixers", "heads"]) == (
+        "no ablation 'heds'; did you mean 'heads'? Allowed: heads, mixers."
+    )
+
+
+def test_nothing_near_and_nothing_allowed_are_said_plainly() -> None:
+    assert unknown_name("task", "xyz", []) == "no task 'xyz'; Allowed: none."

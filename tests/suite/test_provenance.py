@@ -1,0 +1,76 @@
+"""Where a number was made."""
+
+import platform
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from suite import provenance as provenance_
+from suite.provenance import commit, cpu_model, provenance, versions
+from suite.schema import Resources
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    for remembered in (commit, versions, cpu_model):
+        remembered.cache_clear()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    names = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    return subprocess.run(
+        ["git", "-C", str(folder), *names, *arguments], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout in which a copy of the module is committed, and which the module thinks is its."""
+    _git(tmp_path, "init", "-q")
+    file = tmp_path / "provenance.py"
+    shutil.copy(provenance_.__file__, file)
+    _git(tmp_path, "add", file.name)
+    _git(tmp_path, "commit", "-qm", "x")
+    monkeypatch.setattr(provenance_, "__file__", str(file))
+    return tmp_path
+
+
+def test_a_clean_checkout_is_its_commit(repository: Path) -> None:
+    assert commit() == _git(repository, "rev-parse", "--short=12", "HEAD")
+
+
+def test_a_changed_checkout_is_marked(repository: Path) -> None:
+    (repository / "provenance.py").write_text("changed")
+    assert commit() == _git(repository, "rev-parse", "--short=12", "HEAD") + "+"
+
+
+def test_an_installation_inside_another_repository_is_a_release(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = repository / "site-packages" / "suite"
+    installed.mkdir(parents=True)
+    (installed / "provenance.py").touch()
+    monkeypatch.setattr(provenance_, "__file__", str(installed / "provenance.py"))
+    assert commit() == f"release {version('bakeoff')}"
+
+
+def test_without_git_there_is_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert commit() == f"release {version('bakeoff')}"
+
+
+def test_versions_are_those_installed() -> None:
+    found = versions()
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == version("torch")
+
+
+def test_resources_are_recorded_and_threads_are_an_environment_of_their_own() -> None:
+    one = provenance(Resources(num_cpus=1, num_threads=1))
+    two = provenance(Resources(num_cpus=2, num_threads=2))
+    assert (two.num_cpus, two.num_threads, two.num_gpus) == (2.0, 2, 0.0)
+    assert one.device == two.device == cpu_model() != ""
+    assert one.environment_id != two.environment_id

@@ -1,0 +1,129 @@
+"""A trial's id is its content: the same everywhere, another for anything that moves the number."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import ModelSpec
+from suite.schema import (
+    Measurement,
+    Provenance,
+    Result,
+    Status,
+    Training,
+    Trial,
+    canonical_json,
+    content_hash,
+)
+
+MODEL = ModelSpec(
+    skeleton="language_model", mixer="attention", knobs={"heads": 4, "bias": True},
+    position="sinusoidal", dim=16, depth=1, length=8, input_kind="tokens", input_size=81,
+    output_size=81,
+)  # fmt: skip
+TRAINING = Training(
+    steps=4, learning_rate=1e-3, warmup_steps=50, weight_decay=0.01, num_evaluations=8
+)
+TRIAL = Trial(
+    probe="quality", task="shakespeare_characters", task_digest="00" * 32, length=8, batch=2,
+    subjects=(MODEL,), training=TRAINING, seed=0, versions={"probe quality": 1, "training": 1},
+)  # fmt: skip
+PROVENANCE = Provenance(
+    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    versions={"torch": "2.11", "python": "3.11"},
+)  # fmt: skip
+
+
+def test_an_id_is_the_same_in_every_release() -> None:
+    """Changing this constant orphans every result that anybody has recorded."""
+    assert TRIAL.trial_id == "ed780e140229b26a7a0bf09251f7be61"
+
+
+def test_the_order_of_mappings_is_nothing() -> None:
+    model = replace(MODEL, knobs={"bias": True, "heads": 4})
+    other = replace(TRIAL, subjects=(model,), versions={"training": 1, "probe quality": 1})
+    assert other.trial_id == TRIAL.trial_id
+
+
+def _with_model(**changes: Any) -> Trial:
+    return replace(TRIAL, subjects=(replace(MODEL, **changes),))
+
+
+CHANGED = {
+    "probe": replace(TRIAL, probe="flops"),
+    "task": replace(TRIAL, task="other"),
+    "data": replace(TRIAL, task_digest="01" * 32),
+    "length": replace(TRIAL, length=9),
+    "batch": replace(TRIAL, batch=3),
+    "seed": replace(TRIAL, seed=1),
+    "version": replace(TRIAL, versions={"probe quality": 2, "training": 1}),
+    "steps": replace(TRIAL, training=replace(TRAINING, steps=5)),
+    "learning rate": replace(TRIAL, training=replace(TRAINING, learning_rate=2e-3)),
+    "no training": replace(TRIAL, training=None),
+    "subjects": replace(TRIAL, subjects=(MODEL, replace(MODEL, dim=32))),
+    "mixer": _with_model(mixer="lstm"),
+    "knob": _with_model(knobs={"heads": 2, "bias": True}),
+    "a bool for a whole number": _with_model(knobs={"heads": 4, "bias": 1}),
+    "a float for a whole number": _with_model(knobs={"heads": 4.0, "bias": True}),
+    "a string for a whole number": _with_model(knobs={"heads": "4", "bias": True}),
+    "depth": _with_model(depth=2),
+}
+
+
+def test_every_part_of_a_trial_is_in_its_id() -> None:
+    ids = {name: trial.trial_id for name, trial in CHANGED.items()} | {"none": TRIAL.trial_id}
+    assert len(set(ids.values())) == len(ids)
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+
+
+def _exactly(value: object) -> tuple[type, str]:
+    return type(value), repr(value)
+
+
+@given(scalars, scalars)
+def test_only_the_same_scalars_share_a_hash(a: object, b: object) -> None:
+    assert (content_hash([a]) == content_hash([b])) == (_exactly(a) == _exactly(b))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_has_no_id(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        canonical_json({"learning_rate": value})
+
+
+def test_an_environment_is_its_device_threads_and_torch() -> None:
+    same = replace(PROVENANCE, commit="def", versions={"torch": "2.11", "python": "3.12"})
+    assert same.environment_id == PROVENANCE.environment_id
+    others = [
+        replace(PROVENANCE, device="another CPU"),
+        replace(PROVENANCE, num_threads=2),
+        replace(PROVENANCE, versions={"torch": "2.12"}),
+    ]
+    ids = {PROVENANCE.environment_id, *(other.environment_id for other in others)}
+    assert len(ids) == 4
+
+
+def test_a_results_hash_is_all_of_it() -> None:
+    measurement = Measurement(metric="m", value=1.0, unit="1", better="none")
+    result = Result(
+        trial_id="t", status=Status.OK, provenance=PROVENANCE, seconds=1.0,
+        measurements=(measurement,),
+    )  # fmt: skip
+    others = [
+        replace(result, measurements=(replace(measurement, value=math.nextafter(1.0, 2.0)),)),
+        replace(result, reason="x"),
+        replace(result, seconds=2.0),
+    ]
+    assert len({result.sha256, *(other.sha256 for other in others)}) == 4

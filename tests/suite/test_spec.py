@@ -1,0 +1,143 @@
+"""What a person writes is refused where it stands, in one sentence, or kept exactly as written."""
+
+import math
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
+
+SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
+CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0.1}
+ABLATION: dict[str, Any] = {
+    "question": "How many?",
+    "baseline": Model(mixer="attention"),
+    "axes": [vary("heads", [1, 4])],
+    "tasks": ["shakespeare_characters"],
+    "probes": ["quality"],
+    "scales": {"quick": Scale(**SCALE)},
+}
+
+
+def scale(**changes: Any) -> Callable[[], Scale]:
+    return lambda: Scale(**{**SCALE, **changes})
+
+
+def ablation(**changes: Any) -> Callable[[], Ablation]:
+    return lambda: Ablation(**{**ABLATION, **changes})
+
+
+REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "misspelt field of a scale": (
+        scale(lernin_rate=0.1), ["Scale", "'lernin_rate'", "did you mean 'learning_rate'", "batch"],
+    ),
+    "misspelt field of an ablation": (
+        ablation(probs=["quality"]), ["Ablation", "'probs'", "did you mean 'probes'"],
+    ),
+    "missing field": (lambda: Scale(dim=16), ["Scale", "'depth'"]),
+    "string for a number": (scale(learning_rate="1e-3"), ["learning_rate", "'1e-3'", "number"]),
+    "bool for a whole number": (scale(warmup_steps=True), ["warmup_steps", "True", "integer"]),
+    "bool for a number": (scale(gpus=True), ["gpus", "True", "number"]),
+    "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "integer"]),
+    "NaN": (scale(learning_rate=math.nan), ["learning_rate", "nan", "finite"]),
+    "infinity": (scale(weight_decay=math.inf), ["weight_decay", "inf", "finite"]),
+    "learning rate 0": (scale(learning_rate=0), ["learning_rate", "0", "greater than 0"]),
+    "unknown scale": (
+        ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'quick', 'standard' or 'paper'"],
+    ),
+    "no scale": (ablation(scales={}), ["scales", "{}", "at least 1"]),
+    "no axis": (ablation(axes=[]), ["axes", "at least 1"]),
+    "an axis that is none": (ablation(axes=["heads"]), ["axes.0", "'heads'", "Axis"]),
+    "no task": (ablation(tasks=[]), ["tasks", "at least 1"]),
+    "a string for a list": (ablation(tasks="shakespeare_characters"), ["tasks", "Sequence"]),
+    "a baseline that is none": (ablation(baseline=3), ["baseline", "3", "Model"]),
+    "unknown combination": (ablation(combine="all"), ["combine", "'all'", "'cross'"]),
+    "a knob that is no scalar": (
+        lambda: Model(mixer="attention", heads=[8]), ["heads", "[8]", "finite number"],
+    ),
+    "a knob that is NaN": (lambda: Model(mixer="attention", heads=math.nan), ["heads", "nan"]),
+    "a knob of 10^26": (lambda: Model(mixer="conv", kernel_size=10**26), ["kernel_size", "2**53"]),
+    "a mixer that is a number": (lambda: Model(mixer=3), ["mixer", "3", "string"]),
+    "a mixer of 3000 letters": (lambda: Model(mixer="x" * 3000), ["mixer", "200 characters"]),
+    "an axis without values": (lambda: vary("heads", []), ["'heads'", "no value"]),
+    "an axis of a string": (lambda: vary("mixer", "attention"), ["'mixer'", "list of values"]),
+    "an axis of a number": (lambda: vary("heads", 4), ["'heads'", "4", "list of values"]),
+    "an axis of a set": (lambda: vary("heads", {1, 2}), ["'heads'", "list of values"]),
+    "an axis of NaN": (lambda: vary("learning_rate", [math.nan]), ["learning_rate", "nan"]),
+    "an axis of 10^26": (lambda: vary("steps", [10**26]), ["'steps'", "2**53"]),
+    "an axis of tuples": (lambda: vary("heads", [(1, 2)]), ["'heads'", "(1, 2)"]),
+    "an axis of 10^30 values": (lambda: vary("steps", range(10**30)), ["'steps'", "1 to 10000"]),
+    "a claim by a negative": (lambda: Claim("x", **{**CLAIM, "by": -1}), ["by", "-1", "0"]),
+    "a claim by NaN": (lambda: Claim("x", **{**CLAIM, "by": math.nan}), ["by", "nan", "finite"]),
+    "a claim without a metric": (lambda: Claim("x", a="a", b="b", by=1), ["Claim", "'metric'"]),
+    "a misspelt field of a claim": (
+        lambda: Claim("x", **CLAIM, metrik="y"), ["'metrik'", "did you mean 'metric'"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_by_key_and_value(case: str) -> None:
+    make, fragments = REFUSED[case]
+    with pytest.raises(SpecError) as caught:
+        make()
+    sentence = str(caught.value)
+    assert [fragment for fragment in fragments if fragment not in sentence] == []
+    assert "\n" not in sentence
+    assert len(sentence) < 300
+
+
+@pytest.mark.parametrize("field", ["dim", "depth", "length", "steps", "batch", "seeds", "cpus"])
+@pytest.mark.parametrize("value", [0, -1, 10**26])
+def test_a_count_has_both_bounds(field: str, value: int) -> None:
+    with pytest.raises(SpecError, match=f"Scale: {field}=-?[0-9]+: should be"):
+        scale(**{field: value})()
+
+
+@given(
+    field=st.sampled_from(sorted(Scale.model_fields)),
+    value=st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+)
+def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: object) -> None:
+    try:
+        kept = getattr(scale(**{field: value})(), field)
+    except SpecError:  # and nothing else
+        return
+    assert kept == value
+    assert not isinstance(value, bool | str | bytes)
+
+
+@given(values=st.lists(st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 2.0])))
+def test_values_of_an_axis_are_merged_only_where_they_are_the_same(values: list[Any]) -> None:
+    if not values:
+        return
+    kept = [(type(value), value) for value in vary("heads", values).values]
+    assert kept == list(dict.fromkeys((type(value), value) for value in values))
+
+
+def test_names_given_twice_count_once() -> None:
+    made = ablation(probes=["quality", "flops", "quality"], tasks=["a", "a"])()
+    assert made.probes == ("quality", "flops")
+    assert made.tasks == ("a",)
+
+
+def test_a_specification_is_frozen() -> None:
+    made = ablation()()
+    with pytest.raises(ValidationError, match="frozen"):
+        made.question = "Another?"
+
+
+def test_a_sentence_stays_on_one_line_whatever_the_user_wrote() -> None:
+    with pytest.raises(SpecError) as caught:
+        Scale(**{**SCALE, "a\nb\u202ec\x1b[2J": 1})
+    assert "a\\nb\\u202ec\\x1b[2J" in str(caught.value)
+
+
+def test_an_endless_axis_is_refused() -> None:
+    with pytest.raises(SpecError, match="list of values"):
+        vary("steps", count())  # type: ignore[arg-type]

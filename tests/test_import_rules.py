@@ -1,0 +1,190 @@
+"""Which room may import what, held over the syntax tree; and what the first moments may load."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ablations
+import models
+import reports
+import suite
+
+ROOT = Path(suite.__file__).parents[1]
+ROOMS = ("suite", "models", "ablations", "reports")
+OURS = frozenset(ROOMS)
+FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+HEAVY = ("torch", "ray", "mlflow", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "deepspeed")
+# The parameters of a command are its options; Typer reads them from the signature.
+COMMANDS = frozenset({("suite/cli.py", "run")})
+MOST_LINES, MOST_PARAMETERS = 40, 7
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _name(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(), filename=str(file))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported anywhere in it, dotted; `from a import b` gives a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "import_module", "importlib.import_module", "__import__",
+        ):  # fmt: skip
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value
+
+
+def _packages(file: Path) -> set[str]:
+    return {name.partition(".")[0] for name in _imported(_tree(file))}
+
+
+def _importers(package: str) -> set[str]:
+    return {_name(file) for file in FILES if package in _packages(file)}
+
+
+def _of(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def test_the_four_packages_are_ours() -> None:
+    for room, package in zip(ROOMS, (suite, models, ablations, reports), strict=True):
+        assert package.__file__ == str(ROOT / room / "__init__.py")
+    assert (ROOT / "pyproject.toml").is_file()
+    assert len(FILES) > 50
+
+
+def test_ablations_import_the_specification_only() -> None:
+    for file in _of("ablations"):
+        assert _packages(file) <= {"suite"}, file
+        of_suite = {name.split(".")[1] for name in _imported(_tree(file)) if "." in name}
+        assert of_suite <= {"spec", "Ablation", "Claim", "Model", "Scale", "vary"}, file
+
+
+def test_models_import_nothing_of_ours_and_torch_alone() -> None:
+    allowed = sys.stdlib_module_names | {"models", "torch"}
+    for file in _of("models"):
+        assert _packages(file) <= allowed, file
+
+
+def test_reports_import_the_schema_only() -> None:
+    for file in _of("reports"):
+        ours = {name for name in _imported(_tree(file)) if name.partition(".")[0] in OURS}
+        foreign = {name for name in ours if name.partition(".")[0] != "reports"}
+        assert all(name.startswith("suite.schema") for name in foreign), (file, foreign)
+        assert not _packages(file) & {"ray", "mlflow", "torch", "deepspeed"}, file
+
+
+def test_ray_is_imported_in_its_folder_only() -> None:
+    assert _importers("ray")
+    assert all(name.startswith("suite/cluster/") for name in _importers("ray"))
+
+
+def test_mlflow_is_imported_by_one_file() -> None:
+    assert _importers("mlflow") == {"suite/record.py"}
+
+
+def test_deepspeed_is_imported_by_one_file_at_most() -> None:
+    assert _importers("deepspeed") <= {"suite/engines/sharded.py"}
+
+
+def test_the_engine_knows_no_ablation_by_name() -> None:
+    for room in ("suite", "models", "reports"):
+        for file in _of(room):
+            assert "ablations" not in _packages(file), file
+
+
+def test_the_commands_import_light_things_at_the_top() -> None:
+    top = [node for node in _tree(ROOT / "suite" / "cli.py").body if not isinstance(node, Function)]
+    imported = {name for node in top for name in _imported(node)}
+    ours = {name for name in imported if name.startswith("suite") and name.count(".") == 1}
+    assert ours <= {"suite.exit_codes", "suite.one_line"}
+    packages = {name.partition(".")[0] for name in imported}
+    assert packages <= sys.stdlib_module_names | {"suite", "typer"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=_name)
+def test_a_file_has_a_note_and_a_name_that_says_something(file: Path) -> None:
+    assert ast.get_docstring(_tree(file))
+    assert not {"utils", "util", "helpers", "helper", "common", "misc", "core"} & {
+        *file.relative_to(ROOT).parent.parts, file.stem,
+    }  # fmt: skip
+
+
+def _functions() -> Iterator[tuple[str, Function]]:
+    for file in FILES:
+        for node in ast.walk(_tree(file)):
+            if isinstance(node, Function):
+                yield _name(file), node
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        f"{file}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
+        for file, node in _functions()
+        if node.end_lineno is not None and node.end_lineno - node.lineno + 1 > MOST_LINES
+    }
+    assert long == {}
+
+
+def test_no_function_has_more_parameters_than_can_be_held_in_mind() -> None:
+    assert {
+        f"{file}:{node.lineno} {node.name}": count
+        for file, node in _functions()
+        if (count := _num_parameters(node)) > MOST_PARAMETERS and (file, node.name) not in COMMANDS
+    } == {}
+
+
+def _num_parameters(node: Function) -> int:
+    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return sum(argument.arg not in ("self", "cls") for argument in given)
+
+
+LOADED = """
+import sys
+{code}
+print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import suite, models, reports, ablations; models.MIXERS",
+        "sys.argv = ['bakeoff', '--help']\ntry: __import__('suite.cli').cli.main()\n"
+        "except SystemExit as end: assert not end.code, end.code",
+        "import suite.spec, suite.schema, suite.catalogue, suite.lock, suite.status",
+        "from suite import Ablation, Claim, Model, Scale, vary",
+    ],
+    ids=["import suite", "bakeoff --help", "specification and schema", "the public words"],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(code=code)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not set(done.stdout.splitlines()[-1].split()) & set(HEAVY)
+
+
+def test_an_address_is_checked_without_ray() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(code="import suite.cluster.address")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not {"ray", "mlflow"} & set(done.stdout.split())
