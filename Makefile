@@ -15,7 +15,7 @@ demo: setup
 	$(BIN)/bakeoff run heads mixers --scale quick
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow

@@ -1,0 +1,88 @@
+"""What the documents say is so: commands exist, code blocks work, figures are the results'."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+
+
+def code_blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_command_exists(name: str) -> None:
+    from suite.cli import app
+
+    known = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
+    used = set(re.findall(r"bakeoff ([a-z]+)\b(?! heads`)", (ROOT / name).read_text()))
+    words = {"trains", "is", "not", "run", "developers"}
+    assert used <= known | words, used - known
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_file_that_is_named_exists(name: str) -> None:
+    text = (ROOT / name).read_text()
+    named = re.findall(
+        r"`((?:suite|models|reports|ablations|tests|docs|tools)/[\w/.]+\.\w+)`", text
+    )
+    linked = re.findall(r"\]\(([^)#:]+)\)", text)
+    missing = [path for path in (*named, *linked) if "NAME" not in path]
+    assert [path for path in missing if not (ROOT / path).exists()] == []
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for name in DOCUMENTS:
+        used = re.findall(
+            r"(?:^    |`)make ([a-z-]+(?: [a-z-]+)*)", (ROOT / name).read_text(), re.M
+        )
+        assert {target for words in used for target in words.split()} <= targets
+
+
+def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from suite.planning import plan
+
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    block = next(block for block in code_blocks(README) if "ABLATION" in block)
+    (tmp_path / "readme_scaling.py").write_text(block)
+    assert len(block.splitlines()) <= 25
+    planned = plan(str(tmp_path / "readme_scaling.py"))
+    assert planned.about.variants == ("scale=1/sqrt(d)", "scale=none")
+
+
+def test_the_module_of_the_readme_can_be_trained() -> None:
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 10))
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            pooled: Tensor = self.layers(inputs).mean(dim=1)
+            return pooled
+
+    torch.manual_seed(0)
+    block = next(block for block in code_blocks(README) if "run_task" in block)
+    names: dict[str, object] = {"my_module": Pooled()}
+    exec(block, names)
+    result = names["result"]
+    assert result.metric == "accuracy"  # type: ignore[attr-defined]
+    assert result.value > 0.2  # type: ignore[attr-defined]
+
+
+def test_the_table_of_the_readme_is_of_the_committed_results() -> None:
+    rows = [line for line in README.splitlines() if line.startswith("| mixer=")]
+    report = (ROOT / "docs" / "results" / "mixers" / "report.md").read_text()
+    assert len(rows) == 4
+    for row in rows:
+        label, *numbers = [cell.strip() for cell in row.strip("|").split("|")]
+        line = next(line for line in report.splitlines() if line.startswith(f"| {label} "))
+        for number in numbers:
+            assert number.split(" ")[0] in line
