@@ -38,8 +38,7 @@ class Outcome(StrEnum):
 _MEANINGS = {
     Outcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
     "reaches the claimed size.",
-    Outcome.REFUTED: "The whole interval of the advantage lies below zero, or below the claimed "
-    "size.",
+    Outcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
     Outcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
     Outcome.INCONCLUSIVE: "The interval leaves it open; that is not to say that the two are equal.",
@@ -162,7 +161,8 @@ def _comparison(claim: ClaimSpec, series: Series, advantage: Estimate) -> str:
     sign = -1 if advantage.point < 0 else 1
     size = notation.with_unit(notation.write(abs(advantage.point)))
     word = "worse" if sign < 0 else "better"
-    text = f"{claim.a} is {word} than {claim.b} by {size}"
+    verb = "is" if advantage.excludes_zero else "came out"
+    text = f"{claim.a} {verb} {word} than {claim.b} by {size}"
     if advantage.low is None or advantage.high is None:
         return f"{text} ({_pair_count(series, advantage.n)})"
     ends = sorted((sign * advantage.low, sign * advantage.high))

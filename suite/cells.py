@@ -26,26 +26,35 @@ Filled = Iterator[tuple[Cell, Trial | None]]
 
 def filled_cells(probe: Probe, task: str, table: Table, num_seeds: int) -> Filled:
     """Each cell of the probe on the task, with its trial; None where the cell is impossible."""
+    length = next(subject.length for subject in table.values() if isinstance(subject, Subject))
+    table = {label: _measurable(probe, subject) for label, subject in table.items()}
     seeds = 1 if probe.grain == "variant" else num_seeds
     if probe.grain == "comparison":
-        yield from _compared(probe, task, table, seeds)
+        yield from _compared(probe, task, table, length, seeds)
         return
     for label, subject in table.items():
         for seed in range(seeds):
             if isinstance(subject, Impossible):
-                yield _skipped(probe, task, table, label, seed), None
+                yield _skipped(probe, task, length, label, seed, str(subject)), None
             else:
                 trial = trial_of(probe, (subject,), seed)
                 yield _cell(probe, trial, label, 0), trial
 
 
-def _compared(probe: Probe, task: str, table: Table, num_processes: int) -> Filled:
+def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
+    if isinstance(subject, Impossible):
+        return subject
+    reason = probe.why_not(subject.model)
+    return Impossible(reason) if reason else subject
+
+
+def _compared(probe: Probe, task: str, table: Table, length: int, num_processes: int) -> Filled:
     """Variants that meet the same data at the same length and batch take turns in one trial."""
     for process in range(num_processes):
         together: dict[tuple[str, int, int], dict[str, Subject]] = {}
         for label, subject in table.items():
             if isinstance(subject, Impossible):
-                yield _skipped(probe, task, table, label, process), None
+                yield _skipped(probe, task, length, label, process, str(subject)), None
             else:
                 footing = (subject.task.name, subject.length, subject.batch)
                 together.setdefault(footing, {})[label] = subject
@@ -91,10 +100,8 @@ def _cell(probe: Probe, trial: Trial, label: str, subject: int) -> Cell:
     )  # fmt: skip
 
 
-def _skipped(probe: Probe, task: str, table: Table, label: str, seed: int) -> Cell:
+def _skipped(probe: Probe, task: str, length: int, label: str, seed: int, reason: str) -> Cell:
     """Stands in the table at the length of the variants that can be."""
-    reason = str(table[label])
-    length = next(subject.length for subject in table.values() if isinstance(subject, Subject))
     return Cell(
         variant=label, task=task, seed=seed, probe=probe.name,
         trial_id=content_hash([probe.name, task, label, seed, reason]),

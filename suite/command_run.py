@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +65,12 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
     return FAILED if outcome.num_failed or outcome.num_missing else DONE
 
 
+def _own_command() -> str:
+    """How this program was called, where its name alone would not be found."""
+    return "bakeoff" if shutil.which("bakeoff") else os.path.relpath(sys.argv[0])
+
+
 def _dashboard_command(options: Options) -> str:
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     out = "" if options.out == Path("out") else f" --out {options.out}"
-    return f"bakeoff ui{out}{uri}"
+    return f"{_own_command()} ui{out}{uri}"

@@ -24,6 +24,7 @@ _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _STEPS_OF_A_TIMING = 11  # see probes/step_time.py
 _SECONDS_TO_START_A_PROCESS = 3.0
+_SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 
 
 def seconds_of(trial: Trial, resources: Resources) -> float:
@@ -46,7 +47,7 @@ def seconds_of_all(trials: Iterable[Trial], resources: Resources, num_cpus: int)
             alone += seconds_of(trial, resources)
         else:
             packed += seconds_of(trial, resources)
-    return packed / slots + alone
+    return _SECONDS_TO_START + packed / slots + alone
 
 
 def _rate(resources: Resources) -> float:

@@ -34,10 +34,16 @@ def executing(
     """An executor for the length of the block.
 
     Raises:
+        BadAddress, RefusedAddress: see `suite.cluster.address.check_address`.
         Unavailable: where there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
         return nullcontext(InlineExecutor(source_paths))
+    from suite.cluster.address import authenticate, check_address
+
+    if address is not None:
+        check_address(address)
+    authenticate(address)
     try:
         from suite.cluster.execute import connected
     except ImportError as error:

@@ -194,9 +194,15 @@ class Journal:
         return None if row is None else row[0]
 
 
+def _read_only_uri(path: Path) -> str:
+    """Without a log beside it nobody writes: then read the file as it stands, and leave no log."""
+    at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    return f"{path.resolve().as_uri()}?mode=ro{at_rest}"
+
+
 def _open(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only:
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=20)
+        db = sqlite3.connect(_read_only_uri(path), uri=True, timeout=20)
         if not _version(db, path):
             raise JournalError(f"{path}: this is no journal of bakeoff.")
         db.execute("BEGIN")  # all reads see the same moment, whatever the driver writes meanwhile

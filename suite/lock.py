@@ -38,7 +38,10 @@ def held(out: Path) -> Iterator[None]:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
     with file:
         if not _is_taken(file):
-            raise FolderUnavailable(f"{out}: locked by pid {_holder(path)}.")
+            raise FolderUnavailable(
+                f"--out {out}: another run works here (locked by pid {_holder(path)}); wait for "
+                "its end, or give another folder."
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -13,5 +13,5 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
     """
     names = sorted(allowed)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(repr(match) for match in near)}?" if near else ";"
+    hint = f"; did you mean {' or '.join(repr(match) for match in near)}?" if near else "."
     return f"no {kind} {name!r}{hint} Allowed: {', '.join(names) or 'none'}."

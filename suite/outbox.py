@@ -44,6 +44,7 @@ class Outbox:
         self._trials = {t.trial_id: t for plan in plans for t in plan.trials}
         self._cells = {plan.key: _cells_by_trial(plan) for plan in plans}
         self._queue: queue.Queue[tuple[Event, int] | None] = queue.Queue()
+        self._ended: dict[str, int] = {}  # trial_id -> newest attempt whose result was told
         self._shown: dict[str, int] = {}  # trial_id -> newest attempt whose result the store has
         self._may_write = threading.Event()
         self._may_write.set()
@@ -60,6 +61,8 @@ class Outbox:
 
     def tell(self, event: Event, attempt: int) -> None:
         """Take an event; returns at once."""
+        if isinstance(event, Finished):
+            self._ended[event.trial_id] = attempt
         self._queue.put((event, attempt))
 
     def pause(self) -> None:
@@ -154,6 +157,8 @@ class Outbox:
     def _record(self, event: Event, attempt: int) -> None:
         if attempt <= self._shown.get(event.trial_id, -1):
             return  # it waited in line while the catching up brought its end
+        if not isinstance(event, Finished) and attempt <= self._ended.get(event.trial_id, -1):
+            return  # its result stands in line already, and brings everything
         for plan in self._plans:
             if event.trial_id in self._cells[plan.key]:
                 self._tell_recorder(plan, event, attempt)

@@ -47,8 +47,8 @@ def run_task(
     """Train `module` in place and score it on the test split.
 
     Args:
-        module: Called as ``module(inputs, mask=mask)``; returns logits `[batch, time, symbols]`
-            for a language model, `[batch, classes]` for a classifier.
+        module: Called as ``module(inputs)``, with ``mask=`` where a batch has one; returns logits
+            `[batch, time, symbols]` for a language model, `[batch, classes]` for a classifier.
         task: Name of a task; `bakeoff list --tasks` shows them.
         steps: Training steps.
         seed: Of the order of the data; initialise the module yourself.

@@ -73,7 +73,7 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     _refuse_impossible_baseline(reference, tables)
     _refuse_idle_axes(baseline, reference, variants, tables)
     filled = tuple(_fill(entry.ablation, tables, num_seeds))
-    _refuse_foreign_claim(entry.ablation.claim, variants, [cell for cell, _ in filled])
+    _refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
         about=_about(entry, scale_name, baseline, reference, variants, filled, num_seeds),
         cells=tuple(cell for cell, _ in filled),
@@ -149,8 +149,9 @@ def _fill(
 
 
 def _refuse_foreign_claim(
-    claim: Claim | None, variants: tuple[Variant, ...], cells: list[Cell]
+    baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
 ) -> None:
+    claim = baseline.ablation.claim
     if claim is None:
         return
     if claim.a == claim.b:
@@ -158,6 +159,11 @@ def _refuse_foreign_claim(
     labels = [variant.label for variant in variants]
     metrics = {metric.name for cell in cells for metric in cell.metrics}
     for label in (claim.a, claim.b):
+        if label in {baseline.label(axis.name) for axis in baseline.ablation.axes} - set(labels):
+            raise SpecError(
+                f"the claim: {label!r} is what the baseline has, and with several axes the "
+                f"baseline's variant is called {reference.label!r}."
+            )
         if label not in labels:
             raise SpecError(f"the claim: {unknown_name('variant', label, labels)}")
     if claim.metric not in metrics:
@@ -182,7 +188,8 @@ def _about(
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     settings = baseline.scale.model_dump(exclude={"seeds"})
     return About(
-        ablation=entry.name, scale=scale_name, question=ablation.question, note=entry.note,
+        ablation=entry.name, scale=scale_name, question=ablation.question,
+        note=_paragraphs(entry.note),
         baseline=reference.label, variants=tuple(variant.label for variant in variants),
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
         model={
@@ -194,6 +201,11 @@ def _about(
         is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
+
+
+def _paragraphs(note: str) -> str:
+    """The docstring without the line breaks that only its file needs."""
+    return "\n\n".join(" ".join(part.split()) for part in note.split("\n\n"))
 
 
 def _command(entry: Entry, scale_name: str, num_seeds: int) -> str:

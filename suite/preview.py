@@ -45,20 +45,22 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
     if not trials:
         return "nothing to run"
     seconds = seconds_of_all(trials, p.resources, os.cpu_count() or 1)
-    return f"about {in_words(seconds)} to run on {os.cpu_count()} cores of a machine like this"
+    gpus = p.resources.num_gpus
+    where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
+    return f"about {in_words(seconds)} to run on {where}"
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     """Variants and seeds that are in the same state for the same reason share a line."""
     seeds: dict[tuple[str, ...], list[int]] = {}
     for s in states:
-        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", ", "))
+        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", "; "))
         seeds.setdefault(line, []).append(s.seed)
     variants: dict[tuple[str, ...], list[str]] = {}
     for (*footing, variant), numbers in seeds.items():
         variants.setdefault((*footing, _seeds(numbers)), []).append(variant)
     return [
-        (state, probe, task, numbers, ", ".join(names) + (f": {reason}" if reason else ""))
+        (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
         for (state, probe, task, reason, numbers), names in sorted(variants.items(), key=_order)
     ]
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -174,10 +175,10 @@ class LiveDisplay:
         head.append(f"; {in_words(tally.eta_seconds())} left", style="dim")
         return head
 
-    def _bar(self) -> ProgressBar:
-        return ProgressBar(
-            total=max(1, len(self.tally.seconds)), completed=len(self.tally.finished)
-        )
+    def _bar(self) -> Padding:
+        """A bar ends no line of its own: without padding the first row below would be lost."""
+        total = max(1, len(self.tally.seconds))
+        return Padding(ProgressBar(total=total, completed=len(self.tally.finished)), 0)
 
     def _running(self) -> Table:
         table = Table.grid(padding=(0, 2))

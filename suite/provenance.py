@@ -26,7 +26,7 @@ def device_model(resources: Resources) -> str:
     if resources.num_gpus:
         import torch
 
-        return torch.cuda.get_device_name(0)
+        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU here"
     return cpu_model()
 
 

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from models.model_spec import Knob
 from suite.nearest import unknown_name
@@ -195,7 +195,7 @@ class Scale(_Spec):
         steps: Training steps.
         batch: Sequences per step.
         learning_rate: Peak of the schedule (linear warm-up, then cosine to zero).
-        warmup_steps: Steps of the warm-up.
+        warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
         weight_decay: AdamW's, on matrices only.
         num_evaluations: Validation points of the learning curve, evenly spaced.
         seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
@@ -215,6 +215,15 @@ class Scale(_Spec):
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
     gpus: Annotated[float, Field(ge=0, le=64)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_warm_up(cls, fields: Any) -> Any:
+        """Without this a short run would end before its learning rate is reached."""
+        steps = fields.get("steps")
+        if "warmup_steps" in fields or type(steps) is not int:
+            return fields
+        return {**fields, "warmup_steps": max(0, min(50, steps // 6))}
 
 
 class Ablation(_Spec):

@@ -15,6 +15,7 @@ from suite.events import Event, Finished
 from suite.execution import Executes, Executor, executing
 from suite.journal import Journal
 from suite.lock import held
+from suite.machine import refuse_too_large
 from suite.missing import Missing, distinct_work, missing_work
 from suite.mlflow_store import StoreUnavailable
 from suite.outbox import Outbox
@@ -79,6 +80,8 @@ def run(
 def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outcome:
     """Run what is missing; every result is in the journal before anything else hears of it."""
     _refuse_bad_data(plans)
+    if options.address is None:
+        refuse_too_large([plan.resources for plan in plans])
     with held(options.out), Journal(options.journal) as journal:
         for plan in plans:
             journal.keep_plan(plan)

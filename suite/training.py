@@ -66,7 +66,7 @@ def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str
     with torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            score, number = task.score(model(on_device.inputs, mask=on_device.mask), on_device)
+            score, number = task.score(on_device.through(model), on_device)
             total, count = total + score, count + number
     model.train(was_training)
     return total / count

@@ -41,6 +41,10 @@ class Baseline:
             return of_model
         return self.knobs.get(axis)
 
+    def label(self, axis: str) -> str:
+        """As ``heads=8``: how the baseline's value on that axis reads."""
+        return f"{axis}={_text(self.value(axis))}"
+
     def has(self, axis: Axis) -> bool:
         """Whether the baseline's value is one that the axis takes."""
         return any(_same(value, self.value(axis.name)) for value in axis.values)
@@ -78,7 +82,7 @@ def _baseline_label(baseline: Baseline) -> str:
     """``heads=8`` where the only axis holds the baseline's value; else ``baseline``."""
     axis = baseline.ablation.axes[0]
     if len(baseline.ablation.axes) == 1 and baseline.has(axis):
-        return f"{axis.name}={_text(baseline.value(axis.name))}"
+        return baseline.label(axis.name)
     return "baseline"
 
 

@@ -13,6 +13,7 @@ from reports.render import render
 from suite.answers import sweeps_in
 from suite.frames import sweep_files
 from suite.journal import Journal
+from suite.lock import FolderUnavailable, is_held
 from suite.record import children, load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan
@@ -39,6 +40,8 @@ def differences(out: Path, tracking_uri: str | None) -> Comparison:
     if not path.is_file():
         raise SpecError(f"--out {out}: nothing was run here yet; `bakeoff run` does that.")
     store = existing_store_of(out, tracking_uri)
+    if is_held(out):
+        raise FolderUnavailable(f"--out {out}: a run is under way; wait for its end.")
     with Journal(path, read_only=True) as journal:
         plans = journal.plans()
         found = [line for plan in plans for line in _of_sweep(plan, journal, store)]
@@ -46,7 +49,8 @@ def differences(out: Path, tracking_uri: str | None) -> Comparison:
     num_trials = len({trial.trial_id for plan in plans for trial in plan.trials})
     state = f"{len(found)} differences" if found else "journal, store and reports agree"
     return Comparison(
-        differences=tuple(found), summary=f"{len(plans)} sweeps, {num_trials} trials: {state}"
+        differences=tuple(found),
+        summary=f"{num_trials} trials of {', '.join(_names(plans))}: {state}",
     )
 
 

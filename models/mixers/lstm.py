@@ -38,9 +38,7 @@ class LSTM(Mixer):
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: NoKnobs) -> None:
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
         if not is_causal and dim % 2 != 0:
-            raise ModelError(
-                f"{self.name} needs an even dim for its two directions, not dim={dim}"
-            )
+            raise ModelError(f"{self.name} needs an even dim for its two directions, not dim={dim}")
         self.hidden = dim if is_causal else dim // 2
         self.lstm = nn.LSTM(dim, self.hidden, batch_first=True, bidirectional=not is_causal)
 

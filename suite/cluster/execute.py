@@ -7,21 +7,18 @@ are live. Ray retries nothing (`max_retries=0`): a hidden retry would log twice 
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from suite.cluster.address import has_token
 from suite.events import Event, Finished
 from suite.execution import Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 
-# Set before Ray is imported: it reads them once.
+# Set before Ray is imported: it reads them once. So is the way to prove who asks: address.py.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
@@ -159,6 +156,8 @@ _stream_once = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(_
 def connected(address: str | None, source_paths: tuple[str, ...]) -> Iterator[RayExecutor]:
     """An executor on the cluster at `address`, or on a Ray that starts and ends with the block.
 
+    See `suite.execution.executing`, which settles beforehand what Ray reads on import.
+
     Raises:
         Unavailable: if there is no cluster at that address.
     """
@@ -174,7 +173,8 @@ def _connect(address: str | None) -> None:
         if address is None:
             _start()
         else:
-            _join(address)
+            with _patient_for(_SECONDS_TO_JOIN):
+                ray.init(address=address, log_to_driver=False, logging_level="error")
     except (RayError, RuntimeError, ValueError, OSError) as error:
         said = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
         if address is None:
@@ -186,24 +186,11 @@ def _connect(address: str | None) -> None:
 
 
 def _start() -> None:
-    """Start a cluster of this machine, which ends with this process.
-
-    Its token never leaves this process and its children; without one Ray would write a lasting
-    token into the home folder.
-    """
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    """Start a cluster of this machine, which ends with this process."""
     ray.init(
         address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
         object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
     )  # fmt: skip
-
-
-def _join(address: str) -> None:
-    """Join a running cluster; one that asks for no token takes any."""
-    if not has_token():
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    with _patient_for(_SECONDS_TO_JOIN):
-        ray.init(address=address, log_to_driver=False, logging_level="error")
 
 
 @contextmanager

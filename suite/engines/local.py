@@ -30,7 +30,7 @@ class LocalEngine:
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
         batch = batch.to(self.device)
-        loss = task.loss(self.model(batch.inputs, mask=batch.mask), batch)
+        loss = task.loss(batch.through(self.model), batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP_NORM)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models import build_model
+from models import ModelSpec, build_model, mixer_class
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.task import Task
@@ -25,6 +25,12 @@ class ForwardFlops(Probe):
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """One count, at the length of the trial."""
         return (MetricSpec(name=METRIC, unit="FLOP", better="lower", at=f"length={length}"),)
+
+    def why_not(self, model: ModelSpec) -> str:
+        """A user's mixer may come without a formula."""
+        if mixer_class(model.mixer).has_flops_formula():
+            return ""
+        return f"{model.mixer} defines no flops(length, batch)"
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Evaluate the formula of the whole model."""

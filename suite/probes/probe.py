@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
+from models.model_spec import ModelSpec
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.task import Task
 
@@ -34,6 +35,10 @@ class Probe(ABC):
     @abstractmethod
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """What will be measured, known before anything runs."""
+
+    def why_not(self, model: ModelSpec) -> str:
+        """Why the probe cannot measure this model, known before it runs; empty where it can."""
+        return ""
 
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:

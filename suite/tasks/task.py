@@ -8,7 +8,7 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -48,6 +48,10 @@ class Batch:
     inputs: Tensor
     targets: Tensor
     mask: Tensor | None = None
+
+    def through(self, model: Callable[..., Tensor]) -> Tensor:
+        """What the model says to the inputs; it is told of a mask only where there is one."""
+        return model(self.inputs) if self.mask is None else model(self.inputs, mask=self.mask)
 
     def to(self, device: str) -> Batch:
         """The batch on `device`; itself where it already is there."""

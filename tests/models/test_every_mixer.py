@@ -107,6 +107,8 @@ def padding(length: int) -> Tensor:
 def gradients(mixer: Mixer, output: Tensor, weights: Tensor, *inputs: Tensor) -> list[Tensor]:
     """Of a random projection of the output, by each input and each parameter."""
     wanted = [*inputs, *mixer.parameters()]
+    if not wanted:  # a mixer without parameters, asked about its parameters
+        return []
     found = torch.autograd.grad((output * weights).sum(), wanted, allow_unused=True)
     pairs = zip(found, wanted, strict=True)
     return [torch.zeros_like(w) if g is None else g for g, w in pairs]
@@ -298,7 +300,7 @@ def test_flops_formula_equals_the_counter(case: Case, batch: int, length: int) -
     assert mixer.has_flops_formula()
     flops = mixer.flops(length, batch)
     assert isinstance(flops, float)
-    assert flops > 0
+    assert flops >= 0
     assert flops == pytest.approx(counted_flops(mixer, sequence(batch, length)), rel=1e-12)
 
 

@@ -157,7 +157,7 @@ def test_two_drivers_on_one_folder(workplace: Path) -> None:
     out = workplace / "elsewhere"
     with held(out):
         ended = _run("run", "heads", "--executor", "inline", "--out", str(out))
-    _expect(ended, 4, [f"{out}: locked by pid {os.getpid()}."])
+    _expect(ended, 4, [f"--out {out}: another run works here (locked by pid {os.getpid()})"])
     assert _made(workplace) == []
     assert [path.name for path in out.iterdir()] == ["driver.lock"]
 

@@ -10,4 +10,4 @@ def test_the_nearest_names_come_first_then_all() -> None:
 
 
 def test_nothing_near_and_nothing_allowed_are_said_plainly() -> None:
-    assert unknown_name("task", "xyz", []) == "no task 'xyz'; Allowed: none."
+    assert unknown_name("task", "xyz", []) == "no task 'xyz'. Allowed: none."

@@ -44,7 +44,7 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert lines[0] == "mine, quick: How many?"
     quality = [line.split() for line in lines if "quality" in line]
     assert quality[0][:5] == ["missing", "quality", "shakespeare_characters", "seeds", "0-2"]
-    assert quality[0][5:] == ["heads=1,", "heads=4"]
+    assert quality[0][5:] == ["heads=1;", "heads=4"]
     assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
     assert lines[-2].startswith("18 entries: 11 missing, 7 skipped; about ")
 

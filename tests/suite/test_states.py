@@ -72,7 +72,6 @@ def test_a_timing_from_elsewhere_is_missing_here(planned: Plan, tmp_path: Path) 
     assert _of(trial_states(elsewhere, tmp_path), timing).state == "done"
 
 
-@pytest.mark.xfail(strict=True, reason="SQLite's read-only mode leaves journal.db-shm and -wal")
 def test_reading_changes_nothing(planned: Plan, tmp_path: Path) -> None:
     _commit(tmp_path, planned, planned.trials[0], Status.OK)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

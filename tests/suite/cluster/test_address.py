@@ -1,7 +1,10 @@
 """Which addresses may be joined: refused before anything runs, without importing ray."""
 
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,9 +43,44 @@ def test_nobody_at_home_is_told_at_once(address: str) -> None:
     assert time.monotonic() - start < 5
 
 
-def test_somebody_at_home_is_accepted() -> None:
+@contextmanager
+def _answering(answer: bytes) -> Iterator[str]:
+    """A server that says this to whoever connects, once it was spoken to."""
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            heard.append(connection.recv(100))
+            connection.sendall(answer)
+
+    heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
-        check_address(f"127.0.0.1:{server.getsockname()[1]}")
+        serving = threading.Thread(target=serve)
+        serving.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        serving.join(5)
+    assert heard[0].startswith(b"PRI * HTTP/2.0")
+
+
+def test_a_server_that_speaks_as_a_head_does_is_accepted() -> None:
+    with _answering(bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0])) as address:
+        check_address(address)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0" * 9])
+def test_a_server_of_another_kind_is_told_apart(answer: bytes) -> None:
+    with _answering(answer) as address, pytest.raises(Unavailable, match="no head of a Ray"):
+        check_address(address)
+
+
+def test_a_server_that_says_nothing_is_waited_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("suite.cluster.address._SECONDS_TO_CONNECT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(Unavailable, match="no head of a Ray"):
+            check_address(address)
 
 
 FAR = ["10.0.0.1:6379", "example.com:6379", "0.0.0.0:6379", "[fe80::1]:6379", "127.0.0.1.a.b:1"]

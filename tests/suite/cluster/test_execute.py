@@ -1,0 +1,211 @@
+"""Trials on a real Ray: the same numbers as in this process, and every end is a result."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.events import Event, Finished, Progressed, Started
+from suite.execution import Unavailable, executing
+from suite.inline import InlineExecutor
+from suite.planning import plan
+from suite.schema import Plan, Resources, Result, Status
+from tests.workplace import Workplace
+
+pytestmark = [
+    pytest.mark.ray,
+]
+
+
+@pytest.fixture(scope="module")
+def mixers(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """The folder of the user's own mixers, module `cluster_mixers`."""
+    work = Workplace(tmp_path_factory.mktemp("mixers"))
+    work.mixers("cluster_mixers", pause=0.05)
+    return work
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def executor(mixers: Workplace, home: Path) -> Iterator[object]:
+    """One embedded Ray for all tests of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with executing("ray", None, (str(mixers.path),)) as opened:
+            yield opened
+
+
+def results(events: Sequence[Event]) -> dict[str, Result]:
+    return {e.trial_id: e.result for e in events if isinstance(e, Finished)}
+
+
+def work_of(planned: Plan) -> list[tuple[object, Resources]]:
+    return [(trial, planned.resources) for trial in planned.trials]
+
+
+def own(mixers: Workplace, *names: str, seeds: int = 1) -> Plan:
+    return plan(
+        mixers.ablation(
+            mixer="cluster_mixers:Good", axis="mixer", probes=["quality"], seeds=seeds,
+            values=["cluster_mixers:Good", *(f"cluster_mixers:{name}" for name in names)],
+        )
+    )  # fmt: skip
+
+
+def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) -> None:
+    planned = plan(
+        mixers.ablation(
+            mixer="attention", axis="heads", values=[1, 4], steps=30, probes=["quality"]
+        )
+    )
+    away = results(list(executor.execute(work_of(planned))))
+    here = results(list(InlineExecutor(()).execute(work_of(planned))))
+    torch.set_num_threads(1)
+    assert away.keys() == here.keys()
+    assert len(away) == 4
+    for trial_id, result in here.items():
+        assert result.status is away[trial_id].status is Status.OK, away[trial_id].traceback
+        assert result.points == away[trial_id].points
+        assert result.measurements == away[trial_id].measurements
+        assert result.provenance == away[trial_id].provenance
+    assert max(len(result.points) for result in here.values()) == 31
+
+
+def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
+    planned = plan(mixers.ablation(values=[1e-3 * n for n in range(1, 31)], seeds=1, steps=1,
+                                   probes=["quality"]))  # fmt: skip
+    events = list(executor.execute(work_of(planned)))
+    wanted = {trial.trial_id for trial in planned.trials}
+    assert len(wanted) == 30
+    for kind in (Started, Finished):
+        told = [event.trial_id for event in events if isinstance(event, kind)]
+        assert len(told) == 30
+        assert set(told) == wanted
+    assert {result.status for result in results(events).values()} == {Status.OK}
+
+
+def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace) -> None:
+    if executor.num_cpus < 2:
+        pytest.skip("one CPU runs one trial at a time")
+    planned = own(mixers, "Slow")
+    slow = next(t for t in planned.trials if t.subjects[0].mixer.endswith("Slow"))
+    good = next(t for t in planned.trials if t.subjects[0].mixer.endswith("Good"))
+    order = list(results(list(executor.execute([(slow, Resources()), (good, Resources())]))))
+    assert order == [good.trial_id, slow.trial_id]
+
+
+def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
+    slow = next(t for t in own(mixers, "Slow").trials if t.subjects[0].mixer.endswith("Slow"))
+    events = list(executor.execute([(slow, Resources())]))
+    live = [e for e in events if isinstance(e, Progressed)]
+    assert events.index(live[0]) < len(events) - 1
+    told = tuple(point for event in live for point in event.points)
+    assert told == results(events)[slow.trial_id].points[: len(told)]
+
+
+@pytest.mark.parametrize("fault", ["Exits", "Killed"])
+def test_a_process_that_dies_is_a_row_and_the_others_finish(
+    executor, mixers: Workplace, fault: str
+) -> None:
+    planned = own(mixers, fault, seeds=2)
+    found = results(list(executor.execute(work_of(planned))))
+    for trial in planned.trials:
+        result = found[trial.trial_id]
+        is_faulty = trial.subjects[0].mixer.endswith(fault)
+        assert result.status is (Status.CRASHED if is_faulty else Status.OK), result.reason
+        if is_faulty:
+            assert result.reason
+            assert "\n" not in result.reason
+            assert result.measurements == ()
+
+
+def test_an_exception_keeps_its_traceback_across_processes(executor, mixers: Workplace) -> None:
+    planned = own(mixers, "Raises")
+    found = results(list(executor.execute(work_of(planned))))
+    failed = next(r for r in found.values() if r.status is Status.ERROR)
+    assert failed.reason == "RuntimeError: the mixer has a fault"
+    assert "cluster_mixers.py" in failed.traceback
+
+
+def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: Workplace) -> None:
+    planned = plan(
+        mixers.ablation(axis="depth", values=[1, 2], probes=["step_time"], seeds=2, batch=2)
+    )
+    work = work_of(planned)
+    assert len(work) == 2
+    events = list(executor.execute_alone(work))
+    places = [event.place for event in events if isinstance(event, Started)]
+    assert len(set(places)) == 2
+    assert not any(f"process {os.getpid()}" in place for place in places)
+    order = [(type(e).__name__, e.trial_id) for e in events if not isinstance(e, Progressed)]
+    assert order == [
+        (kind, trial.trial_id) for trial, _ in work for kind in ("Started", "Finished")
+    ]
+    used = {event.place for event in executor.execute(work_of(own(mixers))) if
+            isinstance(event, Started)}  # fmt: skip
+    assert not used & set(places)  # a process that timed is not used again
+
+
+def test_what_the_cluster_can_never_run_is_refused_at_once(executor, mixers: Workplace) -> None:
+    trial = own(mixers).trials[0]
+    with pytest.raises(
+        Unavailable, match=rf"asks for 4096 CPU; the cluster has {executor.num_cpus}"
+    ):
+        list(executor.execute([(trial, Resources(num_cpus=4096))]))
+    with pytest.raises(Unavailable, match=r"asks for 1 GPU; the cluster has 0\."):
+        list(executor.execute([(trial, Resources(num_gpus=1.0))]))
+    assert results(list(executor.execute([(trial, Resources())])))
+
+
+def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
+    planned = plan(
+        mixers.ablation(
+            mixer="cluster_mixers:Slow", values=[1e-3 * n for n in range(1, 7)],
+            probes=["quality"], seeds=1, steps=2000,
+        )
+    )  # fmt: skip
+    with closing(executor.execute(work_of(planned))) as events:
+        started = next(event for event in events if isinstance(event, Started))
+    process = int(started.place.rpartition(" ")[2])
+    assert _ends(process)
+    # And the CPUs are free again: this would otherwise wait for minutes.
+    short = own(mixers)
+    with closing(executor.execute(work_of(short))) as events:
+        assert [e.result.status for e in events if isinstance(e, Finished)] == [Status.OK]
+
+
+def _ends(process: int, seconds: float = 20.0) -> bool:
+    import time
+
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
+    assert list(home.iterdir()) == []
+
+
+def test_ray_is_imported_by_nobody_else() -> None:
+    """`inline` and `plan` work where Ray is not installed."""
+    code = "import sys, suite.sweep, suite.cli, suite.planning; print('ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

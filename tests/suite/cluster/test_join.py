@@ -1,0 +1,142 @@
+"""`bakeoff run --address`: a cluster that runs already is joined, or refuses us in a sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.exit_codes import DONE, UNAVAILABLE
+from suite.journal import Journal
+from suite.schema import Status
+from tests.workplace import Workplace
+
+pytestmark = pytest.mark.ray
+
+AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+@contextmanager
+def head(environment: dict[str, str]) -> Iterator[str]:
+    """A Ray head with one CPU, in a session of its own; yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as first, \
+            socket.create_server(("127.0.0.1", 0)) as second:  # fmt: skip
+        port, client_port = (found.getsockname()[1] for found in (first, second))
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the names of sockets must be short
+    options = {
+        "port": port, "num-cpus": 1, "include-dashboard": "false", "temp-dir": folder,
+        "ray-client-server-port": client_port, "object-store-memory": 100_000_000,
+    }  # fmt: skip
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
+    process = subprocess.Popen(
+        [*command, *(f"--{name}={value}" for name, value in options.items())],
+        env={**_plain(), "RAY_USAGE_STATS_ENABLED": "0", **environment}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = []
+        while "Ray runtime started" not in (line := process.stdout.readline()):
+            said.append(line)
+            assert line, "".join(said)
+        yield f"127.0.0.1:{port}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plain() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in AUTHENTICATION}
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    """With a home of its own, where there is no token."""
+    for name in AUTHENTICATION:
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    return Workplace(tmp_path, environment={"HOME": str(home)})
+
+
+def sweep(work: Workplace, address: str) -> subprocess.CompletedProcess[str]:
+    file = work.ablation(probes=["parameters"])
+    return work.bakeoff("run", file, "--address", address, timeout=100)
+
+
+def assert_done(work: Workplace, done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == DONE, done.stderr
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        assert [r.status for r in journal.results(trial_ids)] == [Status.OK]
+        (attempt,) = journal.attempts()
+    assert attempt.place.startswith("node ")
+    assert not (work.path / "home" / ".ray").exists()
+
+
+def with_token(work: Workplace) -> dict[str, str]:
+    token = work.path / "token"
+    token.write_text("0123456789abcdef0123456789abcdef")
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+
+
+def test_a_cluster_with_a_token_is_joined_by_who_has_it(work: Workplace) -> None:
+    environment = with_token(work)
+    with head(environment) as address:
+        done = sweep(replace(work, environment={**work.environment, **environment}), address)
+    assert_done(work, done)
+    assert "0123456789abcdef" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", ["", "fedcba9876543210fedcba9876543210"])
+def test_a_cluster_with_a_token_refuses_whoever_lacks_it(work: Workplace, wrong: str) -> None:
+    of_ours = {"RAY_AUTH_TOKEN": wrong} if wrong else {}
+    with head(with_token(work)) as address:
+        start = time.monotonic()
+        refused = sweep(replace(work, environment={**work.environment, **of_ours}), address)
+        assert time.monotonic() - start < 25  # of which Ray knocks for 6
+        assert refused.returncode == UNAVAILABLE, refused.stderr
+        assert f"--address {address}: no Ray cluster lets us in there" in refused.stderr
+        assert "RAY_AUTH_TOKEN_PATH" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert not wrong or wrong not in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_cluster_of_this_machine_without_a_token_is_joined_too(work: Workplace) -> None:
+    with head({"RAY_AUTH_MODE": "disabled"}) as address:
+        assert_done(work, sweep(work, address))
+
+
+@pytest.mark.slow
+def test_a_token_in_the_home_folder_is_found(work: Workplace) -> None:
+    token = work.path / "home" / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text("0123456789abcdef0123456789abcdef")
+    with head({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}) as address:
+        done = sweep(work, address)
+        assert done.returncode == DONE, done.stderr
+
+
+@pytest.mark.slow
+def test_something_else_at_the_address_is_no_cluster(work: Workplace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = sweep(work, f"127.0.0.1:{server.getsockname()[1]}")
+    assert done.returncode == UNAVAILABLE, done.stderr
+    assert "what answers there is no head of a Ray cluster" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not work.out.exists()

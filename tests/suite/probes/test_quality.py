@@ -1,0 +1,105 @@
+"""Quality: the test split is read once, after the training; the FLOPs are those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import build_model
+from suite.planning import plan
+from suite.probes.quality import Quality
+from suite.schema import Measurement, Point, Trial
+from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.task import Batch, Split
+from suite.training import Diverged
+from tests.suite.probes.no_formula import Silent
+from tests.workplace import Workplace
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return plan(Workplace(tmp_path).ablation(probes=["quality"], steps=4)).trials[0]
+
+
+def said(trial: Trial) -> list[Point | Measurement]:
+    return list(Quality().measure(trial, "cpu"))
+
+
+def test_the_test_split_is_read_once_and_last(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    training_batch, held_out = FashionMnistPatches.training_batch, FashionMnistPatches.held_out
+
+    def noted_batch(self: FashionMnistPatches, step: int, batch: int, seed: int) -> Batch:
+        read.append("training")
+        return training_batch(self, step, batch, seed)
+
+    def noted_split(self: FashionMnistPatches, split: Split, batch: int) -> Iterator[Batch]:
+        read.append(split)
+        return held_out(self, split, batch)
+
+    monkeypatch.setattr(FashionMnistPatches, "training_batch", noted_batch)
+    monkeypatch.setattr(FashionMnistPatches, "held_out", noted_split)
+    *_, last = said(trial)
+    assert read == ["training"] * 4 + ["validation", "test"]
+    assert isinstance(last, Measurement)
+    assert (last.metric, last.unit, last.better) == ("accuracy", "1", "higher")
+
+
+def test_the_number_is_the_test_splits_and_not_the_validations(trial: Trial) -> None:
+    *points, last = said(trial)
+    assert isinstance(last, Measurement)
+    assert isinstance(points[-1], Point)
+    assert last.value is not None
+    assert last.value * 2000 == int(last.value * 2000)  # of 2,000 test images
+    assert points[-1].value * 1000 == int(points[-1].value * 1000)  # of 1,000 others
+
+
+def test_points_carry_three_forward_passes_a_step(trial: Trial) -> None:
+    forward = build_model(trial.subjects[0]).flops(trial.length, batch=trial.batch)
+    points = [point for point in said(trial) if isinstance(point, Point)]
+    assert [point.flops for point in points] == [3 * forward * point.step for point in points]
+
+
+def test_a_mixer_without_a_formula_trains_without_flops(trial: Trial) -> None:
+    name = f"{Silent.__module__}:{Silent.__name__}"
+    silent = replace(trial, subjects=(replace(trial.subjects[0], mixer=name, knobs={}),))
+    points = [point for point in said(silent) if isinstance(point, Point)]
+    assert points
+    assert {point.flops for point in points} == {None}
+
+
+def test_what_the_process_drew_before_does_not_matter(trial: Trial) -> None:
+    first = said(trial)
+    torch.manual_seed(99)
+    assert said(trial) == first
+
+
+def test_a_test_score_that_is_no_number_is_a_divergence(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score = FashionMnistPatches.score
+
+    def broken(self: FashionMnistPatches, outputs: torch.Tensor, batch: Batch) -> object:
+        total, count = score(self, outputs, batch)
+        return (float("inf"), count) if count == 100 and self.split == "test" else (total, count)
+
+    def held_out(self: FashionMnistPatches, split: Split, batch: int) -> Iterator[Batch]:
+        self.split = split  # type: ignore[attr-defined]
+        return original(self, split, batch)
+
+    original = FashionMnistPatches.held_out
+    monkeypatch.setattr(FashionMnistPatches, "held_out", held_out)
+    monkeypatch.setattr(FashionMnistPatches, "score", broken)
+    with pytest.raises(Diverged, match="the test accuracy is inf"):
+        said(trial)

@@ -1,0 +1,316 @@
+"""The journal: what it acknowledged it holds, whatever happens to the process that wrote it."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from suite.journal import Journal, JournalError
+from suite.planning import plan
+from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
+
+HERE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    versions={"torch": "2.13.0"},
+)  # fmt: skip
+ELSEWHERE = replace(HERE, device="Another CPU")
+
+
+def result(
+    trial_id: str = "a", status: Status = Status.OK, value: float = 1.0, place: Provenance = HERE
+) -> Result:
+    return Result(
+        trial_id=trial_id, status=status, provenance=place, seconds=1.5,
+        measurements=(Measurement(metric="loss", value=value, unit="nat", better="lower"),),
+        points=(Point(metric="loss", step=3, flops=1e9, value=0.1 + 0.2, unit="nat",
+                      better="lower"),),
+        reason="" if status is Status.OK else "it went wrong", traceback="line 1\nline 2 \u2014",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    with Journal(path) as opened:
+        yield opened
+
+
+def held(journal: Journal, trial_id: str = "a") -> list[Result]:
+    return list(journal.results([trial_id]))
+
+
+def test_a_result_comes_back_bit_for_bit(path: Path) -> None:
+    with Journal(path) as journal:
+        assert journal.commit(result(), journal.begin("a", "process 1"))
+    with Journal(path) as journal:
+        (found,) = held(journal)
+    assert found == result()
+    assert found.sha256 == result().sha256
+
+
+def test_a_result_is_there_once_however_often_it_is_committed(journal: Journal) -> None:
+    attempt = journal.begin("a", "process 1")
+    assert journal.commit(result(value=1.0), attempt)
+    assert not journal.commit(result(value=1.0), attempt)
+    assert not journal.commit(result(value=2.0), attempt)
+    assert held(journal) == [result(value=1.0)]
+
+
+def test_a_late_result_of_an_older_attempt_is_dropped(journal: Journal) -> None:
+    first = journal.begin("a", "process 1")
+    second = journal.begin("a", "process 2")
+    assert (first, second) == (1, 2)
+    assert not journal.commit(result(value=1.0), first)
+    assert held(journal) == []
+    assert journal.commit(result(value=2.0), second)
+    assert held(journal) == [result(value=2.0)]
+
+
+@pytest.mark.parametrize("failure", sorted(FAILURES))
+def test_a_failure_gives_way_to_a_later_attempt_and_nothing_else_does(
+    journal: Journal, failure: Status
+) -> None:
+    journal.commit(result(status=failure), journal.begin("a", ""))
+    assert journal.done() == {}
+    again = journal.begin("a", "")
+    assert journal.commit(result(value=2.0), again)
+    assert journal.done() == {"a": {HERE.environment_id}}
+    assert not journal.commit(result(status=failure), journal.begin("a", ""))
+    assert held(journal) == [result(value=2.0)]
+
+
+@pytest.mark.parametrize("finding", sorted(set(Status) - FAILURES))
+def test_a_finding_counts_as_done(journal: Journal, finding: Status) -> None:
+    journal.commit(result(status=finding), journal.begin("a", ""))
+    assert journal.done() == {"a": {HERE.environment_id}}
+
+
+def test_each_environment_has_a_result_of_its_own(journal: Journal) -> None:
+    journal.commit(result(), journal.begin("a", ""))
+    journal.commit(result(place=ELSEWHERE), journal.begin("a", ""))
+    assert {found.provenance.device for found in held(journal)} == {"Test CPU", "Another CPU"}
+    assert journal.done() == {"a": {HERE.environment_id, ELSEWHERE.environment_id}}
+    entries = {entry.environment_id: entry for entry in journal.entries()}
+    assert entries[HERE.environment_id].sha256 == result().sha256
+    assert entries[ELSEWHERE.environment_id].attempt == 2
+
+
+def test_a_result_of_another_folder_is_taken_over_once(journal: Journal) -> None:
+    journal.begin("a", "a process that was killed here")
+    assert journal.adopt(result(value=1.0))
+    assert not journal.adopt(result(value=2.0))
+    assert held(journal) == [result(value=1.0)]
+
+
+def test_the_newest_attempt_of_each_trial_is_told(journal: Journal) -> None:
+    for place in ("process 1", "process 2"):
+        journal.begin("a", place)
+    journal.begin("b", "process 3")
+    told = {a.trial_id: (a.attempt, a.place) for a in journal.attempts()}
+    assert told == {"a": (2, "process 2"), "b": (1, "process 3")}
+
+
+def test_a_plan_is_kept_and_the_newer_one_replaces_it(path: Path) -> None:
+    older, newer = plan("heads", seeds=1), plan("heads", seeds=2)
+    with Journal(path) as journal:
+        for known in (older, newer, newer):
+            journal.keep_plan(known)
+    with Journal(path, read_only=True) as journal:
+        assert journal.plans() == [newer]
+
+
+def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(JournalError, match=r"newer bakeoff \(format 99"):
+            Journal(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_another_database_is_no_journal(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE runs (id TEXT)")
+    with pytest.raises(JournalError, match=r"journal\.db: this is no journal"):
+        Journal(path, read_only=True)
+
+
+@pytest.mark.parametrize("body", [b"not a database " * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_none_is_one_sentence(path: Path, body: bytes) -> None:
+    path.write_bytes(body)
+    for read_only in (False, True):
+        with pytest.raises(JournalError, match=r"journal\.db: the journal cannot be opened"):
+            Journal(path, read_only=read_only)
+
+
+def test_a_folder_in_its_place_is_one_sentence(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal(path)
+
+
+def test_damage_inside_is_one_sentence(path: Path) -> None:
+    with Journal(path) as journal:
+        for number in range(200):
+            journal.commit(result(str(number)), 0)
+    body = bytearray(path.read_bytes())
+    body[8192:-4096] = b"\x5a" * (len(body) - 12288)
+    path.write_bytes(body)
+    with pytest.raises(JournalError, match="the journal fails"), Journal(path) as journal:
+        list(journal.results(str(number) for number in range(200)))
+
+
+def test_a_row_that_is_no_result_is_one_sentence(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.commit(result(), 0)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("""UPDATE results SET result = '{"trial_id": 3}'""")
+        db.commit()
+    with Journal(path) as journal, pytest.raises(JournalError, match="a row is damaged"):
+        held(journal)
+
+
+def test_a_reader_sees_one_moment_while_a_driver_writes(path: Path, journal: Journal) -> None:
+    journal.commit(result("a"), 0)
+    with Journal(path, read_only=True) as reader:
+        assert [entry.trial_id for entry in reader.entries()] == ["a"]
+        assert journal.commit(result("b"), 0)
+        assert held(reader, "b") == []
+    with Journal(path, read_only=True) as reader:
+        assert held(reader, "b") == [result("b")]
+
+
+def test_a_reader_can_be_opened_by_a_relative_path(
+    path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.commit(result(), 0)
+    monkeypatch.chdir(path.parent)
+    with Journal(Path("journal.db"), read_only=True) as reader:
+        assert held(reader) == [result()]
+
+
+def test_a_reader_cannot_write(path: Path, journal: Journal) -> None:
+    with pytest.raises(JournalError, match="readonly"), Journal(path, read_only=True) as reader:
+        reader.begin("a", "")
+
+
+class AgainstAModel(RuleBasedStateMachine):
+    """The journal and a dictionary are told the same; they must say the same."""
+
+    trials = st.sampled_from("abc")
+    places = st.sampled_from([HERE, ELSEWHERE])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "journal.db"
+        self.journal = Journal(self.path)
+        self.attempts: dict[str, int] = {}
+        self.held: dict[tuple[str, str], Result] = {}
+
+    @rule(trial_id=trials)
+    def begin(self, trial_id: str) -> None:
+        self.attempts[trial_id] = self.attempts.get(trial_id, 0) + 1
+        assert self.journal.begin(trial_id, "place") == self.attempts[trial_id]
+
+    @rule(trial_id=trials, place=places, status=st.sampled_from(Status), late=st.integers(0, 2),
+          value=st.floats(allow_nan=False, allow_infinity=False))  # fmt: skip
+    def commit(
+        self, trial_id: str, place: Provenance, status: Status, late: int, value: float
+    ) -> None:
+        made = result(trial_id, status, value, place)
+        attempt = max(0, self.attempts.get(trial_id, 0) - late)
+        key = (trial_id, place.environment_id)
+        is_late = attempt < self.attempts.get(trial_id, 0)
+        is_settled = key in self.held and self.held[key].status not in FAILURES
+        assert self.journal.commit(made, attempt) == (not is_late and not is_settled)
+        if not is_late and not is_settled:
+            self.held[key] = made
+
+    @rule()
+    def reopen(self) -> None:
+        self.journal.close()
+        self.journal = Journal(self.path)
+
+    @invariant()
+    def holds_what_the_model_holds(self) -> None:
+        found = {
+            (found.trial_id, found.provenance.environment_id): found
+            for found in self.journal.results("abc")
+        }
+        assert found == self.held
+        hashes = {(e.trial_id, e.environment_id): e.sha256 for e in self.journal.entries()}
+        assert hashes == {key: kept.sha256 for key, kept in self.held.items()}
+        done: dict[str, set[str]] = {}
+        for (trial_id, environment_id), kept in self.held.items():
+            if kept.status not in FAILURES:
+                done.setdefault(trial_id, set()).add(environment_id)
+        assert self.journal.done() == done
+
+    def teardown(self) -> None:
+        self.journal.close()
+        self.folder.cleanup()
+
+
+AgainstAModel.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None, derandomize=True
+)
+TestAgainstAModel = AgainstAModel.TestCase
+
+WRITER = """
+import sys
+from pathlib import Path
+from suite.journal import Journal
+from suite.schema import Provenance, Result, Status
+
+place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={})
+with Journal(Path(sys.argv[1])) as journal:
+    for number in range(int(sys.argv[2]), 100_000):
+        trial_id = f"{number:06d}"
+        made = Result(trial_id=trial_id, status=Status.OK, provenance=place, seconds=number)
+        assert journal.commit(made, journal.begin(trial_id, "a process that is killed"))
+        print(trial_id, flush=True)
+"""
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(path: Path) -> None:
+    chance = random.Random(20170612)
+    acknowledged: list[str] = []
+    for _ in range(6):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(len(acknowledged) + 1)],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert writer.stdout is not None
+        for _ in range(chance.randint(1, 60)):
+            acknowledged.append(writer.stdout.readline().strip())
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += writer.stdout.read().split()
+        assert writer.wait() == -signal.SIGKILL
+        writer.stdout.close()
+        with Journal(path) as journal:
+            found = [entry.trial_id for entry in journal.entries()]
+            assert len(found) == len(set(found))
+            assert set(acknowledged) <= set(found)
+            # What was written last may not have been acknowledged any more.
+            assert len(found) - len(acknowledged) in (0, 1)
+            assert [r.seconds for r in journal.results(found)] == [int(t) for t in found]
+        acknowledged = found

@@ -1,0 +1,299 @@
+"""A sweep that is killed, at any moment, and started again: nothing lost, doubled or changed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from suite.cli import app
+from suite.exit_codes import DONE, INTERRUPTED
+from suite.journal import Journal, JournalError
+from suite.schema import Status
+from suite.sweep import Options, run
+from tests.workplace import Workplace
+
+pytestmark = pytest.mark.ray
+
+NUM_TRIALS = 12
+RATES = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]  # of two seeds each
+Moment = Callable[["Run"], bool]
+
+
+class Run:
+    """`bakeoff run` in a process of its own; all that it starts bears a mark."""
+
+    def __init__(self, work: Workplace, file: str) -> None:
+        self.work = work
+        self.mark = uuid.uuid4().hex
+        self.process = replace(work, environment={"BAKEOFF_TEST": self.mark}).start("run", file)
+        self.began = time.monotonic()
+
+    def num_results(self) -> int:
+        try:
+            with Journal(self.work.out / "journal.db", read_only=True) as journal:
+                return len(journal.entries())
+        except JournalError:  # not made yet
+            return 0
+
+    def reaches(self, moment: Moment, seconds: float = 120.0) -> bool:
+        """Wait for the moment; False if the command ended before."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if moment(self):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.01)
+        raise AssertionError("the moment never came")
+
+    def end(self, number: signal.Signals) -> str:
+        """Send the signal to the driver alone; returns what it had said."""
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=60)[0]
+
+    def processes(self, *, with_agents: bool = False) -> list[str]:
+        """The command lines of what is alive and was started by this run.
+
+        Ray's two agents hold no trial and no CPU, but end themselves only after a minute: finding
+        their node dead they first report that, 60 seconds long, to a head that is dead too
+        (`publish_error_to_driver` in ray/_private/utils.py, 2.60).
+        """
+        return [line for line in self._alive() if with_agents or "Agent" not in line]
+
+    def _alive(self) -> list[str]:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it ended while we looked
+                if self.mark.encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
+
+    def leaves_nothing(self, seconds: float = 30.0, *, with_agents: bool = False) -> bool:
+        """Ray's processes see for themselves that their parent is gone: late on a busy machine."""
+        until = time.monotonic() + seconds
+        while self.processes(with_agents=with_agents):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.2)
+        return True
+
+
+def after_results(number: int) -> Moment:
+    return lambda run: run.num_results() >= number
+
+
+def after_seconds(seconds: float) -> Moment:
+    return lambda run: time.monotonic() - run.began > seconds
+
+
+def while_starting(run: Run) -> bool:
+    """The journal is there, Ray is on its way."""
+    return (run.work.out / "journal.db").exists() and len(run.processes()) > 1
+
+
+def while_reporting(run: Run) -> bool:
+    return (run.work.out / "reports").exists()
+
+
+def attempts(work: Workplace) -> dict[str, int]:
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        return {attempt.trial_id: attempt.attempt for attempt in journal.attempts()}
+
+
+def numbers(work: Workplace) -> dict[str, object]:
+    """Every number of every trial, as it stands in the journal."""
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        assert len(trial_ids) == len(set(trial_ids))
+        found = {
+            r.trial_id: (r.status, r.measurements, r.points) for r in journal.results(trial_ids)
+        }
+    assert {status for status, _, _ in found.values()} <= {Status.OK}
+    return dict(found)
+
+
+def reported(work: Workplace) -> list[tuple[str, ...]]:
+    with (work.out / "reports" / "small" / "results.csv").open(newline="") as file:
+        return [
+            tuple(row[name] for name in ("variant", "seed", "metric", "value", "status"))
+            for row in csv.DictReader(file)
+        ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """The same sweep without an interruption, in this process."""
+    torch.set_num_threads(1)
+    work = Workplace(tmp_path_factory.mktemp("undisturbed"))
+    file = work.ablation(values=RATES, probes=["quality"])
+    assert run(file, options=Options(out=work.out, executor="inline")).num_run == NUM_TRIALS
+    return work
+
+
+def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
+    """The same command once more; then everything must be as if nothing had happened."""
+    done = work.bakeoff("run", file)
+    assert done.returncode == DONE, done.stderr
+    assert numbers(work) == numbers(undisturbed)
+    assert reported(work) == reported(undisturbed)
+    verified = CliRunner().invoke(app, ["verify", "--out", str(work.out)])
+    assert (verified.exit_code, "agree" in verified.stdout) == (DONE, True), verified.stdout
+    assert children_of(work) == {("FINISHED", 1): NUM_TRIALS}
+
+
+def children_of(work: Workplace) -> Counter[tuple[str, int]]:
+    """(status, how often the trial is there) of each trial in the store, complete or not."""
+    from suite.record import children
+
+    shown = children(f"sqlite:///{work.out / 'mlflow.db'}", "small", "quick")
+    times = Counter(child.trial_id for child in shown)
+    return Counter((child.status, times[child.trial_id]) for child in shown)
+
+
+def killed_at(work: Workplace, file: str, moment: Moment) -> None:
+    """Kill the driver at that moment. What had a result before keeps it, and no process is left."""
+    finished_before = numbers(work) if (work.out / "journal.db").exists() else {}
+    started_before = attempts(work) if finished_before else {}
+    run = Run(work, file)
+    was_reached = run.reaches(moment)
+    acknowledged = run.num_results()
+    said = run.end(signal.SIGKILL)
+    assert was_reached, said
+    assert run.leaves_nothing(), run.processes()
+    if not acknowledged:
+        return
+    found = numbers(work)
+    assert len(found) >= acknowledged
+    for trial_id, number in finished_before.items():
+        assert found[trial_id] == number
+        assert attempts(work)[trial_id] == started_before[trial_id], "a finished trial ran again"
+
+
+def interrupted_at(work: Workplace, file: str, moment: Moment) -> None:
+    """Ctrl-C: a clean end that says how to go on, with nothing shown as running any more."""
+    run = Run(work, file)
+    assert run.reaches(moment)
+    said = run.end(signal.SIGINT)
+    assert run.process.returncode == INTERRUPTED, said
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    assert run.leaves_nothing(), run.processes()
+    assert "RUNNING" not in {status for status, _ in children_of(work)}
+    assert numbers(work)
+
+
+def test_kill_after_kill_the_sweep_ends_as_if_nothing_had_happened(
+    tmp_path: Path, undisturbed: Workplace
+) -> None:
+    work = Workplace(tmp_path)
+    file = work.ablation(values=RATES, probes=["quality"])
+    killed_at(work, file, while_starting)
+    killed_at(work, file, after_results(1))
+    interrupted_at(work, file, after_results(6))
+    killed_at(work, file, while_reporting)
+    counted = attempts(work)
+    assert len(counted) == NUM_TRIALS
+    finish(work, file, undisturbed)
+    assert attempts(work) == counted  # all had ended before the last kill
+
+
+@pytest.mark.slow
+def test_after_a_kill_even_the_agents_end(tmp_path: Path) -> None:
+    work = Workplace(tmp_path)
+    run = Run(work, work.ablation(values=RATES, probes=["quality"]))
+    assert run.reaches(after_results(1))
+    run.end(signal.SIGKILL)
+    assert run.leaves_nothing(180.0, with_agents=True), run.processes(with_agents=True)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_its_own_trial_only(tmp_path: Path) -> None:
+    work = Workplace(tmp_path)
+    mixers = work.mixers("kill_mixers")
+    file = work.ablation(
+        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:Good", f"{mixers}:Killed"],
+        probes=["quality"],
+    )  # fmt: skip
+    done = work.bakeoff("run", file)
+    assert done.returncode == 5, done.stderr
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        found = Counter(result.status for result in journal.results(trial_ids))
+    assert found == {Status.OK: 2, Status.CRASHED: 2}
+    assert work.bakeoff("verify").returncode == DONE
+    with (work.out / "reports" / "small" / "results.csv").open(newline="") as file_:
+        rows = [row for row in csv.DictReader(file_) if row["status"] == "crashed"]
+    assert len(rows) == 2
+    assert all(row["reason"] for row in rows)
+
+
+MOMENTS = {f"{0.5 * n} seconds": after_seconds(0.5 * n) for n in range(1, 24)} | {
+    f"{n} results": after_results(n) for n in range(1, NUM_TRIALS + 1)
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+def test_killed_at_every_moment(tmp_path: Path, undisturbed: Workplace, moment: Moment) -> None:
+    work = Workplace(tmp_path)
+    file = work.ablation(values=RATES, probes=["quality"])
+    run = Run(work, file)
+    run.reaches(moment)
+    acknowledged = run.num_results()
+    run.end(signal.SIGKILL)
+    assert run.leaves_nothing(), run.processes()
+    before = attempts(work) if acknowledged else {}
+    kept = numbers(work) if acknowledged else {}
+    finish(work, file, undisturbed)
+    assert {trial_id: attempts(work)[trial_id] for trial_id in kept} == {
+        trial_id: before[trial_id] for trial_id in kept
+    }
+
+
+@pytest.mark.slow
+def test_ctrl_c_of_a_terminal_reaches_all_processes_and_twice_is_no_worse(
+    tmp_path: Path, undisturbed: Workplace
+) -> None:
+    """A terminal sends the signal to the whole group; an impatient person presses it twice."""
+    work = Workplace(tmp_path)
+    file = work.ablation(values=RATES, probes=["quality"])
+    run = Run(work, file)
+    assert run.reaches(after_results(2))
+    os.killpg(run.process.pid, signal.SIGINT)
+    time.sleep(0.3)
+    with suppress(ProcessLookupError):
+        os.killpg(run.process.pid, signal.SIGINT)
+    said = run.process.communicate(timeout=60)[0]
+    assert run.process.returncode == INTERRUPTED, said
+    assert run.leaves_nothing(), run.processes()
+    finish(work, file, undisturbed)
+
+
+@pytest.mark.slow
+def test_a_stopped_driver_goes_on_where_it_was(tmp_path: Path, undisturbed: Workplace) -> None:
+    """SIGSTOP and SIGCONT: a laptop that sleeps."""
+    work = Workplace(tmp_path)
+    file = work.ablation(values=RATES, probes=["quality"])
+    run = Run(work, file)
+    assert run.reaches(after_results(2))
+    run.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run.process.communicate(timeout=5)
+    run.process.send_signal(signal.SIGCONT)
+    said = run.process.communicate(timeout=120)[0]
+    assert run.process.returncode == DONE, said
+    assert set(attempts(work).values()) == {1}
+    finish(work, file, undisturbed)

@@ -1,0 +1,399 @@
+"""The writer to the store: behind, away, broken or held back, it loses and hides nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite import outbox as outbox_module
+from suite.books import Books
+from suite.events import Event, Finished, Progressed, Started
+from suite.journal import Journal
+from suite.mlflow_store import StoreUnavailable
+from suite.outbox import Outbox
+from suite.planning import plan
+from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
+from tests.workplace import Workplace
+
+HERE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    versions={"torch": "2.13.0"},
+)  # fmt: skip
+POINT = Point(metric="loss", step=1, flops=None, value=1.0, unit="nat", better="lower")
+
+
+class FakeStore:
+    """What a store would hold; told to be away, slow or faulty."""
+
+    def __init__(self) -> None:
+        self.results: dict[tuple[str, str], str] = {}  # (trial_id, environment_id) -> hash
+        self.begun: list[tuple[str, int]] = []
+        self.points: list[str] = []
+        self.published: dict[tuple[str, str], Mapping[str, bytes]] = {}
+        self.num_writes = 0
+        self.num_connections = 0
+        self.is_away = False
+        self.fault: Exception | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def connect(self) -> FakeRecorder:
+        self.num_connections += 1
+        self.reach()
+        return FakeRecorder(self)
+
+    def reach(self) -> None:
+        self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+        if self.is_away:
+            raise StoreUnavailable("The MLflow store is not available: nobody answers.")
+        self.num_writes += 1
+
+
+class FakeRecorder:
+    """The methods of a `Recorder` that the outbox uses."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self.store = store
+
+    def open_sweep(self, about: About) -> dict[str, str]:
+        self.store.reach()
+        return {trial_id: sha256 for (trial_id, _), sha256 in self.store.results.items()}
+
+    def start_trial(self, key: object, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
+        self.store.reach()
+        self.store.begun.append((trial.trial_id, attempt))
+
+    def log_points(self, key: object, trial_id: str, points: Sequence[Point]) -> None:
+        self.store.reach()
+        self.store.points.append(trial_id)
+
+    def finish_trial(
+        self, key: object, trial: Trial, cells: Sequence[Cell], result: Result
+    ) -> None:
+        self.store.reach()
+        assert cells
+        self.store.results[trial.trial_id, result.provenance.environment_id] = result.sha256
+
+    def publish(self, key: tuple[str, str], files: Mapping[str, bytes]) -> None:
+        self.store.reach()
+        self.store.published[key] = files
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Plan:
+    return plan(Workplace(tmp_path).ablation(values=[1e-3, 2e-3, 4e-3], probes=["quality"]))
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_TRIES", 0.01)
+
+
+@contextmanager
+def books(tmp_path: Path, sweep: Plan, store: FakeStore) -> Iterator[tuple[Books, Outbox, Journal]]:
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        outbox = Outbox(store.connect, [sweep], path)  # type: ignore[arg-type]
+        outbox.start()
+        try:
+            yield Books(journal, outbox), outbox, journal
+        finally:
+            store.gate.set()
+            outbox.close()
+
+
+def result(trial: Trial, status: Status = Status.OK, place: Provenance = HERE) -> Result:
+    number = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
+    return Result(
+        trial_id=trial.trial_id, status=status, provenance=place, seconds=1.0,
+        measurements=(number,) if status is Status.OK else (), points=(POINT,),
+    )  # fmt: skip
+
+
+def events(trial: Trial, status: Status = Status.OK) -> list[Event]:
+    points = Progressed(trial.trial_id, (POINT,))
+    return [Started(trial.trial_id, "here"), points, Finished(result(trial, status))]
+
+
+def run(books: Books, trials: Sequence[Trial], status: Status = Status.OK) -> None:
+    for trial in trials:
+        for event in events(trial, status):
+            books.take(event)
+
+
+def soon(is_so: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        if is_so():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def hashes(trials: Sequence[Trial], place: Provenance = HERE) -> dict[tuple[str, str], str]:
+    found = [result(trial, place=place) for trial in trials]
+    return {(r.trial_id, r.provenance.environment_id): r.sha256 for r in found}
+
+
+def test_everything_arrives_once_and_in_order(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)  # caught up with an empty journal
+        for trial in sweep.trials:
+            started, progressed, finished = events(trial)
+            kept.take(started)
+            assert soon(lambda: len(store.begun) > len(store.points))
+            kept.take(progressed)
+            assert soon(lambda: len(store.begun) == len(store.points))
+            kept.take(finished)
+        recorder, trouble = outbox.close()
+    assert (recorder is not None, trouble) == (True, "")
+    assert store.results == hashes(sweep.trials)
+    assert store.begun == [(trial.trial_id, 1) for trial in sweep.trials]
+    assert store.points == [trial.trial_id for trial in sweep.trials]
+    assert set(store.published[sweep.key]) == {"results.parquet", "curves.parquet"}
+
+
+def test_what_the_journal_holds_and_the_store_lacks_is_brought_at_the_start(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    first, *others = sweep.trials
+    store.results = hashes([first])
+    with books(tmp_path, sweep, store) as (_, outbox, journal):
+        outbox.close()
+        for trial in sweep.trials:
+            journal.commit(result(trial), journal.begin(trial.trial_id, ""))
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        before = store.num_writes
+        outbox.close()
+    assert store.results == hashes(sweep.trials)
+    # Connect, open, the lacking ones, publish: the one that was there is not sent again.
+    assert store.num_writes - before <= 2 + len(others) + 1
+
+
+def test_a_second_environment_is_brought_too(tmp_path: Path, sweep: Plan, store: FakeStore) -> None:
+    elsewhere = replace(HERE, device="Another CPU")
+    trial = sweep.trials[0]
+    with Journal(tmp_path / "journal.db") as journal:
+        assert journal.adopt(result(trial))
+        assert journal.adopt(result(trial, place=elsewhere))
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        outbox.close()
+    assert store.results == hashes([trial]) | hashes([trial], elsewhere)
+
+
+def test_an_outage_loses_nothing(tmp_path: Path, sweep: Plan, store: FakeStore) -> None:
+    first, second, *rest = sweep.trials
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        run(kept, [first])
+        assert soon(lambda: len(store.results) == 1)
+        store.is_away = True
+        run(kept, [second])
+
+        def has_knocked_again() -> bool:
+            kept.take(Progressed(second.trial_id, (POINT,)))
+            return store.num_connections > 1
+
+        assert soon(has_knocked_again)
+        assert len(store.results) == 1
+        store.is_away = False
+        run(kept, rest)
+        recorder, trouble = outbox.close()
+    assert (recorder is not None, trouble) == (True, "")
+    assert store.results == hashes(sweep.trials)
+
+
+def test_a_store_that_was_away_all_the_time_is_said_and_made_up_for_later(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    store.is_away = True
+    with books(tmp_path, sweep, store) as (kept, outbox, journal):
+        run(kept, sweep.trials)
+        recorder, trouble = outbox.close()
+        assert len(journal.done()) == len(sweep.trials)
+    assert recorder is None
+    assert trouble == "The MLflow store is not available: nobody answers."
+    assert store.results == {}
+    store.is_away = False
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        recorder, trouble = outbox.close()
+    assert (recorder is not None, trouble) == (True, "")
+    assert store.results == hashes(sweep.trials)
+
+
+def test_a_store_that_comes_back_at_the_very_end_is_in_time(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_TRIES", 1000.0)
+    store.is_away = True
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        run(kept, sweep.trials)
+        assert soon(lambda: store.num_connections == 1)
+        store.is_away = False
+        assert outbox.close()[1] == ""
+    assert store.results == hashes(sweep.trials)
+
+
+def test_the_driver_never_waits_for_a_store_that_hangs(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    store.gate.clear()
+    with books(tmp_path, sweep, store) as (kept, outbox, journal):
+        start = time.monotonic()
+        run(kept, sweep.trials)
+        assert time.monotonic() - start < 2
+        assert len(journal.done()) == len(sweep.trials)
+        store.gate.set()
+        outbox.close()
+    assert store.results == hashes(sweep.trials)
+
+
+def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, outbox, journal):
+        assert soon(lambda: store.num_writes >= 2)
+        store.fault = TypeError("cells is None")
+        run(kept, sweep.trials)
+        recorder, trouble = outbox.close()
+        assert len(journal.done()) == len(sweep.trials)
+    assert recorder is None
+    assert trouble == "the writer failed: TypeError: cells is None"
+
+
+def test_while_it_is_paused_nothing_is_written(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, _, journal):
+        assert soon(lambda: store.num_writes >= 2)
+        with kept.store_paused():
+            before = store.num_writes
+            run(kept, sweep.trials)
+            time.sleep(1.3)  # longer than the writer waits for an event
+            assert store.num_writes == before
+            assert len(journal.done()) == len(sweep.trials)  # the journal does not pause
+        assert soon(lambda: store.results == hashes(sweep.trials))
+
+
+def test_a_pause_begins_when_the_write_in_progress_has_ended(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        store.gate.clear()
+        run(kept, sweep.trials)
+        time.sleep(0.1)  # the first write hangs at the gate
+        pausing = threading.Thread(target=outbox.pause)
+        pausing.start()
+        pausing.join(0.2)
+        assert pausing.is_alive()
+        before = store.num_writes
+        store.gate.set()
+        pausing.join(5)
+        assert not pausing.is_alive()
+        assert store.num_writes == before + 1
+        outbox.resume()
+
+
+def test_the_pause_ends_with_the_block_even_by_an_error(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, _, _):
+        with pytest.raises(KeyboardInterrupt), kept.store_paused():
+            raise KeyboardInterrupt
+        run(kept, sweep.trials)
+        assert soon(lambda: store.results == hashes(sweep.trials))
+
+
+def test_a_trial_that_ended_before_the_writer_was_ready_is_not_begun_again(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    """Its start waits in line while the catching up brings its end."""
+    store.gate.clear()
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        run(kept, sweep.trials)
+        store.gate.set()
+        outbox.close()
+    assert store.results == hashes(sweep.trials)
+    assert store.begun == []
+
+
+def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        first, *others = sweep.trials
+        store.gate.clear()
+        kept.take(Started(first.trial_id, "here"))
+        time.sleep(0.1)  # the writer hangs at the gate with it; all else waits in line
+        run(kept, others)
+        store.gate.set()
+        outbox.close()
+    assert store.begun == [(first.trial_id, 1)]
+    assert store.points == []
+    assert store.results == hashes(others)
+
+
+def test_a_new_attempt_at_what_failed_before_is_begun(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    trial = sweep.trials[0]
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        run(kept, [trial], Status.ERROR)
+        outbox.close()
+    store.begun.clear()
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        kept.take(Started(trial.trial_id, "here"))
+        assert soon(lambda: bool(store.begun))
+        kept.take(Finished(result(trial)))
+        outbox.close()
+    assert store.begun == [(trial.trial_id, 2)]
+    assert store.results == hashes([trial])
+
+
+def test_frames_are_published_as_the_sweep_grows(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_PUBLICATIONS", 0.0)
+    with books(tmp_path, sweep, store) as (kept, _, _):
+        run(kept, sweep.trials[:1])
+        assert soon(lambda: sweep.key in store.published)
+        first = store.published[sweep.key]
+        run(kept, sweep.trials[1:])
+        assert soon(lambda: store.published[sweep.key] != first)
+
+
+def test_events_of_two_plans_that_share_a_trial_reach_both(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    twin = replace(sweep, about=replace(sweep.about, ablation="twin"))
+    finished: list[object] = []
+
+    class Noting(FakeRecorder):
+        def finish_trial(self, key: object, *rest: object) -> None:
+            finished.append(key)
+
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        outbox = Outbox(lambda: Noting(store), [sweep, twin], path)  # type: ignore[arg-type,return-value]
+        outbox.start()
+        assert soon(lambda: store.num_writes >= 2)
+        run(Books(journal, outbox), sweep.trials[:1])
+        outbox.close()
+    assert finished == [sweep.key, twin.key]

@@ -1,0 +1,158 @@
+"""What a person sees while trials run: lines in a pipe, a live display on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from suite.events import Finished, Progressed, Started
+from suite.missing import Missing, missing_work
+from suite.planning import plan
+from suite.progress import LiveDisplay, PlainLines, Tally, display_for, labels_of, outcome
+from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
+from tests.workplace import Workplace
+
+HERE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
+)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Plan:
+    return plan(Workplace(tmp_path).ablation(values=[1e-3, 1e-2], probes=["quality", "parameters"]))
+
+
+@pytest.fixture
+def missing(sweep: Plan) -> Missing:
+    return missing_work([sweep], {})
+
+
+def console(*, is_terminal: bool, width: int = 200) -> Console:
+    return Console(file=io.StringIO(), force_terminal=is_terminal, width=width, height=30)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def plainly(text: str) -> str:
+    """Without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Result:
+    number = Measurement(metric="accuracy", value=0.123456789, unit="1", better="higher")
+    return Result(
+        trial_id=trial_id, status=status, provenance=HERE, seconds=1.25, reason=reason,
+        measurements=(number,) if status is Status.OK else (),
+    )  # fmt: skip
+
+
+def point(step: int) -> Point:
+    return Point(
+        metric="training_loss", step=step, flops=None, value=2.34567, unit="nat", better="lower"
+    )
+
+
+def test_the_console_decides(sweep: Plan, missing: Missing) -> None:
+    assert isinstance(display_for([sweep], missing, console(is_terminal=False)), PlainLines)
+    assert isinstance(display_for([sweep], missing, console(is_terminal=True)), LiveDisplay)
+
+
+def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Missing) -> None:
+    out = console(is_terminal=False)
+    first, second = [trial for trial in sweep.trials if trial.probe == "quality"][:2]
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(first.trial_id, "here"))
+        display.show(Progressed(first.trial_id, (point(3),)))
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.ERROR, "[red]KeyError[/red]: x")))
+    lines = said(out).splitlines()
+    assert lines[0] == "5 trials to run, 0 done before"
+    assert lines[1].startswith(
+        "[1/5] learning_rate=0.001, fashion_mnist_patches, seed 0: accuracy 0.123457 (1.2 s; "
+    )
+    assert "[2/5]" in lines[2]
+    assert "seed 1: error: [red]KeyError[/red]: x (" in lines[2]
+    assert len(lines) == 3
+    assert "\x1b" not in said(out)
+
+
+def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Missing) -> None:
+    out = console(is_terminal=True)
+    first, second, *_ = sweep.trials
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(first.trial_id, "here"))
+        display.show(Started(second.trial_id, "there"))
+        display.show(Progressed(first.trial_id, (point(3), point(4))))
+        assert isinstance(display, LiveDisplay)
+        display.live.refresh()
+        running = plainly(said(out))
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.CRASHED, "the process died")))
+    assert "step 4 of 6, training_loss 2.346 nat" in running
+    assert "starting" in running
+    assert "0 of 5 trials done, 2 running" in running
+    assert "2 of 5 trials done, 0 running, 0 done before, 1 failed" in plainly(said(out))
+    assert "crashed: the process died" in said(out)
+
+
+def test_a_failure_with_brackets_in_it_is_shown_as_it_is(sweep: Plan, missing: Missing) -> None:
+    out = console(is_terminal=True)
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(sweep.trials[0].trial_id, "here"))
+        error = result(sweep.trials[0].trial_id, Status.ERROR, "KeyError: [/nothing] '[bold]'")
+        display.show(Finished(error))
+    assert "KeyError: [/nothing] '[bold]'" in said(out)
+
+
+def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
+    sweep: Plan, missing: Missing
+) -> None:
+    out = console(is_terminal=True)
+    with pytest.raises(KeyboardInterrupt), display_for([sweep], missing, out):
+        raise KeyboardInterrupt
+    assert said(out).count("\x1b[?25l") == said(out).count("\x1b[?25h")  # the cursor is back
+
+
+def test_every_trial_has_a_label_of_its_own(sweep: Plan) -> None:
+    labels = labels_of([sweep])
+    assert set(labels) == {trial.trial_id for trial in sweep.trials}
+    assert len(set(labels.values())) == len(labels)
+
+
+def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    tally = Tally(labels={}, seconds={"a": 1.0, "b": 3.0}, num_done_before=0, steps={}, start=now)
+    assert tally.eta_seconds() is None
+    now = 110.0
+    tally.take(Finished(result("a")))  # was thought to take 1 s and took 10
+    assert tally.eta_seconds() == pytest.approx(30.0)
+    now = 140.0
+    tally.take(Finished(result("b")))
+    assert tally.eta_seconds() == 0.0
+
+
+def test_points_of_no_step_change_nothing(sweep: Plan, missing: Missing) -> None:
+    tally = Tally(labels={}, seconds={"a": 1.0}, num_done_before=0, steps={})
+    tally.take(Started("a", "here"))
+    tally.take(Progressed("a", ()))
+    assert tally.points == {}
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (result("a"), "accuracy 0.123457"),
+        (result("a", Status.DIVERGED, "the loss is nan"), "diverged: the loss is nan"),
+        (Result(trial_id="a", status=Status.OK, provenance=HERE, seconds=1.0), "ok"),
+    ],
+)
+def test_an_outcome_in_a_few_words(made: Result, words: str) -> None:
+    assert outcome(made) == words

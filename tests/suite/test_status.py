@@ -1,0 +1,122 @@
+"""`bakeoff status`: the counts are right whatever state the folder was left in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.journal import Journal, JournalError
+from suite.lock import held
+from suite.planning import plan
+from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
+from suite.status import show, status_of
+from tests.workplace import Workplace
+
+HERE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
+)
+
+
+def result(trial: Trial, status: Status = Status.OK, seconds: float = 2.0) -> Result:
+    number = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
+    return Result(
+        trial_id=trial.trial_id, status=status, provenance=HERE, seconds=seconds,
+        measurements=(number,) if status is Status.OK else (),
+        reason="" if status is Status.OK else "[bold]it[/bold] went wrong",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Plan:
+    return plan(Workplace(tmp_path).ablation(values=[1e-3, 2e-3, 1e-2], probes=["quality"]))
+
+
+@pytest.fixture
+def out(tmp_path: Path, sweep: Plan) -> Path:
+    """Six trials: two ok, one failed, one diverged, one begun, one not begun."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    with Journal(folder / "journal.db") as journal:
+        journal.keep_plan(sweep)
+        first, second, third, fourth, fifth, _ = sweep.trials
+        journal.commit(result(first), journal.begin(first.trial_id, "p1"))
+        journal.commit(result(second, seconds=4.0), journal.begin(second.trial_id, "p1"))
+        journal.commit(result(third, Status.ERROR), journal.begin(third.trial_id, "p1"))
+        journal.commit(result(fourth, Status.DIVERGED), journal.begin(fourth.trial_id, "p1"))
+        journal.begin(fifth.trial_id, "node 1, process 2")
+    return folder
+
+
+def test_while_a_driver_works(out: Path, sweep: Plan) -> None:
+    with held(out):
+        found = status_of(out)
+    assert found.counts == {"diverged": 1, "error": 1, "missing": 1, "ok": 2, "running": 1}
+    assert found.running == {sweep.trials[4].trial_id: "node 1, process 2"}
+    assert found.failed == {sweep.trials[2].trial_id: "error: [bold]it[/bold] went wrong"}
+
+
+def test_what_a_killed_driver_had_begun_does_not_run(out: Path) -> None:
+    found = status_of(out)
+    assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
+    assert found.running == {}
+
+
+def test_the_rest_takes_as_long_as_what_was_done(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suite.status.os.cpu_count", lambda: 2)
+    mean = (2.0 + 4.0 + 2.0 + 2.0) / 4
+    assert status_of(out).eta_seconds == pytest.approx(2 * mean / 2)
+
+
+def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = status_of(tmp_path / "never")
+    assert (found.counts, found.eta_seconds) == ({}, None)
+    show(tmp_path / "never", as_json=False)
+    assert "nothing was run in" in capsys.readouterr().out
+    assert not (tmp_path / "never").exists()
+
+
+def test_without_a_finished_trial_there_is_no_estimate(tmp_path: Path, sweep: Plan) -> None:
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(sweep)
+    found = status_of(tmp_path)
+    assert (found.counts, found.eta_seconds) == ({"missing": 6}, None)
+
+
+def test_a_person_reads_reasons_as_they_are(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with held(out):
+        show(out, as_json=False)
+    said = capsys.readouterr().out
+    assert "1 diverged, 1 error, 1 missing, 2 ok, 1 running" in said
+    assert "on node 1, process 2" in said.replace("\n", " ")
+    assert "[bold]it[/bold] went wrong" in said.replace("\n", " ")
+
+
+def test_a_program_reads_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show(out, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"counts", "running", "failed", "eta_seconds"}
+    assert found["counts"]["missing"] == 2
+
+
+def test_a_damaged_journal_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(JournalError, match="cannot be opened"):
+        status_of(tmp_path)
+
+
+def test_it_answers_without_torch() -> None:
+    code = """
+import sys
+from pathlib import Path
+from suite.status import status_of
+status_of(Path("nowhere"))
+print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,362 @@
+"""Whole sweeps in this process, with a real store: what runs, what is kept, what is said."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite import command_run
+from suite.execution import Unavailable
+from suite.exit_codes import DONE, FAILED, UNAVAILABLE
+from suite.journal import Journal
+from suite.lock import FolderUnavailable, held
+from suite.mlflow_store import StoreUnavailable
+from suite.record import Recorder, children
+from suite.schema import Status
+from suite.sweep import Options, record_journal, run
+from suite.verify import differences
+from tests.workplace import Workplace
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a store: to make them costs seconds, to copy them nothing."""
+    folder = tmp_path_factory.mktemp("store")
+    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def work(tmp_path: Path, empty_store: Path) -> Workplace:
+    workplace = Workplace(tmp_path)
+    workplace.out.mkdir()
+    shutil.copy(empty_store, workplace.out / "mlflow.db")
+    return workplace
+
+
+def inline(work: Workplace, **changes: object) -> Options:
+    return Options(out=work.out, executor="inline", **changes)  # type: ignore[arg-type]
+
+
+def exit_code(work: Workplace, *names: str, **changes: object) -> int:
+    return command_run.run(names, scale="quick", seeds=None, options=inline(work, **changes))
+
+
+def rows(work: Workplace, name: str = "small") -> list[dict[str, str]]:
+    with (work.out / "reports" / name / "results.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def attempts(work: Workplace) -> dict[str, int]:
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        return {attempt.trial_id: attempt.attempt for attempt in journal.attempts()}
+
+
+def statuses(work: Workplace) -> Counter[str]:
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        trials = [trial.trial_id for plan in journal.plans() for trial in plan.trials]
+        return Counter(result.status for result in journal.results(dict.fromkeys(trials)))
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def agrees(work: Workplace) -> bool:
+    found = differences(work.out, None)
+    assert found.differences == (), found.differences
+    return "agree" in found.summary
+
+
+def test_a_sweep_ends_in_a_journal_a_store_and_a_report_that_agree(work: Workplace) -> None:
+    outcome = run(work.ablation(), options=inline(work))
+    # Two learning rates of two seeds, and the number of parameters, which is the same for both.
+    assert outcome.counts == {Status.OK: 5}
+    assert (outcome.num_run, outcome.num_missing, outcome.trouble) == (5, 0, "")
+    assert outcome.reports == (work.out / "reports" / "small" / "index.html",)
+    quality = [row for row in rows(work) if row["probe"] == "quality"]
+    assert {(row["variant"], row["seed"]) for row in quality} == {
+        (f"learning_rate={rate}", seed) for rate in ("0.001", "0.01") for seed in "01"
+    }
+    assert agrees(work)
+
+
+def test_a_second_run_runs_nothing_and_leaves_every_byte_of_the_reports(work: Workplace) -> None:
+    file = work.ablation()
+    assert exit_code(work, file) == DONE
+    before, counted = tree(work.out / "reports"), attempts(work)
+    assert len(before) > 5
+    shutil.rmtree(work.out / "reports")
+    outcome = run(file, options=inline(work))
+    assert outcome.num_run == 0
+    assert tree(work.out / "reports") == before
+    assert attempts(work) == counted
+
+
+def test_a_trial_that_two_ablations_share_runs_once(work: Workplace) -> None:
+    first = work.ablation("first", values=[1e-3, 1e-2])
+    second = work.ablation("second", values=[1e-2, 1e-1])
+    outcome = run(first, second, options=inline(work))
+    assert set(attempts(work).values()) == {1}
+    # Three learning rates of two seeds; the number of parameters is the same for all of them.
+    assert outcome.num_run == len(attempts(work)) == 3 * 2 + 1
+    for name in ("first", "second"):
+        assert len([row for row in rows(work, name) if row["probe"] == "quality"]) == 4
+    assert agrees(work)
+
+
+def test_the_same_ablation_named_twice_runs_once(work: Workplace) -> None:
+    file = work.ablation(probes=["parameters"])
+    assert exit_code(work, file, file) == DONE
+    assert set(attempts(work).values()) == {1}
+
+
+def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> None:
+    file = work.ablation(probes=["quality"])
+    assert run(file, seeds=2, options=inline(work)).num_run == 4
+    before = attempts(work)
+    assert run(file, seeds=3, options=inline(work)).num_run == 2
+    assert {trial_id: attempts(work)[trial_id] for trial_id in before} == before
+    assert {row["seed"] for row in rows(work)} == {"0", "1", "2"}
+    assert agrees(work)
+
+
+def test_fewer_seeds_than_before_is_no_difference_between_the_books(work: Workplace) -> None:
+    file = work.ablation(probes=["quality"])
+    run(file, seeds=2, options=inline(work))
+    assert run(file, seeds=1, options=inline(work)).num_run == 0
+    assert {row["seed"] for row in rows(work)} == {"0"}
+    assert agrees(work)
+
+
+FAULTS = {
+    "Raises": (Status.ERROR, FAILED, "the mixer has a fault"),
+    "Leaves": (Status.ERROR, FAILED, "SystemExit: gone"),
+    "NotANumber": (Status.DIVERGED, DONE, "the training loss is nan at step 1"),
+    "RunsOut": (Status.OUT_OF_MEMORY, DONE, "CUDA out of memory. Tried to allocate 20.00 GiB"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_variant_that_fails_is_a_row_and_disturbs_nobody(work: Workplace, fault: str) -> None:
+    status, code, reason = FAULTS[fault]
+    mixers = work.mixers(f"mixers_{fault.lower()}")
+    file = work.ablation(
+        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:{fault}", f"{mixers}:Good"],
+        probes=["quality"],
+    )  # fmt: skip
+    assert exit_code(work, file) == code
+    assert statuses(work) == {status: 2, Status.OK: 2}
+    failed = [row for row in rows(work) if row["variant"].endswith(fault)]
+    assert {(row["status"], row["metric"], row["value"]) for row in failed} == {
+        (status.value, "accuracy", "")
+    }
+    assert all(reason in row["reason"] for row in failed)
+    assert {row["status"] for row in rows(work) if row["variant"].endswith("Good")} == {"ok"}
+    assert agrees(work)
+
+
+def test_a_failure_runs_again_and_a_finding_does_not(work: Workplace) -> None:
+    mixers = work.mixers("mixers_again")
+    values = [f"{mixers}:Raises", f"{mixers}:NotANumber", f"{mixers}:Good"]
+    file = work.ablation(
+        mixer=f"{mixers}:Good", axis="mixer", values=values, probes=["quality"], seeds=1
+    )
+    assert run(file, options=inline(work)).num_run == 3
+    assert run(file, options=inline(work)).num_run == 1
+    assert sorted(attempts(work).values()) == [1, 1, 2]
+    assert agrees(work)
+
+
+def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
+    mixers = work.mixers("mixers_fast")
+    file = work.ablation(
+        mixer=f"{mixers}:Raises", axis="mixer", values=[f"{mixers}:Raises", f"{mixers}:Good"],
+        probes=["quality"], seeds=3,
+    )  # fmt: skip
+    outcome = run(file, options=inline(work, fail_fast=True))
+    assert (outcome.num_run, outcome.num_failed, outcome.num_missing) == (1, 1, 5)
+    assert exit_code(work, file, fail_fast=True) == FAILED
+    assert exit_code(work, file) == FAILED
+    assert statuses(work) == {Status.ERROR: 3, Status.OK: 3}
+
+
+def test_a_store_that_is_away_costs_nothing_but_the_report(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = work.ablation(probes=["quality"])
+
+    def unreachable(*arguments: object) -> Recorder:
+        raise StoreUnavailable("The MLflow store is not available: nobody answers.")
+
+    monkeypatch.setattr("suite.sweep.Recorder", unreachable)
+    assert exit_code(work, file) == UNAVAILABLE
+    assert "nobody answers" in capsys.readouterr().err
+    assert statuses(work) == {Status.OK: 4}
+    monkeypatch.undo()
+    outcome = run(file, options=inline(work))
+    assert outcome.num_run == 0
+    assert agrees(work)
+
+
+def test_an_interruption_leaves_nothing_shown_as_running_and_is_gone_on_with(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = work.ablation(probes=["quality"])
+    measure, left = "suite.probes.quality.evaluate", iter(range(5))
+    from suite.probes import quality
+
+    original = quality.evaluate
+
+    def interrupted(*arguments: object) -> float:
+        if next(left) == 2:  # the test score of the third trial
+            raise KeyboardInterrupt
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measure, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(file, options=inline(work))
+    assert statuses(work) == {Status.OK: 2}
+    uri = f"sqlite:///{work.out / 'mlflow.db'}"
+    shown = Counter(child.status for child in children(uri, "small", "quick"))
+    assert shown == {"FINISHED": 2, "KILLED": 1}
+    monkeypatch.undo()
+    assert run(file, options=inline(work)).num_run == 2
+    assert sorted(attempts(work).values()) == [1, 1, 1, 2]
+    assert Counter(c.status for c in children(uri, "small", "quick")) == {"FINISHED": 4}
+    assert agrees(work)
+
+
+def test_a_second_driver_is_refused(work: Workplace) -> None:
+    file = work.ablation(probes=["parameters"])
+    with held(work.out), pytest.raises(FolderUnavailable, match=f"locked by pid {os.getpid()}"):
+        run(file, options=inline(work))
+    assert run(file, options=inline(work)).num_missing == 0
+
+
+WITHOUT = """
+import sys
+for absent in sys.argv.pop(1).split(","):
+    sys.modules[absent] = None
+from suite.cli import main
+main()
+"""
+
+
+def without(work: Workplace, absent: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`bakeoff` on a machine that lacks some packages."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, absent, *arguments], cwd=work.path, check=False,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
+    work: Workplace, tmp_path: Path, empty_store: Path
+) -> None:
+    file, away = work.ablation(probes=["quality"]), tmp_path / "away"
+    run_here = ("run", file, "--executor", "inline", "--out", str(away))
+    done = without(work, "mlflow,ray", *run_here)
+    assert done.returncode == DONE, done.stderr
+    assert str(away / "journal.db") in done.stderr.replace("\n", "")
+    assert "bakeoff record" in done.stderr
+    assert (away / "reports" / "small" / "index.html").is_file()
+    assert not (away / "mlflow.db").exists()
+    outcome = record_journal(away / "journal.db", inline(work))
+    assert (outcome.num_run, outcome.counts) == (4, {Status.OK: 4})
+    assert tree(work.out / "reports") == tree(away / "reports")
+    assert agrees(work)
+    again = record_journal(away / "journal.db", inline(work))
+    assert again.num_run == 0
+    assert agrees(work)
+
+
+def test_without_ray_it_is_said_what_runs_without_it(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "suite.cluster.execute", None)
+    with pytest.raises(Unavailable, match=r"Ray is not installed .*--executor inline"):
+        run(work.ablation(probes=["parameters"]), options=Options(out=work.out))
+
+
+def test_what_was_begun_here_and_finished_elsewhere_is_recorded(
+    work: Workplace, tmp_path: Path
+) -> None:
+    """A driver was killed here in the middle of a trial; another machine ran it to its end."""
+    file = work.ablation(probes=["quality"])
+    elsewhere = Options(out=tmp_path / "elsewhere", executor="inline")
+    run(file, options=elsewhere)
+    with Journal(elsewhere.journal, read_only=True) as journal:
+        trial_ids = [trial.trial_id for trial in journal.plans()[0].trials]
+    with Journal(work.out / "journal.db") as journal:
+        for trial_id in trial_ids:
+            journal.begin(trial_id, "a driver that was killed")
+    outcome = record_journal(elsewhere.journal, inline(work))
+    assert (outcome.num_run, outcome.num_missing) == (4, 0)
+    assert agrees(work)
+
+
+def test_missing_data_are_refused_before_anything_is_made(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from suite.tasks.task import TaskError
+
+    def missing(source: object) -> bytes:
+        raise TaskError("fashion_mnist: the data file is missing")
+
+    file, fresh = work.ablation(), work.path / "fresh"
+    monkeypatch.setattr("suite.sweep.read_verified", missing)
+    with pytest.raises(TaskError, match="missing"):
+        run(file, options=Options(out=fresh, executor="inline"))
+    assert not fresh.exists()
+
+
+def test_timings_run_last_with_the_store_at_rest(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from suite import inline as inline_module
+    from suite.outbox import Outbox
+
+    order: list[str] = []
+    original = inline_module.run_trial
+    changes: list[tuple[type, str]] = [(Outbox, "pause"), (Outbox, "resume")]
+    for owner, name in changes:
+        method: Callable[..., object] = getattr(owner, name)
+
+        def noted(self: Outbox, name: str = name, method: Callable[..., object] = method) -> object:
+            order.append(name)
+            return method(self)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    def run_trial(trial: object, *rest: object) -> object:
+        order.append(trial.probe)  # type: ignore[attr-defined]
+        return original(trial, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(inline_module, "run_trial", run_trial)
+    file = work.ablation(
+        axis="depth", values=[1, 2], probes=["step_time", "parameters", "quality"], seeds=1, batch=8
+    )
+    assert run(file, options=inline(work)).num_missing == 0
+    assert sorted(order[:4]) == ["parameters", "parameters", "quality", "quality"]
+    assert order[4:7] == ["pause", "step_time", "resume"]
+    assert agrees(work)

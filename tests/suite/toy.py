@@ -1,0 +1,69 @@
+"""A task small enough to know by heart: the class of a sequence is its first token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from suite.schema import Training
+from suite.tasks.task import Batch, DataSource, Metric, Split, Task
+
+NUM_SYMBOLS = 4
+
+
+class FirstToken(Task):
+    """Three tokens; accuracy. Notes which splits were read, and when."""
+
+    name = "first_token"
+    version = 1
+    skeleton = "classifier"
+    metric = Metric(name="accuracy", unit="1", better="higher")
+    source = DataSource(name="toy", title="", licence="", origin="", sha256="0" * 64, file="")
+    input_kind = "tokens"
+    input_size = NUM_SYMBOLS
+    output_size = NUM_SYMBOLS
+
+    def __init__(self, length: int = 3) -> None:
+        super().__init__(length)
+        self.read: list[str] = []
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        self.read.append("training")
+        chance = torch.Generator().manual_seed(1_000_003 * seed + step)
+        tokens = torch.randint(NUM_SYMBOLS, (batch, self.length), generator=chance)
+        return Batch(inputs=tokens, targets=tokens[:, 0])
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        self.read.append(split)
+        tokens = torch.cartesian_prod(*[torch.arange(NUM_SYMBOLS)] * self.length)
+        for first in range(0, len(tokens), batch):
+            chosen = tokens[first : first + batch]
+            yield Batch(inputs=chosen, targets=chosen[:, 0])
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(outputs, batch.targets)
+
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        return float((outputs.argmax(1) == batch.targets).sum()), len(batch.targets)
+
+
+class Reader(nn.Module):
+    """Can learn it: one linear map of the tokens, each with its place."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.map = nn.Linear(3 * NUM_SYMBOLS, NUM_SYMBOLS)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.map(F.one_hot(inputs, NUM_SYMBOLS).flatten(1).float())
+        return logits
+
+
+def training(steps: int, **changes: float) -> Training:
+    fields = {"steps": steps, "learning_rate": 0.05, "warmup_steps": 5, "weight_decay": 0.01,
+              "num_evaluations": 4}  # fmt: skip
+    return Training(**(fields | changes))  # type: ignore[arg-type]

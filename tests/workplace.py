@@ -1,0 +1,147 @@
+"""Small ablations in files of their own, as a user writes them; a trial takes 0.1 seconds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ABLATION = '''"""A small question."""
+from suite import Ablation, Model, Scale, vary
+
+ABLATION = Ablation(
+    question="Does it run?",
+    baseline=Model(mixer={mixer!r}, position="none"),
+    axes=[vary({axis!r}, {values!r})],
+    tasks=["fashion_mnist_patches"],
+    probes={probes!r},
+    scales={{
+        "quick": Scale(
+            dim=8, depth=1, length=49, steps={steps}, batch={batch}, num_evaluations=1,
+            warmup_steps=2, learning_rate=1e-2, seeds={seeds},
+        )
+    }},
+)
+'''
+
+MIXERS = '''"""Mixers of the user's own, each with a fault that a batch of a hundred brings out."""
+import os
+import signal
+import sys
+import time
+
+from models.mixer import Mixer
+
+
+class Good(Mixer):
+    """Planning tries a mixer with a small batch; only training meets the fault."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            self.meet_fault(x)
+        return x.mean(dim=1, keepdim=True).expand_as(x)
+
+    def meet_fault(self, x):
+        pass
+
+
+class Slow(Good):
+    def meet_fault(self, x):
+        time.sleep({pause})
+
+
+class Raises(Good):
+    def meet_fault(self, x):
+        raise RuntimeError("the mixer has a fault")
+
+
+class NotANumber(Good):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return x * float("nan")
+
+
+class RunsOut(Good):
+    def meet_fault(self, x):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+class Leaves(Good):
+    def meet_fault(self, x):
+        sys.exit("gone")
+
+
+class Exits(Good):
+    def meet_fault(self, x):
+        os._exit(3)
+
+
+class Killed(Good):
+    def meet_fault(self, x):
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A folder with a user's own files, and the output folder `out` beside them."""
+
+    path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def out(self) -> Path:
+        return self.path / "out"
+
+    def ablation(
+        self,
+        name: str = "small",
+        *,
+        mixer: str = "fnet",
+        axis: str = "learning_rate",
+        values: Sequence[object] = (1e-3, 1e-2),
+        probes: Sequence[str] = ("quality", "parameters"),
+        steps: int = 6,
+        batch: int = 100,
+        seeds: int = 2,
+    ) -> str:
+        """Write an ablation file; returns its path. Mixers of one's own follow by `mixers`."""
+        file = self.path / f"{name}.py"
+        file.write_text(
+            ABLATION.format(
+                mixer=mixer, axis=axis, values=list(values), probes=list(probes), steps=steps,
+                batch=batch, seeds=seeds,
+            )
+        )  # fmt: skip
+        return str(file)
+
+    def mixers(self, module: str, pause: float = 0.0) -> str:
+        """Write the faulty mixers into a module of that name; returns the name.
+
+        Another name for every test: this process remembers a module that it has imported.
+        """
+        (self.path / f"{module}.py").write_text(MIXERS.replace("{pause}", str(pause)))
+        return module
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of `bakeoff`, here, in this folder's `out`."""
+        return [str(Path(sys.executable).with_name("bakeoff")), *arguments, "--out", str(self.out)]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `bakeoff` in a session of its own."""
+        return subprocess.Popen(
+            self.command(*arguments), env=self._environment(), text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.path,
+        )  # fmt: skip
+
+    def bakeoff(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run `bakeoff` to its end."""
+        return subprocess.run(
+            self.command(*arguments), env=self._environment(), text=True, timeout=timeout,
+            capture_output=True, cwd=self.path, check=False,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **self.environment}
