@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, Protocol
+from typing import Literal
 
-from suite.events import Event
+from suite.executor import Executes, Unavailable
 from suite.inline import InlineExecutor
-from suite.schema import Resources, Trial
 
 Executor = Literal["ray", "inline"]
-Work = Sequence[tuple[Trial, Resources]]
-
-
-class Unavailable(RuntimeError):
-    """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
-
-
-class Executes(Protocol):
-    """What the driver asks of an executor."""
-
-    def execute(self, work: Work) -> Iterator[Event]:
-        """Run all of it, packed; events in the order in which they happen."""
-
-    def execute_alone(self, work: Work) -> Iterator[Event]:
-        """Run one at a time, with nothing beside it."""
 
 
 def executing(

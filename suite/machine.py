@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from suite.execution import Unavailable
+from suite.executor import Unavailable
 from suite.schema import Resources
 
 

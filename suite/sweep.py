@@ -12,7 +12,8 @@ from rich.console import Console
 from suite.books import Books
 from suite.conclusion import close_parents, conclude
 from suite.events import Event, Finished
-from suite.execution import Executes, Executor, executing
+from suite.execution import Executor, executing
+from suite.executor import Executes
 from suite.journal import Journal
 from suite.lock import held
 from suite.machine import refuse_too_large

@@ -9,7 +9,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from suite.execution import Unavailable
+from suite.executor import Unavailable
 
 _SECONDS_TO_CONNECT = 5.0
 # What opens an HTTP/2 connection (RFC 9113, section 3.4), and an empty frame of settings. A head

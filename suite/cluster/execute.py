@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from suite.events import Event, Finished
-from suite.execution import Unavailable
+from suite.executor import Unavailable, Work
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 
@@ -27,8 +27,6 @@ _OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_JOIN = 6
 _PATIENCE = "RAY_gcs_server_port_wait_time_s"
-
-Work = Sequence[tuple[Trial, Resources]]
 
 
 @dataclass

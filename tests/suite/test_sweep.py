@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from suite import command_run
-from suite.execution import Unavailable
+from suite.executor import Unavailable
 from suite.exit_codes import DONE, FAILED, UNAVAILABLE
 from suite.journal import Journal
 from suite.lock import FolderUnavailable, held

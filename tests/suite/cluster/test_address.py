@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.cluster.address import BadAddress, RefusedAddress, check_address
-from suite.execution import Unavailable
+from suite.executor import Unavailable
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from suite.events import Event, Finished, Progressed, Started
-from suite.execution import Unavailable, executing
+from suite.execution import executing
+from suite.executor import Unavailable
 from suite.inline import InlineExecutor
 from suite.planning import plan
 from suite.schema import Plan, Resources, Result, Status
