@@ -114,7 +114,8 @@ class Task(ABC):
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Sum of the metric over the batch, and the number of things summed.
 
-        The metric of a split is the sum of the sums over the sum of the counts.
+        The metric of a split is the sum of the sums over the sum of the counts. Logits that are
+        not numbers must give NaN: chance would look like a result.
         """
 
 
