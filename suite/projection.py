@@ -16,6 +16,8 @@ from suite.schema import About, Cell, Measurement, Point, Result, Status, Trial
 from suite.store_limits import MetricRow, entity_key
 from suite.tracking_uri import redact
 
+RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
+
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
@@ -82,7 +84,7 @@ def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str
         if measurement.value is not None and not math.isfinite(measurement.value):
             tags[f"bakeoff.not_finite.{name}"] = str(measurement.value)
     tags |= not_finite_tags(result.points)
-    return {**tags, "bakeoff.result_sha256": result.sha256}
+    return {**tags, RESULT_SHA256_TAG: result.sha256}
 
 
 def not_finite_tags(points: Iterable[Point]) -> dict[str, str]:

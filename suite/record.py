@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from suite.mlflow_store import SHA256_TAG, Store, StoreUnavailable, now_ms, plainly
 from suite.projection import (
+    RESULT_SHA256_TAG,
     Key,
     not_finite_tags,
     point_rows,
@@ -116,10 +117,18 @@ class Recorder:
             if child is None:
                 child = sweep.running(trial.trial_id, self._sent)
                 self._delete(sweep, sweep.superseded_by(result, keep=child))
-                if child is None:
+                tags = result_tags(trial, cells, result)
+                if child is None:  # all tags but the hash at once: one by one they cost the most
+                    given = trial_tags(key, trial, cells) | tags
+                    del given[RESULT_SHA256_TAG]
                     began_ms = now_ms() - round(result.seconds * 1000)
-                    child = self._begin(sweep, trial_tags(key, trial, cells), began_ms)
-                self._fill(child, trial, cells, result)
+                    child = self._begin(sweep, given, began_ms)
+                    tags = {
+                        name: value
+                        for name, value in tags.items()
+                        if name not in given or len(value) > TAG_LIMIT
+                    }
+                self._fill(child, trial, cells, result, tags)
             if not child.is_complete:
                 status = "FAILED" if result.status in FAILURES else "FINISHED"
                 self._store.end(child.run_id, status)
@@ -251,13 +260,18 @@ class Recorder:
         return child
 
     def _fill(
-        self, child: RecordedTrial, trial: Trial, cells: Sequence[Cell], result: Result
+        self,
+        child: RecordedTrial,
+        trial: Trial,
+        cells: Sequence[Cell],
+        result: Result,
+        tags: Mapping[str, str],
     ) -> None:
         run_id = child.run_id
         if result.traceback:
             self._store.client.log_text(run_id, redact(result.traceback), "traceback.txt")
         params = self._fitting(run_id, trial_params(trial, cells), PARAM_LIMIT, "params")
-        tags = self._fitting(run_id, result_tags(trial, cells, result), TAG_LIMIT, "tags")
+        tags = self._fitting(run_id, tags, TAG_LIMIT, "tags")
         self._send(child, result_rows(trial, cells, result, child.start_ms), tags, params)
 
     def _send(

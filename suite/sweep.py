@@ -19,11 +19,11 @@ from suite.lock import held
 from suite.machine import refuse_too_large
 from suite.missing import Missing, distinct_work, missing_work
 from suite.mlflow_store import StoreUnavailable
+from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
 from suite.planning import plan as plan_of
 from suite.progress import display_for
-from suite.record import Recorder
 from suite.schema import FAILURES, Plan
 from suite.spec import Ablation
 from suite.store import Store, mlflow_is_installed, store_of
@@ -137,7 +137,7 @@ def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
     if not mlflow_is_installed():
         return None
     store = options.store
-    outbox = Outbox(lambda: Recorder(store.uri, store.artifacts), plans, options.journal)
+    outbox = Outbox(lambda: recorder_of(store), plans, options.journal)
     outbox.start()
     return outbox
 

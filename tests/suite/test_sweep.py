@@ -208,7 +208,7 @@ def test_a_store_that_is_away_costs_nothing_but_the_report(
     def unreachable(*arguments: object) -> Recorder:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.Recorder", unreachable)
+    monkeypatch.setattr("suite.sweep.recorder_of", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
     assert "nobody answers" in capsys.readouterr().err
     assert statuses(work) == {Status.OK: 4}

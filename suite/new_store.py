@@ -1,0 +1,37 @@
+"""The recorder of a store, whose tables are made first where there are none: all of them or none.
+
+MLflow makes its tables in some sixty migrations. A process that is killed in the middle of them
+would leave a database that no MLflow opens any more; so they are made in a file beside it, which
+takes its name when it is complete.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suite.mlflow_store import plainly
+from suite.record import Recorder
+from suite.store import Store
+from suite.tracking_uri import sqlite_path
+
+
+def recorder_of(store: Store) -> Recorder:
+    """The one writer to the store.
+
+    Raises:
+        StoreUnavailable: if it cannot be reached, or cannot be made.
+    """
+    database = sqlite_path(store.uri)
+    if database is not None:
+        with plainly(store.uri, (OSError,)):
+            if not database.exists() or not database.stat().st_size:
+                _make(database)
+    return Recorder(store.uri, store.artifacts)
+
+
+def _make(database: Path) -> None:
+    aside = database.with_name(f"{database.name}.new")
+    for left_behind in (aside, aside.with_name(f"{aside.name}-journal")):
+        left_behind.unlink(missing_ok=True)
+    Recorder(f"sqlite:///{aside}", None)
+    aside.replace(database)

@@ -1,0 +1,58 @@
+"""A new store has all of its tables or none, also when its maker is killed in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from suite.mlflow_store import StoreUnavailable
+from suite.new_store import recorder_of
+from suite.planning import plan
+from suite.record import Recorder
+from suite.store import store_of
+
+MAKER = """
+import sys
+from pathlib import Path
+from suite.new_store import recorder_of
+from suite.store import store_of
+recorder_of(store_of(Path(sys.argv[1]), None))
+"""
+
+
+def test_killed_while_its_tables_are_made_it_is_made_again(tmp_path: Path) -> None:
+    maker = subprocess.Popen([sys.executable, "-c", MAKER, str(tmp_path)])
+    aside = tmp_path / "mlflow.db.new"
+    while not (aside.exists() and aside.stat().st_size > 100_000):  # some of many tables
+        assert maker.poll() is None, "it was too quick for this test"
+        time.sleep(0.001)
+    maker.send_signal(signal.SIGKILL)
+    maker.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    recorder = recorder_of(store_of(tmp_path, None))
+    assert recorder.open_sweep(plan("heads").about) == {}
+    assert sorted(path.name for path in tmp_path.iterdir() if "mlflow" in path.name) == [
+        "mlflow.db"
+    ]
+
+
+def test_a_store_that_is_there_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder_of(store_of(tmp_path, None)).open_sweep(plan("heads").about)
+    number = os.stat(tmp_path / "mlflow.db").st_ino
+    monkeypatch.setattr("suite.new_store._make", pytest.fail)
+    assert isinstance(recorder_of(store_of(tmp_path, None)), Recorder)
+    assert os.stat(tmp_path / "mlflow.db").st_ino == number
+
+
+def test_a_store_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db.new").mkdir()
+    with pytest.raises(StoreUnavailable, match=r"mlflow\.db is not available"):
+        recorder_of(store_of(tmp_path, None))
