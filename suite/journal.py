@@ -67,6 +67,11 @@ class Entry:
     sha256: str
 
 
+def journal_in(out: Path) -> Path:
+    """Where the journal of an output folder stands."""
+    return out.resolve() / "journal.db"
+
+
 class Journal:
     """The book of an output folder; use it in a `with` block.
 

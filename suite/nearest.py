@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from models.errors import did_you_mean
 
 
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
@@ -12,6 +13,5 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
     Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: heads, mixers.``
     """
     names = sorted(allowed)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(repr(match) for match in near)}?" if near else "."
+    hint = did_you_mean(name, names) or "."
     return f"no {kind} {name!r}{hint} Allowed: {', '.join(names) or 'none'}."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from suite.journal import Journal
+from suite.journal import Journal, journal_in
 from suite.missing import is_done
 from suite.schema import FAILURES, Plan, Result, Trial
 
@@ -37,7 +37,7 @@ class TrialState:
 
 def read_journal(out: Path) -> Journal | None:
     """The journal of the folder, to read; None where nothing was ever run."""
-    path = out.resolve() / "journal.db"
+    path = journal_in(out)
     return Journal(path, read_only=True) if os.path.isfile(path) else None
 
 

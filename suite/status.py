@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from suite.duration import in_words
-from suite.journal import Journal
+from suite.journal import Journal, journal_in
 from suite.lock import is_held
 from suite.schema import FAILURES, Result, Trial
 
@@ -56,7 +56,7 @@ def show(out: Path, *, as_json: bool) -> None:
 
 def status_of(out: Path) -> SweepStatus:
     """Read from the journal of the folder."""
-    path = out.resolve() / "journal.db"
+    path = journal_in(out)
     if not os.path.isfile(path):
         return SweepStatus(counts={}, running={}, failed={}, eta_seconds=None)
     with Journal(path, read_only=True) as journal:

@@ -14,7 +14,7 @@ from suite.conclusion import close_parents, conclude
 from suite.events import Event, Finished
 from suite.execution import Executor, executing
 from suite.executor import Executes
-from suite.journal import Journal
+from suite.journal import Journal, journal_in
 from suite.lock import held
 from suite.machine import refuse_too_large
 from suite.missing import Missing, distinct_work, missing_work
@@ -29,8 +29,6 @@ from suite.spec import Ablation
 from suite.store import Store, mlflow_is_installed, store_of
 from suite.tasks.data_files import read_verified
 from suite.tasks.registry import task_class
-
-JOURNAL = "journal.db"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,7 @@ class Options:
     @property
     def journal(self) -> Path:
         """The journal's file."""
-        return self.out.resolve() / JOURNAL
+        return journal_in(self.out)
 
     @property
     def store(self) -> Store:

@@ -12,7 +12,7 @@ from pathlib import Path
 from reports.render import render
 from suite.answers import sweeps_in
 from suite.frames import sweep_files
-from suite.journal import Journal
+from suite.journal import Journal, journal_in
 from suite.lock import FolderUnavailable, is_held
 from suite.record import children, load_artifacts
 from suite.rows import by_trial
@@ -36,7 +36,7 @@ def differences(out: Path, tracking_uri: str | None) -> Comparison:
         SpecError: if nothing was run in the folder yet.
         StoreUnavailable: if the store cannot be reached.
     """
-    path = out.resolve() / "journal.db"
+    path = journal_in(out)
     if not path.is_file():
         raise SpecError(f"--out {out}: nothing was run here yet; `bakeoff run` does that.")
     store = existing_store_of(out, tracking_uri)
