@@ -44,7 +44,7 @@ def filled_cells(probe: Probe, task: str, table: Table, num_seeds: int) -> Fille
 def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
     if isinstance(subject, Impossible):
         return subject
-    reason = probe.why_not(subject.model)
+    reason = probe.why_not(subject.model, subject.parallel)
     return Impossible(reason) if reason else subject
 
 
@@ -79,6 +79,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         training=first.training if probe.trains else None,
         seed=seed,
         versions=_versions(probe, first.task, models),
+        parallel=first.parallel if probe.is_spread else None,
     )
 
 

@@ -24,6 +24,7 @@ _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _STEPS_OF_A_TIMING = 11  # see probes/step_time.py
 _SECONDS_TO_START_A_PROCESS = 3.0
+_SECONDS_TO_START_WORKERS = 12.0
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 
 
@@ -31,11 +32,20 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     """Rough wall time of one trial on the resources that it asks for."""
     rate = _rate(resources)
     per_step = _TRAINING_OVER_FORWARD * trial.batch * sum(map(_flops, trial.subjects)) / rate
+    if trial.parallel is not None:
+        return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
     if probe(trial.probe).is_timing:
         return _SECONDS_TO_START_A_PROCESS + per_step * _STEPS_OF_A_TIMING
     return _SECONDS_AT_LEAST
+
+
+def _of_workers(trial: Trial, per_step: float) -> float:
+    """Training is shared; a timing compares with a lone worker, and profiles."""
+    if trial.training is not None:
+        return per_step * trial.training.steps * (1 + _EVALUATION_SHARE) / trial.num_workers
+    return 2 * per_step * _STEPS_OF_A_TIMING
 
 
 def seconds_of_all(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:

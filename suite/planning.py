@@ -78,9 +78,16 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
         about=_about(entry, scale_name, baseline, reference, variants, filled, num_seeds),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t is not None}.values()),
-        resources=Resources(num_cpus=scale.cpus, num_threads=scale.cpus, num_gpus=scale.gpus),
+        resources=_resources(scale),
         source_paths=entry.source_paths,
     )
+
+
+def _resources(scale: Scale) -> Resources:
+    return Resources(
+        num_cpus=scale.cpus, num_threads=scale.threads or scale.cpus, num_gpus=float(scale.gpus),
+        memory_bytes=round(scale.memory_gib * 2**30), gpu_model=scale.gpu_model,
+    )  # fmt: skip
 
 
 def _scale(ablation: Ablation, name: str) -> Scale:
@@ -186,7 +193,7 @@ def _about(
     ablation, model = entry.ablation, entry.ablation.baseline
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    settings = baseline.scale.model_dump(exclude={"seeds"})
+    settings = baseline.scale.settings()
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         note=_paragraphs(entry.note),

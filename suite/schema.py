@@ -16,6 +16,7 @@ from typing import Any, Literal
 from models.model_spec import Knob, ModelSpec
 
 Better = Literal["higher", "lower", "none"]
+Precision = Literal["float32", "bf16"]
 
 RESULT_COLUMNS = (
     "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
@@ -59,6 +60,23 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parallel:
+    """How a training step is spread over workers by DeepSpeed; all of it moves the number a little.
+
+    Attributes:
+        workers: Processes, each with its share of the batch.
+        zero: ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser
+            states, 2 gradients too, 3 parameters too are divided among them.
+        accumulation: Parts that a worker cuts its share into, one after the other.
+    """
+
+    workers: int
+    zero: int
+    precision: Precision
+    accumulation: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """The unit that is hashed, scheduled, retried, recorded.
 
@@ -71,6 +89,7 @@ class Trial:
         training: How to train; None where the probe trains nothing.
         seed: Seed of a quality trial; index of the process of a timing trial.
         versions: Version of each definition that the number depends on.
+        parallel: How steps are spread over workers; None in one process, without DeepSpeed.
     """
 
     probe: str
@@ -82,11 +101,20 @@ class Trial:
     training: Training | None
     seed: int
     versions: Mapping[str, int | str]
+    parallel: Parallel | None = None
 
     @cached_property
     def trial_id(self) -> str:
-        """SHA-256 of the content, 32 hexadecimal digits. Never time, host, commit or order."""
-        return content_hash(asdict(self))
+        """SHA-256 of the content, 32 hexadecimal digits. Never time, host, commit or order.
+
+        A part that a trial does not have leaves no trace in it, so that ids outlive new parts.
+        """
+        return content_hash({k: v for k, v in asdict(self).items() if k != "parallel" or v})
+
+    @property
+    def num_workers(self) -> int:
+        """Processes that it takes."""
+        return self.parallel.workers if self.parallel else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,11 +289,19 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one trial may use; recorded with its result, never part of its id."""
+    """What one worker of a trial may use; recorded with its result, never part of its id.
+
+    Attributes:
+        num_gpus: Below 1 it shares one.
+        memory_bytes: Room that a node must have to spare; 0 asks for none.
+        gpu_model: As Ray names it (``A100``, ``H100``, ``L4``); empty takes any.
+    """
 
     num_cpus: int = 1
     num_threads: int = 1
     num_gpus: float = 0.0
+    memory_bytes: int = 0
+    gpu_model: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from models.model_spec import Knob
 from suite.nearest import unknown_name
 from suite.one_line import one_line
+from suite.schema import Precision
 
 ScaleName = Literal["quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
+_OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
 
@@ -199,8 +201,15 @@ class Scale(_Spec):
         weight_decay: AdamW's, on matrices only.
         num_evaluations: Validation points of the learning curve, evenly spaced.
         seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
-        cpus: CPUs, and threads, of one trial.
-        gpus: GPUs of one trial; a fraction shares one.
+        cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
+        threads: Threads that torch computes with in a worker; by default as many as CPUs.
+        gpus: GPUs of one worker; a fraction shares one.
+        gpu_model: The GPU to run on, as Ray names it (``A100``); empty takes any.
+        memory_gib: Memory that a node must have to spare for a worker; 0 asks for none.
+        workers: Processes that share the batch of a step, by DeepSpeed.
+        zero: ZeRO stage, 0 to 3; None where DeepSpeed is not asked for.
+        precision: Of the numbers in a step: ``float32``, or ``bf16`` by DeepSpeed.
+        accumulation: Parts that a worker cuts its share of the batch into, by DeepSpeed.
     """
 
     dim: Annotated[int, Field(ge=1, le=65_536)]
@@ -214,7 +223,14 @@ class Scale(_Spec):
     num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
+    threads: Annotated[int, Field(ge=1, le=4_096)] | None = None
     gpus: Annotated[float, Field(ge=0, le=64)] = 0.0
+    gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")] = ""
+    memory_gib: Annotated[float, Field(ge=0, le=65_536)] = 0.0
+    workers: Annotated[int, Field(ge=1, le=1_024)] = 1
+    zero: Annotated[int, Field(ge=0, le=3)] | None = None
+    precision: Precision = "float32"
+    accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -224,6 +240,23 @@ class Scale(_Spec):
         if "warmup_steps" in fields or type(steps) is not int:
             return fields
         return {**fields, "warmup_steps": max(0, min(50, steps // 6))}
+
+    @model_validator(mode="after")
+    def _refuse_a_model_of_no_gpu(self) -> Scale:
+        if self.gpu_model and not self.gpus:
+            raise ValueError(f"gpu_model={self.gpu_model!r} needs gpus above 0")
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            raise ValueError(f"gpus={self.gpus} must be a whole number, or a fraction below 1")
+        return self
+
+    def settings(self) -> dict[str, Knob]:
+        """What a report says of it; what is rarely asked for only where it is."""
+        rare = {
+            name
+            for name in ("threads", "gpu_model", "memory_gib", *_OF_DEEPSPEED)
+            if getattr(self, name) == type(self).model_fields[name].default
+        }
+        return self.model_dump(exclude={"seeds", *rare})
 
 
 class Ablation(_Spec):

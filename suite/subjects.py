@@ -25,12 +25,13 @@ from models import (
 from models.knobs import config_from_knobs
 from suite.nearest import unknown_name
 from suite.own_mixers import load_mixer, try_own_mixer
-from suite.schema import Training, canonical_json
+from suite.schema import Parallel, Training, canonical_json
 from suite.spec import Model, Scale, SpecError
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 from suite.variants import Baseline, Variant
 
+_IN_ONE_PROCESS = Parallel(workers=1, zero=0, precision="float32", accumulation=1)
 _MODEL_FIELDS = frozenset({"skeleton", "mixer", "position"})
 
 
@@ -47,6 +48,7 @@ class Subject:
     training: Training
     length: int
     batch: int
+    parallel: Parallel | None
 
 
 def with_defaults(model: Model, scale: Scale) -> dict[str, Knob]:
@@ -91,8 +93,9 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     spec = _model_spec(baseline, variant, task, scale, length)
     _refuse_unbuildable(spec)
     return Subject(
-        task=task, model=spec, training=_training(scale), length=length, batch=scale.batch
-    )
+        task=task, model=spec, training=_training(scale), length=length, batch=scale.batch,
+        parallel=_parallel(scale),
+    )  # fmt: skip
 
 
 def _task(name: str) -> type[Task]:
@@ -122,6 +125,23 @@ def _training(scale: Scale) -> Training:
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
         num_evaluations=scale.num_evaluations,
     )  # fmt: skip
+
+
+def _parallel(scale: Scale) -> Parallel | None:
+    """None where nothing is asked for that DeepSpeed would do."""
+    parallel = Parallel(
+        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
+        accumulation=scale.accumulation,
+    )  # fmt: skip
+    if scale.zero is None and parallel == _IN_ONE_PROCESS:
+        return None
+    parts = scale.workers * scale.accumulation
+    if scale.batch % parts:
+        raise Impossible(
+            f"a batch of {scale.batch} cannot be cut into {parts} equal parts "
+            f"(workers={scale.workers} x accumulation={scale.accumulation})"
+        )
+    return parallel
 
 
 def _model_spec(

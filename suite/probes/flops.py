@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from models import ModelSpec, build_model, mixer_class
 from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
 
 METRIC = "forward_flops"
@@ -26,7 +26,7 @@ class ForwardFlops(Probe):
         """One count, at the length of the trial."""
         return (MetricSpec(name=METRIC, unit="FLOP", better="lower", at=f"length={length}"),)
 
-    def why_not(self, model: ModelSpec) -> str:
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """A user's mixer may come without a formula."""
         if mixer_class(model.mixer).has_flops_formula():
             return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
 
 Grain = Literal["seed", "variant", "comparison"]
@@ -21,6 +21,7 @@ class Probe(ABC):
             variants of a task together, once per process, so that they can be interleaved.
         trains: Whether the training settings move the number.
         is_batched: Whether the batch size moves the number.
+        is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
             their own, and are done only when they have a result from this environment.
     """
@@ -30,14 +31,15 @@ class Probe(ABC):
     grain: ClassVar[Grain]
     trains: ClassVar[bool] = False
     is_batched: ClassVar[bool] = False
+    is_spread: ClassVar[bool] = False
     is_timing: ClassVar[bool] = False
 
     @abstractmethod
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """What will be measured, known before anything runs."""
 
-    def why_not(self, model: ModelSpec) -> str:
-        """Why the probe cannot measure this model, known before it runs; empty where it can."""
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """Why the probe cannot measure this, known before it runs; empty where it can."""
         return ""
 
     @abstractmethod

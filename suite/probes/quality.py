@@ -28,6 +28,7 @@ class Quality(Probe):
     grain = "seed"
     trains = True
     is_batched = True
+    is_spread = True
 
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, on the test split."""

@@ -16,7 +16,7 @@ import torch
 from models import ModelSpec, build_model
 from suite.engines.local import LocalEngine
 from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Point, Training, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 
@@ -43,6 +43,10 @@ class StepTime(Probe):
     grain = "comparison"
     is_batched = True
     is_timing = True
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """It times what happens in one process."""
+        return "step_time times one process; data_parallel measures workers" if parallel else ""
 
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """Seconds a step, at the length of the trial."""

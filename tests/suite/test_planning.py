@@ -18,7 +18,7 @@ from suite import training
 from suite.catalogue import shipped
 from suite.planning import plan
 from suite.probes.registry import probe
-from suite.schema import Plan, content_hash
+from suite.schema import Parallel, Plan, Resources, content_hash
 from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
 from suite.tasks.registry import task_class
 
@@ -351,5 +351,46 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell(
 
 def test_an_id_is_the_hash_of_the_content(make_ablation: MakeAblation) -> None:
     for trial in plan(make_ablation()).trials:
-        assert trial.trial_id == content_hash(dataclasses.asdict(trial))
+        content = dataclasses.asdict(trial)
+        assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
+        assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32
+
+
+def test_workers_are_part_of_the_ids_of_what_runs_on_them(make_ablation: MakeAblation) -> None:
+    probes = ["quality", "parameters", "flops"]
+    alone = plan(make_ablation(probes=probes))
+    spread = plan(make_ablation(probes=probes, scale={"workers": 2, "zero": 1}))
+    for name in ("parameters", "flops"):
+        assert _ids(alone, name) == _ids(spread, name)
+    assert not _ids(alone, "quality") & _ids(spread, "quality")
+    found = {t.parallel for t in spread.trials if t.probe == "quality"}
+    assert found == {Parallel(workers=2, zero=1, precision="float32", accumulation=1)}
+    assert "zero" not in alone.about.settings
+    assert spread.about.settings["zero"] == 1
+
+
+def test_deepspeed_on_one_worker_has_to_be_asked_for(make_ablation: MakeAblation) -> None:
+    assert {t.parallel for t in plan(make_ablation()).trials} == {None}
+    (found,) = {t.parallel for t in plan(make_ablation(scale={"zero": 0})).trials}
+    assert found == Parallel(workers=1, zero=0, precision="float32", accumulation=1)
+
+
+def test_a_batch_that_cannot_be_shared_is_a_skipped_row(make_ablation: MakeAblation) -> None:
+    planned = plan(make_ablation(axes=[vary("workers", [1, 3])]))
+    (reason,) = {cell.reason for cell in planned.cells if cell.reason}
+    assert reason == ("a batch of 2 cannot be cut into 3 equal parts (workers=3 x accumulation=1)")
+
+
+def test_a_plain_timing_says_why_it_leaves_workers_out(make_ablation: MakeAblation) -> None:
+    planned = plan(make_ablation(axes=[vary("workers", [1, 2])], probes=["step_time"]))
+    reasons = {cell.variant: cell.reason for cell in planned.cells}
+    assert reasons["workers=1"] == ""
+    assert "data_parallel measures workers" in reasons["workers=2"]
+
+
+def test_resources_are_those_of_one_worker(make_ablation: MakeAblation) -> None:
+    scale = {"cpus": 4, "threads": 2, "gpus": 1, "gpu_model": "A100", "memory_gib": 1.5}
+    assert plan(make_ablation(scale=scale)).resources == Resources(
+        num_cpus=4, num_threads=2, num_gpus=1.0, gpu_model="A100", memory_bytes=3 * 2**29
+    )

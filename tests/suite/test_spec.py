@@ -141,3 +141,21 @@ def test_a_sentence_stays_on_one_line_whatever_the_user_wrote() -> None:
 def test_an_endless_axis_is_refused() -> None:
     with pytest.raises(SpecError, match="list of values"):
         vary("steps", count())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"gpu_model": "A100"}, "needs gpus above 0"),
+        ({"gpus": 1.5}, "must be a whole number, or a fraction below 1"),
+        ({"gpus": 1.0, "gpu_model": "A 100"}, "gpu_model"),
+        ({"zero": 4}, "zero"),
+        ({"precision": "fp16"}, "precision"),
+        ({"workers": 0}, "workers"),
+        ({"memory_gib": -1.0}, "memory_gib"),
+    ],
+)
+def test_what_a_trial_may_use_is_checked(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence) as refused:
+        Scale(dim=8, depth=1, length=8, steps=10, batch=2, **fields)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,137 @@
+"""Can a cluster ever run a trial, how many at once, and what does one wait for? Pure.
+
+Ray itself would let a request that no node can ever satisfy wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.schema import Resources
+
+MANY = 10_000  # nodes of a type that has no upper limit
+_GIB = 2**30
+_SHOWN = {"CPU": "CPU", "GPU": "GPU", "memory": "GiB of memory"}
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What a node has to give; or what a type of node would have, that may still be started.
+
+    Attributes:
+        resources: As Ray counts them: ``CPU``, ``GPU``, ``memory`` in bytes, and of one's own.
+        count: Nodes of this shape, 1 for a node that stands.
+    """
+
+    name: str
+    resources: Mapping[str, float]
+    count: int = 1
+
+
+def asked_of_a_node(resources: Resources) -> dict[str, float]:
+    """What one worker asks for, in Ray's words."""
+    asked = {
+        "CPU": float(resources.num_cpus),
+        "GPU": resources.num_gpus,
+        "memory": float(resources.memory_bytes),
+    }
+    if resources.gpu_model:
+        asked[accelerator(resources.gpu_model)] = 0.001
+    return {kind: number for kind, number in asked.items() if number}
+
+
+def accelerator(gpu_model: str) -> str:
+    """The resource that Ray gives to nodes with GPUs of that model."""
+    return f"accelerator_type:{gpu_model}"
+
+
+def slots(asked: Mapping[str, float], nodes: Sequence[NodeShape]) -> int:
+    """How many workers the nodes hold at once."""
+    return sum(_slots_of(asked, node.resources) * node.count for node in nodes)
+
+
+def why_never(resources: Resources, num_workers: int, nodes: Sequence[NodeShape]) -> str:
+    """One sentence of why the cluster can never run such a trial; empty where it can."""
+    asked = asked_of_a_node(resources)
+    fit = slots(asked, nodes)
+    if fit >= num_workers:
+        return ""
+    wants = f"{num_workers} workers with {in_words(asked)} each" if num_workers > 1 else (
+        in_words(asked)
+    )  # fmt: skip
+    room = f"it has room for {fit} of them; it has" if fit else "no node has that; it has"
+    return f"a trial asks for {wants}, and {room} {_nodes_in_words(nodes)}"
+
+
+def why_not_now(
+    asked: Mapping[str, float], nodes: Sequence[NodeShape], free: Sequence[NodeShape]
+) -> str:
+    """What a trial that could run here waits for."""
+    if not slots(asked, nodes):
+        return f"no node with {in_words(asked)} stands yet; the cluster has to start one"
+    if slots(asked, free):
+        return "a worker process is starting"
+    fitting = [node for node in nodes if _slots_of(asked, node.resources)]
+    return f"asks for {in_words(asked)}; {_busy(fitting, free)}"
+
+
+def in_words(asked: Mapping[str, float]) -> str:
+    """As ``2 CPU, 1 GPU (A100)``."""
+    model = next((k.partition(":")[2] for k in asked if k.startswith("accelerator_type:")), "")
+    parts = [
+        f"{_number(kind, number)} {_SHOWN.get(kind, kind)}"
+        + (f" ({model})" if kind == "GPU" and model else "")
+        for kind, number in asked.items()
+        if not kind.startswith("accelerator_type:")
+    ]
+    return ", ".join(parts) or "nothing"
+
+
+def _busy(fitting: Sequence[NodeShape], free: Sequence[NodeShape]) -> str:
+    """As ``1 of 8 CPU free on 2 nodes``."""
+    names = {node.name for node in fitting}
+    parts = []
+    for kind in ("CPU", "GPU"):
+        total = sum(node.resources.get(kind, 0.0) for node in fitting)
+        idle = sum(node.resources.get(kind, 0.0) for node in free if node.name in names)
+        if total:
+            parts.append(f"{idle:g} of {total:g} {kind}")
+    return f"{', '.join(parts)} free on {_count(len(fitting), 'node')}"
+
+
+def _slots_of(asked: Mapping[str, float], has: Mapping[str, float]) -> int:
+    if any(number > has.get(kind, 0.0) for kind, number in asked.items()):
+        return 0
+    return min((int(_per(has[kind], number)) for kind, number in asked.items()), default=1)
+
+
+def _per(has: float, asked: float) -> float:
+    """Rounded first: 1.0 / 0.1 must be ten."""
+    return round(has / asked, 6)
+
+
+def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
+    """As ``2 nodes with 4 CPU and 1 node with 8 CPU``; without those that run no trials."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        has = {
+            kind: number
+            for kind, number in node.resources.items()
+            if kind in _SHOWN or kind.startswith("accelerator_type:")
+        }
+        if has.get("CPU") or has.get("GPU"):
+            spelt = in_words({kind: has[kind] for kind in (*_SHOWN, *has) if kind in has})
+            counts[spelt] = counts.get(spelt, 0) + node.count
+    parts = [f"{_count(number, 'node')} with {spelt}" for spelt, number in counts.items()]
+    return " and ".join(parts) + "." if parts else "no node that runs trials."
+
+
+def _count(number: int, noun: str) -> str:
+    if number >= MANY:
+        return f"any number of {noun}s"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _number(kind: str, number: float) -> str:
+    return f"{number / _GIB:.3g}" if kind == "memory" else f"{number:g}"
