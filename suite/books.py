@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from suite.events import Event, Finished, Started
+from suite.events import Event, Finished, Started, Waiting
 from suite.journal import Journal
 from suite.outbox import Outbox
 
@@ -27,6 +27,9 @@ class Books:
                 if result.trial_id not in self._attempts:  # its process died before it began
                     self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
                 self._journal.commit(result, self._attempts[result.trial_id])
+            case Waiting(num_trials=num_trials, reason=reason):
+                self._journal.note_waiting(num_trials, reason)
+                return
         if self._outbox is not None:
             self._outbox.tell(event, self._attempts[event.trial_id])
 

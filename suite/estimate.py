@@ -56,7 +56,7 @@ def seconds_of_all(trials: Iterable[Trial], resources: Resources, num_cpus: int)
         if probe(trial.probe).is_timing:
             alone += seconds_of(trial, resources)
         else:
-            packed += seconds_of(trial, resources)
+            packed += seconds_of(trial, resources) * trial.num_workers
     return _SECONDS_TO_START + packed / slots + alone
 
 

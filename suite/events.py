@@ -35,4 +35,13 @@ class Finished:
         return self.result.trial_id
 
 
-Event = Started | Progressed | Finished
+@dataclass(frozen=True)
+class Waiting:
+    """So many trials have no place yet; the reason is that of the one whose turn is next."""
+
+    num_trials: int
+    reason: str
+
+
+TrialEvent = Started | Progressed | Finished
+Event = TrialEvent | Waiting

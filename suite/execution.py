@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
-from suite.executor import Executes, Unavailable
+from suite.executor import Executes, Luggage, Unavailable
 from suite.inline import InlineExecutor
+from suite.schema import Plan
 
 Executor = Literal["ray", "inline"]
 
 
 def executing(
-    executor: Executor, address: str | None, source_paths: Sequence[str]
+    executor: Executor, address: str | None, luggage: Luggage, plans: Sequence[Plan] = ()
 ) -> AbstractContextManager[Executes]:
     """An executor for the length of the block.
 
@@ -22,16 +23,16 @@ def executing(
         Unavailable: where there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
-        return nullcontext(InlineExecutor(source_paths))
+        return nullcontext(InlineExecutor(luggage.source_paths))
     from suite.cluster.address import authenticate, check_address
 
     if address is not None:
         check_address(address)
     authenticate(address)
     try:
-        from suite.cluster.execute import connected
+        from suite.cluster.connect import joined, started
     except ImportError as error:
         raise Unavailable(
             f"Ray is not installed ({error}); `--executor inline` runs without it."
         ) from error
-    return connected(address, tuple(source_paths))
+    return started(luggage) if address is None else joined(address, luggage, plans)

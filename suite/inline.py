@@ -7,7 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from suite.events import Event
-from suite.schema import Resources, Trial
+from suite.executor import Unavailable, Work
+from suite.machine import refuse_too_large
+from suite.provenance import provenance
+from suite.schema import Resources
 from suite.trial import run_trial
 
 
@@ -17,9 +20,29 @@ class InlineExecutor:
     def __init__(self, source_paths: Sequence[str]) -> None:
         sys.path[:0] = [path for path in source_paths if path not in sys.path]
 
-    def execute(self, work: Sequence[tuple[Trial, Resources]]) -> Iterator[Event]:
+    def execute(self, work: Work) -> Iterator[Event]:
         """Run the trials in the order given."""
         for trial, resources in work:
             yield from run_trial(trial, resources, f"process {os.getpid()}")
 
-    execute_alone = execute
+    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+        """The same: there is nothing else, and no other environment."""
+        return self.execute(work)
+
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        """That of this process."""
+        return provenance(resources).environment_id
+
+    def refuse_infeasible(self, work: Work) -> None:
+        """Refuse what this machine has no room for, and what needs several processes.
+
+        Raises:
+            Unavailable: with the trial's number of workers, or what it asks for.
+        """
+        for trial, _ in work:
+            if trial.parallel is not None:
+                raise Unavailable(
+                    f"a {trial.probe} trial takes {trial.num_workers} workers of DeepSpeed, and "
+                    "--executor inline runs in this process; leave it out, and Ray starts them."
+                )
+        refuse_too_large(work)

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from suite.schema import FAILURES, Plan, Result
 
-_VERSION = 1
+_VERSION = 2  # 2: what waits, and why
 _TABLES = f"""
 BEGIN;
 CREATE TABLE IF NOT EXISTS sweeps (
@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS results (
     status TEXT NOT NULL, sha256 TEXT NOT NULL, result BLOB NOT NULL,
     PRIMARY KEY (trial_id, environment_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS waiting (
+    only INTEGER PRIMARY KEY CHECK (only = 1), num_trials INTEGER NOT NULL, reason TEXT NOT NULL
+);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
@@ -172,6 +175,20 @@ class Journal:
         query = "SELECT trial_id, MAX(attempt), started_seconds, place FROM attempts GROUP BY 1"
         return [Attempt(*row) for row in self._db.execute(query)]
 
+    def note_waiting(self, num_trials: int, reason: str) -> None:
+        """So many trials have no place now, and why: for those who ask how the sweep stands."""
+        with self._db:
+            self._db.execute(
+                "INSERT OR REPLACE INTO waiting VALUES (1, ?, ?)", (num_trials, reason)
+            )
+
+    def waiting(self) -> tuple[int, str]:
+        """How many trials have no place, and why; of a driver that has ended, its last words."""
+        if _version(self._db, self.path) < 2:
+            return 0, ""
+        row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
+        return row or (0, "")
+
     def _insert(self, result: Result, attempt: int) -> bool:
         key = (result.trial_id, result.provenance.environment_id)
         status = self._one(
@@ -216,7 +233,7 @@ def _open(path: Path, *, read_only: bool) -> sqlite3.Connection:
     version = _version(db, path)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    if not version:
+    if version < _VERSION:  # every version so far has only added tables
         db.executescript(_TABLES)
     return db
 

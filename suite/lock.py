@@ -23,8 +23,12 @@ class NotAFolder(ValueError):
 
 
 @contextmanager
-def held(out: Path) -> Iterator[None]:
+def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
     """Make the folder, and hold it for the length of the block.
+
+    Args:
+        out: The output folder.
+        is_patient: Wait until another driver lets go of it, however long that takes.
 
     Raises:
         NotAFolder: if the path is a file.
@@ -37,7 +41,9 @@ def held(out: Path) -> Iterator[None]:
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
     with file:
-        if not _is_taken(file):
+        if is_patient:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        elif not _is_taken(file):
             raise FolderUnavailable(
                 f"--out {out}: another run works here (locked by pid {_holder(path)}); wait for "
                 "its end, or give another folder."

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 import torch
 
-from suite.executor import Unavailable
-from suite.schema import Resources
+from suite.executor import Unavailable, Work
+
+_GIB = 2**30
 
 
-def refuse_too_large(asked: Iterable[Resources]) -> None:
+def refuse_too_large(work: Work) -> None:
     """Refuse trials that can never run here.
 
     Raises:
         Unavailable: with what a trial asks for, and what there is.
     """
-    has = {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
-    for resources in asked:
-        wanted = {"CPU": float(resources.num_cpus), "GPU": resources.num_gpus}
+    has = _has()
+    for resources, num_workers in {(asked, trial.num_workers) for trial, asked in work}:
+        wanted = {
+            "CPU": num_workers * float(resources.num_cpus),
+            "GPU": num_workers * resources.num_gpus,
+            "GiB of memory": num_workers * resources.memory_bytes / _GIB,
+        }
         for kind, number in wanted.items():
             if number > has[kind]:
                 raise Unavailable(
-                    f"a trial asks for {number:g} {kind}, and this machine has {has[kind]:g}; use "
-                    "a smaller --scale, or --address HOST:PORT of a Ray cluster that has them."
+                    f"a trial asks for {number:g} {kind}, and this machine has {has[kind]:.4g}; "
+                    "use a smaller --scale, or --address HOST:PORT of a Ray cluster that has them."
                 )
+
+
+def _has() -> dict[str, float]:
+    pages, bytes_of_a_page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "CPU": float(os.cpu_count() or 1),
+        "GPU": float(torch.cuda.device_count()),
+        "GiB of memory": pages * bytes_of_a_page / _GIB,
+    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.estimate import seconds_of
@@ -11,6 +12,8 @@ from suite.provenance import provenance
 from suite.schema import Plan, Resources, Trial
 
 Work = tuple[Trial, Resources]
+Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result
+Where = Callable[[Resources], str]  # the environment in which timings with these are made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +30,31 @@ class Missing:
         return len(self.packed) + len(self.alone)
 
 
-def missing_work(plans: Sequence[Plan], done: Mapping[str, set[str]]) -> Missing:
+def here(resources: Resources) -> str:
+    """The environment of this machine."""
+    return provenance(resources).environment_id
+
+
+def at(environment_id: str) -> Where:
+    """That environment, whatever a trial may use of it."""
+    return lambda resources: environment_id
+
+
+def environment_of_most(plans: Iterable[Plan], done: Done) -> str:
+    """The one in which most of these plans' timings were made; empty where there are none."""
+    counts = Counter(
+        environment_id
+        for trial, _ in distinct_work(plans)
+        if probe(trial.probe).is_timing
+        for environment_id in done.get(trial.trial_id, ())
+    )
+    return max(sorted(counts), key=lambda each: counts[each], default="")
+
+
+def missing_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Missing:
     """The work that is left; a trial that two plans share stands in it once."""
     every = distinct_work(plans)
-    left = [work for work in every if not is_done(*work, done)]
+    left = [work for work in every if not is_done(*work, done, where)]
     left.sort(key=lambda work: -seconds_of(*work))
     return Missing(
         packed=tuple(work for work in left if not probe(work[0].probe).is_timing),
@@ -48,9 +72,9 @@ def distinct_work(plans: Iterable[Plan]) -> list[Work]:
     )
 
 
-def is_done(trial: Trial, resources: Resources, done: Mapping[str, set[str]]) -> bool:
-    """A quality trial: with a result from anywhere. A timing trial: with one from here."""
+def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here) -> bool:
+    """A quality trial: with a result from anywhere. A timing trial: with one from there."""
     environments = done.get(trial.trial_id, set())
     if probe(trial.probe).is_timing:
-        return provenance(resources).environment_id in environments
+        return where(resources) in environments
     return bool(environments)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Finished, Progressed, Started
+from suite.events import TrialEvent as Event
 from suite.frames import sweep_files
 from suite.journal import Journal
 from suite.mlflow_store import StoreUnavailable

@@ -60,6 +60,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
     }
     if trial.training is not None:
         params |= {f"training.{name}": value for name, value in asdict(trial.training).items()}
+    if trial.parallel is not None:
+        params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     params |= _shared(trial.subjects)
     return {entity_key(name): str(value) for name, value in params.items()}
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from suite.books import Books
+from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
 from suite.conclusion import close_parents, conclude
 from suite.events import Event, Finished
 from suite.execution import Executor, executing
-from suite.executor import Executes
+from suite.executor import Executes, Luggage
+from suite.inline import InlineExecutor
 from suite.journal import Journal, journal_in
 from suite.lock import held
 from suite.machine import refuse_too_large
-from suite.missing import Missing, distinct_work, missing_work
+from suite.missing import (
+    Missing,
+    Where,
+    at,
+    distinct_work,
+    environment_of_most,
+    here,
+    missing_work,
+)
 from suite.mlflow_store import StoreUnavailable
 from suite.new_store import recorder_of
 from suite.outbox import Outbox
@@ -41,6 +51,8 @@ class Options:
         executor: ``ray``, or ``inline``: this process, with neither Ray nor MLflow needed.
         address: A running Ray cluster to join; None starts one here.
         fail_fast: Stop at the first trial that times out, crashes or errs.
+        checkpoint_seconds: Time between two checkpoints of a trial of several workers, at least.
+        is_patient: Wait for another sweep that holds the output folder, instead of giving up.
     """
 
     out: Path = Path("out")
@@ -48,6 +60,8 @@ class Options:
     executor: Executor = "ray"
     address: str | None = None
     fail_fast: bool = False
+    checkpoint_seconds: float = SECONDS_BETWEEN
+    is_patient: bool = False
 
     @property
     def journal(self) -> Path:
@@ -79,15 +93,14 @@ def run(
 def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outcome:
     """Run what is missing; every result is in the journal before anything else hears of it."""
     _refuse_bad_data(plans)
-    if options.address is None:
-        refuse_too_large([plan.resources for plan in plans])
-    with held(options.out), Journal(options.journal) as journal:
+    _refuse_too_large(plans, options)
+    with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         for plan in plans:
             journal.keep_plan(plan)
-        missing = missing_work(plans, journal.done())
         outbox = _outbox(plans, options)
+        sweep = _Sweep(plans, options, journal, Books(journal, outbox))
         try:
-            num_run = _run_missing(plans, missing, options, Books(journal, outbox), console)
+            num_run = sweep.run(console)
         except BaseException:
             _stopped(plans, journal, outbox)
             raise
@@ -146,38 +159,78 @@ def _refuse_bad_data(plans: Sequence[Plan]) -> None:
         read_verified(task_class(task).source)
 
 
-def _run_missing(
-    plans: Sequence[Plan], missing: Missing, options: Options, books: Books, console: Console
-) -> int:
-    """Returns how many trials have left a result."""
-    if not missing.num_trials:
-        return 0
-    num_finished = 0
-    with (
-        display_for(plans, missing, console) as display,  # first: a cluster takes seconds to start
-        executing(options.executor, options.address, _source_paths(plans)) as executor,
-        closing(_events(missing, executor, books)) as events,
-    ):
-        for event in events:
-            books.take(event)
-            display.show(event)
-            num_finished += isinstance(event, Finished)
-            if options.fail_fast and _has_failed(event):
-                break
-    return num_finished
+def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
+    """What this machine can never run; what a cluster can is asked once it has been joined."""
+    if options.executor == "inline":
+        InlineExecutor(()).refuse_infeasible(distinct_work(plans))
+    elif options.address is None:
+        refuse_too_large(distinct_work(plans))
 
 
-def _events(missing: Missing, executor: Executes, books: Books) -> Generator[Event, None, None]:
-    """Training first, packed; then timing, alone, while the store is left in peace."""
-    yield from executor.execute(missing.packed)
-    if missing.alone:
-        with books.store_paused():
-            yield from executor.execute_alone(missing.alone)
+@dataclass(frozen=True)
+class _Sweep:
+    """What is missing of some plans is run, and written down."""
+
+    plans: Sequence[Plan]
+    options: Options
+    journal: Journal
+    books: Books
+
+    def run(self, console: Console) -> int:
+        """Returns how many trials have left a result."""
+        missing = missing_work(self.plans, self.journal.done(), self._where())
+        if not missing.num_trials:
+            return 0
+        num_finished = 0
+        with (
+            display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
+            self._executing() as executor,
+            closing(self._events(missing, executor)) as events,
+        ):
+            for event in events:
+                self.books.take(event)
+                display.show(event)
+                num_finished += isinstance(event, Finished)
+                if self.options.fail_fast and _has_failed(event):
+                    break
+        return num_finished
+
+    def _where(self) -> Where:
+        """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
+        if self.options.address is None:
+            return here
+        return at(environment_of_most(self.plans, self.journal.done()))
+
+    def _events(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
+        """Training first, packed; then timing, alone, while the store is left in peace."""
+        executor.refuse_infeasible([*missing.packed, *missing.alone])
+        yield from executor.execute(missing.packed)
+        if missing.alone:
+            with self.books.store_paused():
+                yield from self._timings(missing, executor)
+
+    def _timings(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
+        """In one environment; if that of earlier timings is gone, all are made in another."""
+        so_far = environment_of_most(self.plans, self.journal.done())
+        for resources in dict.fromkeys(resources for _, resources in missing.alone):
+            found = executor.environment_for_timing(resources, so_far)
+            left = missing_work(self.plans, self.journal.done(), at(found)).alone
+            work = [turn for turn in left if turn[1] == resources]
+            yield from executor.execute_alone(work, found)
+
+    def _executing(self) -> AbstractContextManager[Executes]:
+        return executing(self.options.executor, self.options.address, self._luggage(), self.plans)
+
+    def _luggage(self) -> Luggage:
+        paths = [path for plan in self.plans for path in plan.source_paths]
+        return Luggage(
+            source_paths=tuple(dict.fromkeys(paths)),
+            checkpoints=Checkpoints(
+                folder=self.options.out.resolve() / "checkpoints",
+                seconds_between=self.options.checkpoint_seconds,
+            ),
+        )
 
 
 def _has_failed(event: Event) -> bool:
     return isinstance(event, Finished) and event.result.status in FAILURES
-
-
-def _source_paths(plans: Sequence[Plan]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for plan in plans for path in plan.source_paths))

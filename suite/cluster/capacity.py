@@ -114,7 +114,7 @@ def _per(has: float, asked: float) -> float:
 def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
     """As ``2 nodes with 4 CPU and 1 node with 8 CPU``; without those that run no trials."""
     counts: dict[str, int] = {}
-    for node in nodes:
+    for node in sorted(nodes, key=lambda node: -node.resources.get("CPU", 0.0)):
         has = {
             kind: number
             for kind, number in node.resources.items()

@@ -1,96 +1,133 @@
 """Trials -> events, as Ray Core tasks: on an embedded Ray, or on a running cluster.
 
-Arrow: Trial -> Result, in completion order. Each task streams what `run_trial` says, so curves
-are live. Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix timings.
+Arrow: Trial -> Result, in completion order. A trial whose node is lost runs again on another
+one; whatever else happens to a trial is its result.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
-from suite.events import Event, Finished
-from suite.executor import Unavailable, Work
-from suite.provenance import provenance
-from suite.schema import Resources, Result, Status, Trial
-
-# Set before Ray is imported: it reads them once. So is the way to prove who asks: address.py.
+# Set before Ray is imported: it reads it once. So is the way to prove who asks: address.py.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
-from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
+from ray.exceptions import RayError
 
-_OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
+from suite.cluster import ends, nodes
+from suite.cluster.capacity import NodeShape, why_never, why_not_now
+from suite.cluster.line import AloneLine, Line, PackedLine, Turn
+from suite.cluster.task import node_of, submit
+from suite.events import Event, Finished, Started, Waiting
+from suite.executor import Luggage, Unavailable, Work
+from suite.provenance import provenance
+from suite.schema import Resources
+
 _SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_TO_JOIN = 6
-_PATIENCE = "RAY_gcs_server_port_wait_time_s"
+_SECONDS_BETWEEN_SURVEYS = 2.0
+_MOST_ATTEMPTS = 3
+_SECONDS_WITHOUT_A_NODE = 600.0
 
 
 @dataclass
 class _Running:
-    """A trial in flight."""
+    """A trial that Ray has; `node` is empty until it has begun."""
 
-    trial: Trial
-    resources: Resources
+    turn: Turn
     stream: ray.ObjectRefGenerator
-    place: str = ""
+    node: str = ""
 
 
 @dataclass
 class RayExecutor:
-    """The cluster, connected; `execute` may be called several times.
+    """The cluster, connected; may be asked several times.
 
     Attributes:
-        num_cpus: CPUs of the whole cluster.
-        source_paths: Folders that a user's own modules are imported from.
+        luggage: What the trials need besides their specifications.
+        is_own: Whether it is a Ray of this machine, started for this sweep.
     """
 
-    num_cpus: int
-    source_paths: tuple[str, ...] = ()
+    luggage: Luggage
+    is_own: bool = True
+    _timing: nodes.TimingNodes = field(default_factory=nodes.TimingNodes)
     _in_flight: list[_Running] = field(default_factory=list)
+    _told: Waiting = field(default_factory=lambda: Waiting(0, ""))
+    _next_survey: float = 0.0
+    _stranded_since: float = 0.0
 
     def execute(self, work: Work) -> Iterator[Event]:
-        """Run all of it, packed onto the CPUs; events in the order in which they happen."""
-        yield from self._run(list(work), window=2 * max(1, self.num_cpus), alone=False)
+        """Run all of it, packed: first what needs several workers at once, then the rest."""
+        self.refuse_infeasible(work)
+        for are_spread in (True, False):
+            group = [turn for turn in work if bool(turn[0].parallel) is are_spread]
+            yield from self._run(PackedLine(group, nodes.live_nodes))
 
-    def execute_alone(self, work: Work) -> Iterator[Event]:
-        """Run one trial at a time, each in a fresh process, with nothing beside it."""
-        yield from self._run(list(work), window=1, alone=True)
+    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+        """Run each in fresh processes on a node that it has to itself, all in one environment."""
+        self.refuse_infeasible(work)
+        for resources in dict.fromkeys(resources for _, resources in work):
+            group = [turn for turn in work if turn[1] == resources]
+            line = AloneLine(group, partial(self._nodes, resources, environment_id))
+            yield from self._run(line)
 
-    def _run(
-        self, waiting: list[tuple[Trial, Resources]], window: int, alone: bool
-    ) -> Iterator[Event]:
-        self._refuse_infeasible(waiting)
-        waiting.reverse()
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        """The preferred one if a node offers it, else the one that most nodes offer.
+
+        Raises:
+            Unavailable: if no node answers.
+        """
+        if self.is_own:
+            return provenance(resources).environment_id
+        return self._timing.environment(resources, preferred)
+
+    def refuse_infeasible(self, work: Work) -> None:
+        """Refuse what neither the nodes that stand nor those that may be started can ever run.
+
+        Raises:
+            Unavailable: with what is asked for, and what there is.
+        """
+        asked = dict.fromkeys((resources, trial.num_workers) for trial, resources in work)
+        for resources, num_workers in asked:
+            reason = why_never(resources, num_workers, nodes.live_nodes())
+            if reason and (reason := why_never(resources, num_workers, nodes.possible_nodes())):
+                raise Unavailable(reason)
+
+    def _nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
+        if self.is_own:
+            return nodes.live_nodes()
+        return self._timing.nodes(resources, environment_id)
+
+    def _run(self, line: Line) -> Iterator[Event]:
         try:
-            while waiting or self._in_flight:
-                while waiting and len(self._in_flight) < window:
-                    self._in_flight.append(self._submit(*waiting.pop(), alone=alone))
-                yield from self._look()
+            while len(line) or self._in_flight:
+                self._fill(line)
+                yield from self._look(line)
+                yield from self._survey(line)
+                yield from self._give_up(line)
         finally:
             self._cancel()
 
-    def _submit(self, trial: Trial, resources: Resources, *, alone: bool) -> _Running:
-        asked = {"num_cpus": resources.num_cpus, "num_gpus": resources.num_gpus}
-        task = _stream.options(**asked)
-        if alone:  # an environment of its own keeps Ray from handing it a used process
-            own = {"env_vars": {"BAKEOFF_TRIAL": trial.trial_id}}
-            task = _stream_once.options(**asked, runtime_env=own)
-        return _Running(trial, resources, task.remote(trial, resources, self.source_paths))
+    def _fill(self, line: Line) -> None:
+        for turn in line.take([running.turn for running in self._in_flight]):
+            self._in_flight.append(_Running(turn, submit(turn, self.luggage)))
 
-    def _look(self) -> Iterator[Event]:
+    def _look(self, line: Line) -> Iterator[Event]:
         """Whatever the trials in flight have said since the last look."""
         streams = {running.stream: running for running in self._in_flight}
+        if not streams:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            return
         ready, _ = ray.wait(list(streams), num_returns=len(streams), timeout=0, fetch_local=False)
         if not ready:
             ready, _ = ray.wait(list(streams), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
         for stream in ready:
-            yield from self._next_event(streams[stream])
+            yield from self._next_event(streams[stream], line)
 
-    def _next_event(self, running: _Running) -> Iterator[Event]:
+    def _next_event(self, running: _Running, line: Line) -> Iterator[Event]:
         try:
             event: Event = ray.get(next(running.stream))
         except StopIteration:
@@ -98,19 +135,33 @@ class RayExecutor:
             return
         except RayError as error:
             self._in_flight.remove(running)
-            event = Finished(_failed(running, error))
+            if ends.is_lost_node(error) and running.turn.attempt < _MOST_ATTEMPTS:
+                line.put_back(running.turn)
+                return
+            event = Finished(ends.result_of(running.turn, error))
+        if isinstance(event, Started):
+            running.node = node_of(event.place)
         yield event
 
-    def _refuse_infeasible(self, work: Work) -> None:
-        has = ray.cluster_resources()
-        for trial, resources in work:
-            asked = {"CPU": float(resources.num_cpus), "GPU": resources.num_gpus}
-            for kind, number in asked.items():
-                if number > has.get(kind, 0.0):
-                    raise Unavailable(
-                        f"a {trial.probe} trial asks for {number:g} {kind}; the cluster has "
-                        f"{has.get(kind, 0.0):g}."
-                    )
+    def _survey(self, line: Line) -> Iterator[Waiting]:
+        """Now and then: how many have no place yet, and why not."""
+        if time.monotonic() < self._next_survey:
+            return
+        self._next_survey = time.monotonic() + _SECONDS_BETWEEN_SURVEYS
+        placeless = [running.turn for running in self._in_flight if not running.node]
+        num_waiting = len(placeless) + len(line)
+        reason = _why_waiting(placeless[0]) if placeless else "no node is free" if line else ""
+        waiting = Waiting(num_waiting, reason if num_waiting else "")
+        if waiting != self._told:
+            self._told = waiting
+            yield waiting
+
+    def _give_up(self, line: Line) -> Iterator[Finished]:
+        """Where no node is left that could time them, and none comes, trials end as crashed."""
+        if self._in_flight or not len(line):
+            self._stranded_since = time.monotonic()
+        elif time.monotonic() - self._stranded_since > _SECONDS_WITHOUT_A_NODE:
+            yield from map(Finished, map(ends.stranded, line.drain()))
 
     def _cancel(self) -> None:
         for running in self._in_flight:
@@ -118,87 +169,7 @@ class RayExecutor:
         self._in_flight.clear()
 
 
-def _failed(running: _Running, error: RayError) -> Result:
-    """The result of a trial that could not leave one itself."""
-    status = Status.CRASHED
-    if isinstance(error, OutOfMemoryError):
-        status = Status.OUT_OF_MEMORY
-    elif isinstance(error, RayTaskError):
-        status = Status.ERROR
-    return Result(
-        trial_id=running.trial.trial_id, status=status, provenance=provenance(running.resources),
-        seconds=0.0, reason=_sentence(error), traceback=str(error),
-    )  # fmt: skip
-
-
-def _sentence(error: RayError) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _stream_trial(
-    trial: Trial, resources: Resources, source_paths: tuple[str, ...]
-) -> Iterator[Event]:
-    from suite.trial import run_trial
-
-    sys.path[:0] = [path for path in source_paths if path not in sys.path]
-    node = ray.get_runtime_context().get_node_id()[:8]
-    yield from run_trial(trial, resources, f"node {node}, process {os.getpid()}")
-
-
-_stream = ray.remote(max_retries=0, num_returns="streaming")(_stream_trial)
-_stream_once = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(_stream_trial)
-
-
-@contextmanager
-def connected(address: str | None, source_paths: tuple[str, ...]) -> Iterator[RayExecutor]:
-    """An executor on the cluster at `address`, or on a Ray that starts and ends with the block.
-
-    See `suite.execution.executing`, which settles beforehand what Ray reads on import.
-
-    Raises:
-        Unavailable: if there is no cluster at that address.
-    """
-    _connect(address)
-    try:
-        yield RayExecutor(int(ray.cluster_resources().get("CPU", 1)), source_paths)
-    finally:
-        ray.shutdown()
-
-
-def _connect(address: str | None) -> None:
-    try:
-        if address is None:
-            _start()
-        else:
-            with _patient_for(_SECONDS_TO_JOIN):
-                ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (RayError, RuntimeError, ValueError, OSError) as error:
-        said = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
-        if address is None:
-            raise Unavailable(f"Ray cannot be started here: {said}.") from error
-        raise Unavailable(
-            f"--address {address}: no Ray cluster lets us in there ({said}). Is it a head of the "
-            f"same version ({ray.__version__}), and is its token in RAY_AUTH_TOKEN_PATH?"
-        ) from error
-
-
-def _start() -> None:
-    """Start a cluster of this machine, which ends with this process."""
-    ray.init(
-        address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
-        object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
-    )  # fmt: skip
-
-
-@contextmanager
-def _patient_for(seconds: int) -> Iterator[None]:
-    """How long Ray knocks at a head that does not let it in; its own default is 20 seconds."""
-    before = os.environ.get(_PATIENCE)
-    os.environ[_PATIENCE] = before or str(seconds)
-    try:
-        yield
-    finally:
-        os.environ.pop(_PATIENCE)
-        if before is not None:
-            os.environ[_PATIENCE] = before
+def _why_waiting(turn: Turn) -> str:
+    if turn.node is not None:
+        return f"the node {turn.node.name[:8]}, which it needs to itself, is still busy"
+    return why_not_now(turn.asked, nodes.live_nodes(), nodes.free_nodes())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.books import Books
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.journal import Journal
 from suite.schema import Point, Provenance, Result, Status
 
@@ -97,3 +97,13 @@ def test_the_pause_is_passed_on(journal: Journal, path: Path) -> None:
     with Books(journal, outbox).store_paused():  # type: ignore[arg-type]
         assert outbox.calls == ["pause"]
     assert outbox.calls == ["pause", "resume"]
+
+
+def test_what_waits_is_for_who_asks_and_not_for_the_store(journal: Journal, path: Path) -> None:
+    outbox = FakeOutbox(path)
+    books = Books(journal, outbox)  # type: ignore[arg-type]
+    for waiting in (Waiting(3, "asks for 1 GPU"), Waiting(2, "asks for 1 GPU")):
+        books.take(waiting)
+    with Journal(path, read_only=True) as reader:
+        assert reader.waiting() == (2, "asks for 1 GPU")
+    assert outbox.told == []

@@ -10,7 +10,7 @@ import torch
 
 from suite.estimate import seconds_of, seconds_of_all
 from suite.planning import plan
-from suite.schema import Plan, Resources
+from suite.schema import Parallel, Plan, Resources
 from suite.spec import Ablation, vary
 
 MakeAblation = Callable[..., Ablation]
@@ -74,3 +74,16 @@ def test_a_users_mixer_without_a_formula_has_an_estimate(
     seconds = seconds_of_all(found.trials, found.resources, 1)
     assert math.isfinite(seconds)
     assert seconds > 0
+
+
+def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> None:
+    trial = next(t for t in planned.trials if t.probe == "quality")
+    assert trial.training is not None
+    long = replace(trial, training=replace(trial.training, steps=100_000_000))
+    two, four = (
+        replace(long, parallel=Parallel(workers=n, zero=0, precision="float32", accumulation=1))
+        for n in (2, 4)
+    )
+    assert seconds_of(two, ONE) == pytest.approx(seconds_of(long, ONE) / 2, rel=0.01)
+    assert seconds_of(four, ONE) == pytest.approx(seconds_of(long, ONE) / 4, rel=0.01)
+    assert seconds_of_all([two], ONE, 4) == pytest.approx(seconds_of_all([four], ONE, 4), rel=0.01)

@@ -314,3 +314,16 @@ def test_kill_9_loses_nothing_that_was_acknowledged(path: Path) -> None:
             assert len(found) - len(acknowledged) in (0, 1)
             assert [r.seconds for r in journal.results(found)] == [int(t) for t in found]
         acknowledged = found
+
+
+def test_a_journal_of_the_first_format_is_read_and_gone_on_with(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.begin("a", "here")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript("DROP TABLE waiting; PRAGMA user_version = 1;")
+    with Journal(path, read_only=True) as journal:
+        assert journal.waiting() == (0, "")
+    with Journal(path) as journal:
+        assert [attempt.trial_id for attempt in journal.attempts()] == ["a"]
+        journal.note_waiting(2, "no node")
+        assert journal.waiting() == (2, "no node")

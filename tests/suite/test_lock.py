@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def test_it_is_let_go_of_however_the_block_ends(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), held(tmp_path):
         raise ZeroDivisionError
     assert not is_held(tmp_path)
+
+
+def test_a_patient_driver_waits_for_the_end_of_the_first(tmp_path: Path) -> None:
+    driver = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    with driver:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        threading.Timer(1.0, driver.kill).start()
+        with held(tmp_path, is_patient=True):
+            assert driver.wait(timeout=10) != 0
+            assert is_held(tmp_path)
 
 
 def test_looking_makes_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.missing import distinct_work, is_done, missing_work
+from suite.missing import at, distinct_work, environment_of_most, is_done, missing_work
 from suite.planning import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Resources
@@ -59,3 +59,20 @@ def test_a_timing_is_done_by_a_result_from_here(planned: Plan) -> None:
     other_threads = Resources(num_cpus=7, num_threads=7)
     assert is_done(timing, planned.resources, done)
     assert not is_done(timing, other_threads, done)
+
+
+def test_a_sweep_on_a_cluster_keeps_to_the_environment_of_its_timings(planned: Plan) -> None:
+    first, second = [trial.trial_id for trial in planned.trials if trial.probe == "step_time"]
+    done = {trial.trial_id: {"anywhere"} for trial in planned.trials} | {
+        first: {"gpu", "cpu"}, second: {"gpu"},
+    }  # fmt: skip
+    assert environment_of_most([planned], done) == "gpu"
+    assert missing_work([planned], done, at("gpu")).num_trials == 0
+    left = missing_work([planned], done, at("cpu"))
+    assert [trial.trial_id for trial, _ in left.alone] == [second]
+
+
+def test_before_there_are_timings_no_environment_is_kept_to(planned: Plan) -> None:
+    trained = {t.trial_id: {"anywhere"} for t in planned.trials if t.probe == "quality"}
+    assert environment_of_most([planned], trained) == ""
+    assert len(missing_work([planned], trained, at("")).alone) == 2

@@ -16,7 +16,7 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.schema import Measurement, Point, Status
+from suite.schema import Measurement, Parallel, Point, Status
 from suite.store_limits import MetricRow
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -71,6 +71,17 @@ def test_parameters_are_flat_and_complete(heads: HeadsSweep) -> None:
     assert params["training.learning_rate"] == "0.001"
     assert (params["seed"], params["variant"]) == ("2", "heads=4")
     assert all(isinstance(value, str) for value in params.values())
+
+
+def test_how_a_step_is_spread_is_a_parameter_where_it_is(heads: HeadsSweep) -> None:
+    trial = heads.trial()
+    spread = Parallel(workers=2, zero=3, precision="bf16", accumulation=4)
+    params = trial_params(replace(trial, parallel=spread), heads.cells(trial))
+    assert {k: v for k, v in params.items() if k.startswith("parallel.")} == {
+        "parallel.workers": "2", "parallel.zero": "3", "parallel.precision": "bf16",
+        "parallel.accumulation": "4",
+    }  # fmt: skip
+    assert not any(k.startswith("parallel.") for k in trial_params(trial, heads.cells(trial)))
 
 
 def test_of_several_models_only_what_they_share_is_a_parameter(heads: HeadsSweep) -> None:

@@ -1,0 +1,142 @@
+"""Whose turn is it? Trials in line for a place; pure, so that packing is tested without Ray.
+
+Ray has no priorities, and long backlogs slow it down: so trials are handed over the largest
+first, and never many more than the cluster holds at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
+from suite.executor import Work
+from suite.schema import Resources, Trial
+
+MOST_IN_FLIGHT = 1_000  # of one shape of request; more would only fill Ray's queues
+_TURNS_PER_SLOT = 2  # one runs, the next one waits beside it: no slot is ever idle
+
+Nodes = Callable[[], Sequence[NodeShape]]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A trial's turn to run.
+
+    Attributes:
+        node: Where it has to run, alone; None where Ray may choose.
+        attempt: 1 for the first; one more each time that a node was lost under it.
+    """
+
+    trial: Trial
+    resources: Resources
+    node: NodeShape | None = None
+    attempt: int = 1
+
+    @property
+    def asked(self) -> dict[str, float]:
+        """What one of its workers asks of a node."""
+        return asked_of_a_node(self.resources)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Equal for all trials that ask for the same."""
+        return (self.resources, self.trial.num_workers)
+
+
+class Line(Protocol):
+    """Trials in line."""
+
+    def __len__(self) -> int:
+        """How many stand in it."""
+
+    def take(self, in_flight: Sequence[Turn]) -> list[Turn]:
+        """Those whose turn has come, given what runs or waits at Ray's already."""
+
+    def put_back(self, turn: Turn) -> None:
+        """Back to the front: its node was lost."""
+
+    def drain(self) -> list[Turn]:
+        """All who stand in it; nobody does any more."""
+
+
+class PackedLine:
+    """Any node that has room; a queue for each shape of request, the largest trial first."""
+
+    def __init__(self, work: Work, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._queues: dict[tuple[object, ...], deque[Turn]] = {}
+        for trial, resources in work:
+            turn = Turn(trial, resources)
+            self._queues.setdefault(turn.shape, deque()).append(turn)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def take(self, in_flight: Sequence[Turn]) -> list[Turn]:
+        """Of every shape as many as keep all places busy, and as many again in reserve."""
+        if not len(self):
+            return []
+        counts = Counter(turn.shape for turn in in_flight)
+        nodes = self._nodes()
+        return [
+            queue.popleft()
+            for shape, queue in self._queues.items()
+            for _ in range(min(len(queue), _window(queue, nodes) - counts[shape]))
+        ]
+
+    def put_back(self, turn: Turn) -> None:
+        """Back to the front of its queue."""
+        again = replace(turn, attempt=turn.attempt + 1)
+        self._queues.setdefault(turn.shape, deque()).appendleft(again)
+
+    def drain(self) -> list[Turn]:
+        """All who stand in it."""
+        left = [turn for queue in self._queues.values() for turn in queue]
+        self._queues.clear()
+        return left
+
+
+def _window(queue: Sequence[Turn], nodes: Sequence[NodeShape]) -> int:
+    """Trials of several workers hold none in reserve: each is a process or two by itself."""
+    if not queue:
+        return 0
+    held = slots(queue[0].asked, nodes) // queue[0].trial.num_workers
+    per_slot = 1 if queue[0].trial.parallel else _TURNS_PER_SLOT
+    return max(1, min(MOST_IN_FLIGHT, per_slot * held))
+
+
+class AloneLine:
+    """One trial a node, with nothing beside it; a trial of several workers has all to itself."""
+
+    def __init__(self, work: Work, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._queue = deque(Turn(trial, resources) for trial, resources in work)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def take(self, in_flight: Sequence[Turn]) -> list[Turn]:
+        """A trial for each node that has none."""
+        if not self._queue or any(turn.trial.parallel for turn in in_flight):
+            return []
+        if self._queue[0].trial.parallel:
+            return [] if in_flight else [self._queue.popleft()]
+        busy = {turn.node.name for turn in in_flight if turn.node is not None}
+        free = [node for node in self._nodes() if node.name not in busy]
+        taken = []
+        while free and self._queue and not self._queue[0].trial.parallel:
+            taken.append(replace(self._queue.popleft(), node=free.pop(0)))
+        return taken
+
+    def put_back(self, turn: Turn) -> None:
+        """Back to the front; another node may take it."""
+        self._queue.appendleft(replace(turn, node=None, attempt=turn.attempt + 1))
+
+    def drain(self) -> list[Turn]:
+        """All who stand in it."""
+        left = list(self._queue)
+        self._queue.clear()
+        return left

@@ -1,0 +1,131 @@
+"""Which nodes has the cluster, what is free on them, and which environment does each offer?"""
+
+from __future__ import annotations
+
+import os
+
+# Set before Ray is imported: it reads it once.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+from ray._private.state import state
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
+from suite.executor import Unavailable
+from suite.schema import Resources
+
+TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
+_SECONDS_TO_ANSWER = 60.0
+_SECONDS_TO_START_A_NODE = 900.0
+
+
+def live_nodes() -> list[NodeShape]:
+    """Those that stand."""
+    return [NodeShape(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
+
+
+def free_nodes() -> list[NodeShape]:
+    """What is free on those that stand, as far as the head has heard."""
+    return [NodeShape(name, has) for name, has in state.available_resources_per_node().items()]
+
+
+def is_alive(node_prefix: str) -> bool:
+    """Whether the node whose id begins so still stands."""
+    return any(node.name.startswith(node_prefix) for node in live_nodes())
+
+
+def possible_nodes() -> list[NodeShape]:
+    """The most that the cluster may ever have: what stands, or what its autoscaler may start."""
+    config = state.get_cluster_config()
+    if config is None or not config.node_group_configs:
+        return live_nodes()
+    return [
+        NodeShape(group.name, dict(group.resources), _count(group.max_count))
+        for group in config.node_group_configs
+    ]
+
+
+def _count(most: int) -> int:
+    return most if most >= 0 else MANY
+
+
+class TimingNodes:
+    """Nodes by the environment that they offer; each is asked once."""
+
+    def __init__(self) -> None:
+        self._environments: dict[tuple[str, Resources], str] = {}
+
+    def environment(self, resources: Resources, preferred: str) -> str:
+        """The preferred one if a node offers it, else the one that most nodes offer.
+
+        Where no fitting node stands one is asked for, and waited for.
+
+        Raises:
+            Unavailable: if no node answers.
+        """
+        offered = [name for name in self._offers(resources).values() if name]
+        if not offered:
+            offered = [_environment_of_any(resources)]
+        return preferred if preferred in offered else max(sorted(set(offered)), key=offered.count)
+
+    def nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
+        """Live nodes that offer this environment."""
+        offers = self._offers(resources)
+        return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
+
+    def _offers(self, resources: Resources) -> dict[str, str]:
+        nodes = [node.name for node in _fitting(resources)]
+        new = [name for name in nodes if (name, resources) not in self._environments]
+        answers = {name: _ask(resources, name) for name in new}
+        for name, answer in answers.items():
+            self._environments[name, resources] = _answered(answer, _SECONDS_TO_ANSWER)
+        return {name: self._environments[name, resources] for name in nodes}
+
+
+def _fitting(resources: Resources) -> list[NodeShape]:
+    """Nodes that could time such a trial; where some declare the resource for it, only those."""
+    nodes = live_nodes()
+    if any(node.resources.get(TIMING) for node in nodes):
+        nodes = [node for node in nodes if node.resources.get(TIMING)]
+    return [node for node in nodes if slots(asked_of_a_node(resources), [node])]
+
+
+def _ask(resources: Resources, node: str) -> ray.ObjectRef:
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    return _tell_environment.options(
+        num_cpus=resources.num_cpus, num_gpus=resources.num_gpus, scheduling_strategy=there
+    ).remote(resources)
+
+
+def _answered(answer: ray.ObjectRef, seconds: float) -> str:
+    """Empty where the node is gone, or busy for longer."""
+    try:
+        environment_id: str = ray.get(answer, timeout=seconds)
+    except (RayError, GetTimeoutError):
+        ray.cancel(answer, force=True)
+        return ""
+    return environment_id
+
+
+def _environment_of_any(resources: Resources) -> str:
+    """Ask for a node that fits; an autoscaler brings one up."""
+    has_timing = any(node.resources.get(TIMING) for node in possible_nodes())
+    asked = {**asked_of_a_node(resources), **({TIMING: 1.0} if has_timing else {})}
+    cpus, gpus = asked.pop("CPU", 0), asked.pop("GPU", 0)
+    asked.pop("memory", None)
+    task = _tell_environment.options(num_cpus=cpus, num_gpus=gpus, resources=asked)
+    found = _answered(task.remote(resources), _SECONDS_TO_START_A_NODE)
+    if not found:
+        raise Unavailable("no node of the cluster came free to take timings; run again later.")
+    return found
+
+
+def _environment_here(resources: Resources) -> str:
+    from suite.provenance import provenance
+
+    return provenance(resources).environment_id
+
+
+_tell_environment = ray.remote(max_retries=0, max_calls=1)(_environment_here)

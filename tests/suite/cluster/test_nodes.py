@@ -1,0 +1,95 @@
+"""Which environment are timings made in? One; that of before while there is a node of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from suite.cluster import nodes
+from suite.cluster.capacity import MANY, NodeShape
+from suite.schema import Resources
+
+
+class FakeCluster:
+    """Nodes by name, with the environment that each would answer; empty for one that is silent."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, environments: Mapping[str, str]) -> None:
+        self.environments = dict(environments)
+        self.shapes = [NodeShape(name, {"CPU": 2.0}) for name in environments]
+        self.asked: list[str] = []
+        patch.setattr(nodes, "live_nodes", lambda: self.shapes)
+        patch.setattr(nodes, "possible_nodes", lambda: self.shapes)
+        patch.setattr(nodes, "_ask", self.ask)
+        patch.setattr(nodes, "_answered", lambda name, seconds: self.environments[name])
+        patch.setattr(nodes, "_environment_of_any", lambda resources: "started")
+
+    def ask(self, resources: Resources, name: str) -> str:
+        self.asked.append(name)
+        return name
+
+
+MIXED = {"a": "xeon", "b": "epyc", "c": "epyc"}
+ONE = Resources()
+
+
+def test_without_a_past_the_environment_of_most_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCluster(monkeypatch, MIXED)
+    assert nodes.TimingNodes().environment(ONE, "") == "epyc"
+
+
+def test_the_environment_of_earlier_timings_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCluster(monkeypatch, MIXED)
+    timing = nodes.TimingNodes()
+    assert timing.environment(ONE, "xeon") == "xeon"
+    assert [node.name for node in timing.nodes(ONE, "xeon")] == ["a"]
+    assert timing.environment(ONE, "gone") == "epyc"
+
+
+def test_each_node_is_asked_once_and_new_ones_when_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster(monkeypatch, MIXED)
+    timing = nodes.TimingNodes()
+    for _ in range(3):
+        assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b", "c"]
+    assert cluster.asked == ["a", "b", "c"]
+    cluster.environments["d"] = "epyc"
+    cluster.shapes.append(NodeShape("d", {"CPU": 2.0}))
+    assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b", "c", "d"]
+    assert cluster.asked == ["a", "b", "c", "d"]
+
+
+def test_a_node_that_does_not_answer_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCluster(monkeypatch, {"a": "", "b": "epyc"})
+    timing = nodes.TimingNodes()
+    assert timing.environment(ONE, "") == "epyc"
+    assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
+
+
+def test_where_some_declare_timing_only_they_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster(monkeypatch, MIXED)
+    cluster.shapes[0] = NodeShape("a", {"CPU": 2.0, nodes.TIMING: 1.0})
+    assert nodes.TimingNodes().environment(ONE, "epyc") == "xeon"
+    assert cluster.asked == ["a"]
+
+
+def test_a_node_is_asked_for_where_none_stands_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCluster(monkeypatch, MIXED)
+    assert nodes.TimingNodes().environment(Resources(num_gpus=1.0), "epyc") == "started"
+
+
+def test_the_types_that_an_autoscaler_may_start_are_what_is_possible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ray.core.generated.autoscaler_pb2 import ClusterConfig, NodeGroupConfig
+
+    groups = [
+        NodeGroupConfig(name="cpu", resources={"CPU": 8}, max_count=4),
+        NodeGroupConfig(name="gpu", resources={"CPU": 8, "GPU": 1}, max_count=-1),
+    ]
+    config = ClusterConfig(node_group_configs=groups)
+    monkeypatch.setattr(nodes.state, "get_cluster_config", lambda: config)
+    assert nodes.possible_nodes() == [
+        NodeShape("cpu", {"CPU": 8}, 4), NodeShape("gpu", {"CPU": 8, "GPU": 1}, MANY),
+    ]  # fmt: skip

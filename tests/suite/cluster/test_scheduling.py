@@ -1,0 +1,249 @@
+"""Three nodes of different sizes: who runs where, who has a node alone, and what if one is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.checkpoints import Checkpoints
+from suite.cluster.address import authenticate
+from suite.events import Event, Finished, Started, Waiting
+from suite.executor import Luggage, Unavailable
+from suite.planning import plan
+from suite.schema import Parallel, Resources, Status, Trial
+from tests.workplace import Workplace
+
+pytestmark = pytest.mark.ray
+
+A100 = Resources(num_gpus=1.0, gpu_model="A100")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A trial, from when it was heard to begin until it was heard to end."""
+
+    node: str
+    process: str
+    start: float
+    end: float
+    status: Status
+
+
+@pytest.fixture(scope="module")
+def mixers(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    work = Workplace(tmp_path_factory.mktemp("mixers"))
+    work.mixers("scheduled_mixers", pause=0.02)
+    return work
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A head that runs nothing; one CPU; two CPUs and a T4; four CPUs and an A100. Only some time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        authenticate(None)
+        import ray
+        from ray.cluster_utils import Cluster
+
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        made.nodes = {
+            "one": made.add_node(num_cpus=1),
+            "two": made.add_node(
+                num_cpus=2, num_gpus=1, resources={"timing": 1, "accelerator_type:T4": 1}
+            ),
+            "four": made.add_node(
+                num_cpus=4, num_gpus=2, resources={"timing": 1, "accelerator_type:A100": 1}
+            ),
+        }
+        ray.init(address=made.address, log_to_driver=False, logging_level="error")
+        made.wait_for_nodes()
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def executor(cluster: Any, mixers: Workplace, tmp_path: Path) -> Any:
+    from suite.cluster.execute import RayExecutor
+
+    luggage = Luggage(
+        source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=tmp_path / "checkpoints")
+    )
+    return RayExecutor(luggage, is_own=False)
+
+
+def name_of(cluster: Any, node: str) -> str:
+    return next(name for name, made in cluster.nodes.items() if made.node_id.startswith(node))
+
+
+def trials(mixers: Workplace, number: int, *, steps: int = 6, probe: str = "quality") -> list[Trial]:
+    """They sleep as they train, so that they last however many cores there are."""
+    file = mixers.ablation(
+        mixer="scheduled_mixers:Slow", values=[1e-3], seeds=number, steps=steps, probes=[probe]
+    )
+    return list(plan(file).trials)[:number]
+
+
+def spans(cluster: Any, events: Iterator[Event]) -> list[Span]:
+    """Reads the events as they come, with the clock beside."""
+    begun: dict[str, tuple[str, str, float]] = {}
+    found = []
+    for event in events:
+        if isinstance(event, Started):
+            words = event.place.replace(",", "").split()
+            begun[event.trial_id] = (name_of(cluster, words[1]), words[-1], time.monotonic())
+        elif isinstance(event, Finished):
+            node, process, start = begun[event.trial_id]
+            found.append(Span(node, process, start, time.monotonic(), event.result.status))
+    return found
+
+
+def most_at_once(found: list[Span]) -> dict[str, int]:
+    """The largest number of trials that overlap, by node."""
+    most: dict[str, int] = defaultdict(int)
+    for span in found:
+        together = [s for s in found if s.node == span.node and s.start <= span.start < s.end]
+        most[span.node] = max(most[span.node], len(together))
+    return dict(most)
+
+
+def test_trials_pack_by_what_they_ask_for(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    work = [(trial, Resources(num_cpus=2)) for trial in trials(mixers, 9, steps=15)]
+    found = spans(cluster, executor.execute(work))
+    assert [span.status for span in found] == [Status.OK] * 9
+    assert most_at_once(found) == {"two": 1, "four": 2}  # and none on the node with one CPU
+
+
+def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    import ray
+
+    total = min(n["Resources"]["memory"] for n in ray.nodes() if n["Resources"].get("CPU"))
+    asked = Resources(memory_bytes=int(0.6 * total))
+    found = spans(cluster, executor.execute([(t, asked) for t in trials(mixers, 4)]))
+    assert set(most_at_once(found).values()) == {1}
+
+
+def test_a_gpu_model_is_a_place(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    """The cards are only declared, so that the trials fail, each where it should have run."""
+    work = [(trial, A100) for trial in trials(mixers, 3)]
+    events = list(executor.execute(work))
+    places = [event.place.replace(",", "").split() for event in events if isinstance(event, Started)]
+    assert {name_of(cluster, words[1]) for words in places} == {"four"}
+    assert len({words[-1] for words in places}) == 3  # a fresh process each
+    ends = [event.result for event in events if isinstance(event, Finished)]
+    assert {result.status for result in ends} == {Status.ERROR}
+    assert all("CUDA" in result.reason for result in ends)
+
+
+def test_shares_of_a_card(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    asked = Resources(num_gpus=0.5, gpu_model="T4")
+    events = list(executor.execute([(trial, asked) for trial in trials(mixers, 2)]))
+    places = [event.place.split()[1] for event in events if isinstance(event, Started)]
+    assert {name_of(cluster, node) for node in places} == {"two"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "sentence"),
+    [
+        (Resources(num_cpus=5), "asks for 5 CPU, and no node has that; it has 1 node with 4 CPU, 2 GPU"),
+        (Resources(num_gpus=1.0, gpu_model="H100"), r"asks for 1 CPU, 1 GPU \(H100\), and no node"),
+        (Resources(num_cpus=2, num_gpus=2.0, gpu_model="T4"), r"2 GPU \(T4\), and no node has that"),
+        (Resources(memory_bytes=2**50), "GiB of memory, and no node has that"),
+    ],
+)
+def test_what_no_node_can_ever_run_is_refused(
+    executor: Any, mixers: Workplace, resources: Resources, sentence: str
+) -> None:
+    (trial,) = trials(mixers, 1)
+    with pytest.raises(Unavailable, match=sentence):
+        next(executor.execute([(trial, resources)]))
+
+
+def test_workers_that_never_fit_at_once_are_refused(executor: Any, mixers: Workplace) -> None:
+    (trial,) = trials(mixers, 1)
+    parallel = Parallel(workers=4, zero=0, precision="float32", accumulation=1)
+    with pytest.raises(Unavailable, match="4 workers with 2 CPU each, and it has room for 3"):
+        next(executor.execute([(replace(trial, parallel=parallel), Resources(num_cpus=2))]))
+
+
+def timings(mixers: Workplace, number: int) -> list[tuple[Trial, Resources]]:
+    return [(trial, Resources()) for trial in trials(mixers, number, probe="step_time")]
+
+
+def test_timings_have_a_node_alone(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    work = timings(mixers, 4)
+    environment = executor.environment_for_timing(Resources(), "")
+    found = spans(cluster, executor.execute_alone(work, environment))
+    assert [span.status for span in found] == [Status.OK] * 4
+    assert most_at_once(found) == {"two": 1, "four": 1}  # the first node declares no timing
+    assert len({span.process for span in found}) == 4
+
+
+@contextmanager
+def occupied(cluster: Any, name: str, seconds: float) -> Iterator[list[float]]:
+    """Another's trial on that node; the list gets the time of its end."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(cluster.nodes[name].node_id, soft=False)
+    sleep = ray.remote(num_cpus=1)(lambda: time.sleep(seconds))
+    task = sleep.options(scheduling_strategy=there).remote()
+    ended: list[float] = []
+
+    def note_end() -> None:
+        ray.get(task)
+        ended.append(time.monotonic())
+
+    thread = threading.Thread(target=note_end)
+    thread.start()
+    time.sleep(1.5)  # until it runs
+    yield ended
+    thread.join()
+
+
+def test_a_timing_waits_until_its_node_is_quiet(
+    cluster: Any, executor: Any, mixers: Workplace
+) -> None:
+    environment = executor.environment_for_timing(Resources(), "")
+    with occupied(cluster, "two", 8.0) as two, occupied(cluster, "four", 8.0) as four:
+        said = list(executor.execute_alone(timings(mixers, 1), environment))
+        heard = time.monotonic()
+    assert heard > min(two[0], four[0])
+    reasons = {event.reason for event in said if isinstance(event, Waiting)}
+    assert any("which it needs to itself, is still busy" in reason for reason in reasons)
+
+
+def test_who_waits_is_told_why(cluster: Any, executor: Any, mixers: Workplace) -> None:
+    work = [(trial, Resources(num_cpus=4)) for trial in trials(mixers, 3, steps=40)]
+    told = [event for event in executor.execute(work) if isinstance(event, Waiting)]
+    assert any("asks for 4 CPU; 0 of 4 CPU" in event.reason for event in told), told
+    assert max(event.num_trials for event in told) >= 2
+
+
+def test_trials_of_a_lost_node_run_elsewhere(
+    cluster: Any, executor: Any, mixers: Workplace
+) -> None:
+    """Last, since a node is gone afterwards."""
+    work = [(trial, Resources()) for trial in trials(mixers, 12, steps=60)]
+    begun: list[str] = []
+    ends = []
+    killer = threading.Timer(1.0, cluster.remove_node, [cluster.nodes["four"], False])
+    for event in executor.execute(work):
+        if isinstance(event, Started):
+            begun.append(event.trial_id)
+            if name_of(cluster, event.place.split()[1]) == "four" and not killer.is_alive():
+                with suppress(RuntimeError):  # it can be started once
+                    killer.start()
+        elif isinstance(event, Finished):
+            ends.append(event.result)
+    assert {result.status for result in ends} == {Status.OK}, [r.reason for r in ends]
+    assert len(ends) == len({result.trial_id for result in ends}) == 12
+    assert len(begun) > 12  # some began twice
