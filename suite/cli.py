@@ -54,6 +54,10 @@ Uri = Annotated[
     typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
+Url = Annotated[
+    str, typer.Option(metavar="URL", help="The cluster's dashboard, as http://127.0.0.1:8265.")
+]
 OUT = Path("out")
 
 
@@ -95,24 +99,88 @@ def run(
         ExecutorOption, typer.Option(help="inline: this process; needs neither Ray nor MLflow.")
     ] = ExecutorOption.RAY,
     address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Join a running Ray cluster.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Join a running Ray cluster; `auto`: the one that this machine is part of.",
+        ),
     ] = None,
-    fail_fast: Annotated[bool, typer.Option(help="Stop at the first trial that fails.")] = False,
+    fail_fast: FailFast = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Where another run works in the folder, wait for it.")
+    ] = False,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
+    if address is not None and executor is ExecutorOption.RAY:
+        from suite.cluster.address import check_address
+
+        check_address(address)  # first: what follows takes seconds to import
+
     from suite import command_run
     from suite.sweep import Options
 
     options = Options(
         out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
-        fail_fast=fail_fast,
+        fail_fast=fail_fast, is_patient=wait,
     )  # fmt: skip
     raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
 
 
 @app.command()
-def status(out: Out = OUT, json: Json = False) -> None:
-    """Counts by state, what runs, what failed and why, how long the rest takes."""
+def submit(
+    names: Names,
+    address: Url,
+    scale: Scale = ScaleOption.QUICK,
+    seeds: Seeds = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="On the head; a relative one is in its user's home."),
+    ] = OUT,
+    tracking_uri: Uri = None,
+    fail_fast: FailFast = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Stay, and show how it goes.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Even if it has succeeded.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
+) -> None:
+    """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
+    from suite import command_submit
+
+    wishes = command_submit.Wishes(
+        scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri, fail_fast=fail_fast,
+        follow=follow, again=again, dry_run=dry_run,
+    )  # fmt: skip
+    raise typer.Exit(command_submit.submit(names, address, wishes))
+
+
+@app.command()
+def cancel(
+    address: Url,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME|ID...]", help="By default the only one that is alive."),
+    ] = None,
+) -> None:
+    """Stop a submitted sweep, its books closed; submitting it again goes on."""
+    from suite import command_cancel
+
+    raise typer.Exit(command_cancel.cancel(names or [], address))
+
+
+@app.command()
+def status(
+    out: Out = OUT,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="What was submitted to the cluster of that dashboard."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Counts by state, what runs and where, what waits or failed and why, and the time left."""
+    if address is not None:
+        from suite import submissions
+
+        submissions.show(address, as_json=json)
+        return
     from suite import status as status_
 
     status_.show(out, as_json=json)
@@ -208,3 +276,7 @@ def main() -> None:
 def _end(sentence: str, code: int) -> NoReturn:
     typer.echo(f"bakeoff: {one_line(sentence)}", err=True)
     sys.exit(code)
+
+
+if __name__ == "__main__":  # in a job: the console script may not be on the PATH
+    main()

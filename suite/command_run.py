@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 
 from suite.catalogue import find_all
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.lock import is_held
+from suite.missing import distinct_work
 from suite.outcome import Outcome
 from suite.planning import plan
+from suite.schema import Plan
 from suite.spec import SpecError
+from suite.status import standing_of
+from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep import Options, record_journal, run_plans
 from suite.tracking_uri import redact
 
@@ -24,12 +32,48 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
     console = Console(stderr=True)
     _check(options)
     plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+    if options.is_patient and is_held(options.out):
+        _tell_of_waiting(plans, options, console)
     try:
-        outcome = run_plans(plans, options, console)
+        with _ended_by_sigterm():
+            outcome = run_plans(plans, options, console)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here", highlight=False)
         return INTERRUPTED
+    if are_wanted():
+        print(line_of(standing_of(plans, options.out)), flush=True)
     return _told(outcome, options, console)
+
+
+def _tell_of_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
+    reason = f"another run works in {options.out}"
+    console.print(f"{reason}; waits for its end", markup=False, highlight=False, soft_wrap=True)
+    if are_wanted():
+        num_trials = len(distinct_work(plans))
+        waiting = {"num_trials": num_trials, "reason": reason}
+        print(line_of(Standing(counts={"missing": num_trials}, waiting=waiting)), flush=True)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """A SIGTERM in the block becomes a KeyboardInterrupt: the books are closed, and all is told.
+
+    Ray puts a handler of its own in the place of ours when it connects, which ends the program
+    with the signal's number (ray/_private/worker.py, 2.60); that is understood too.
+    """
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    except SystemExit as end:
+        if end.code != signal.SIGTERM:
+            raise
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def record(file: Path, options: Options) -> int:
@@ -43,12 +87,8 @@ def record(file: Path, options: Options) -> int:
 def _check(options: Options) -> None:
     """Refuse addresses that cannot be meant before anything is made."""
     _ = options.store
-    if options.address is not None:
-        from suite.cluster.address import check_address
-
-        if options.executor == "inline":
-            raise SpecError("--address goes with --executor ray; inline runs in this process.")
-        check_address(options.address)
+    if options.address is not None and options.executor == "inline":
+        raise SpecError("--address goes with --executor ray; inline runs in this process.")
 
 
 def _told(outcome: Outcome, options: Options, console: Console) -> int:
@@ -67,7 +107,9 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
 
 def _own_command() -> str:
     """How this program was called, where its name alone would not be found."""
-    return "bakeoff" if shutil.which("bakeoff") else os.path.relpath(sys.argv[0])
+    is_a_script = Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
+    is_found = shutil.which("bakeoff") or not is_a_script
+    return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
 
 
 def _dashboard_command(options: Options) -> str:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,11 +17,14 @@ from rich.text import Text
 
 from suite.duration import in_words
 from suite.estimate import seconds_of
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Event, Finished, Progressed, Started, Waiting
+from suite.labels import labels_of
 from suite.missing import Missing
-from suite.schema import FAILURES, Plan, Point, Result, Status, Trial
+from suite.schema import FAILURES, Plan, Point, Result, Status
+from suite.status_line import Standing, are_wanted, line_of
 
 _MOST_RUNNING_SHOWN = 8
+_SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most
 
 
 @dataclass
@@ -33,6 +36,8 @@ class Tally:
     num_done_before: int
     steps: Mapping[str, int]
     running: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, Any] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
     points: dict[str, Point] = field(default_factory=dict)
     statuses: Counter[Status] = field(default_factory=Counter)
     finished: list[str] = field(default_factory=list)
@@ -49,6 +54,22 @@ class Tally:
                 self.running.pop(result.trial_id, None)
                 self.statuses[result.status] += 1
                 self.finished.append(result.trial_id)
+                if result.status in FAILURES:
+                    self.failed[result.trial_id] = f"{result.status.value}: {result.reason}"
+            case Waiting(num_trials=number, reason=reason):
+                self.waiting = {"num_trials": number, "reason": reason} if number else None
+
+    def standing(self) -> Standing:
+        """How far it is, for `bakeoff status` elsewhere."""
+        left = len(self.seconds) - len(self.finished) - len(self.running)
+        counts = {status.value: number for status, number in self.statuses.items()}
+        counts |= {"running": len(self.running), "missing": left}
+        counts |= {"done_before": self.num_done_before}
+        return Standing(
+            counts={state: number for state, number in sorted(counts.items()) if number},
+            running=self.running, waiting=self.waiting if left else None, failed=self.failed,
+            labels=self.labels, eta_seconds=self.eta_seconds(),
+        )  # fmt: skip
 
     @property
     def num_failed(self) -> int:
@@ -79,8 +100,13 @@ class Display(Protocol):
 
 
 def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Display:
-    """A live display where the output is a terminal, else plain lines."""
+    """A live display where the output is a terminal, else plain lines; some of them for programs.
+
+    The last are for a driver on a cluster, of which `bakeoff status` knows by its log alone.
+    """
     tally = _tally(plans, missing)
+    if are_wanted():
+        return StatusLines(PlainLines(tally, console))
     return LiveDisplay(tally, console) if console.is_terminal else PlainLines(tally, console)
 
 
@@ -92,25 +118,6 @@ def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
         steps={t.trial_id: t.training.steps for t, _ in work if t.training is not None},
         num_done_before=missing.num_done,
     )
-
-
-def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
-    """A short name of every trial, after the first cell that it fills."""
-    labels: dict[str, str] = {}
-    for plan in plans:
-        trials = {trial.trial_id: trial for trial in plan.trials}
-        for cell in plan.cells:
-            if cell.trial_id in trials:
-                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell.variant))
-    return labels
-
-
-def _label(trial: Trial, variant: str) -> str:
-    if len(trial.subjects) > 1:
-        return f"{trial.probe} of {len(trial.subjects)} variants, {trial.task}, run {trial.seed}"
-    if trial.training is None:
-        return f"{trial.probe} of {variant}, {trial.task}"
-    return f"{variant}, {trial.task}, seed {trial.seed}"
 
 
 class PlainLines:
@@ -138,6 +145,39 @@ class PlainLines:
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class StatusLines:
+    """Plain lines, and now and then one that says how far all is: `suite.status_line`."""
+
+    def __init__(self, lines: PlainLines) -> None:
+        self.lines = lines
+        self.told = 0.0
+
+    def __enter__(self) -> StatusLines:
+        self.lines.__enter__()
+        self._tell()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.lines.__exit__(*exception)
+        self._tell()
+
+    def show(self, event: Event) -> None:
+        """Show it, and tell where enough time has passed."""
+        self.lines.show(event)
+        if time.monotonic() - self.told >= self._pause():
+            self._tell()
+
+    def _pause(self) -> float:
+        """Longer in long sweeps, whose log would grow by megabytes a day."""
+        age = time.monotonic() - self.lines.tally.start
+        shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
+        return min(longest, max(shortest, age / 60))
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
+        print(line_of(self.lines.tally.standing()), flush=True)
 
 
 class LiveDisplay:

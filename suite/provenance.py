@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from functools import cache
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from suite.schema import Provenance, Resources
 
-_PACKAGES = ("torch", "numpy", "ray", "mlflow")
+COMMIT = "BAKEOFF_COMMIT"  # set where the source travelled and its repository did not
+_PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
 
 
 def provenance(resources: Resources) -> Provenance:
@@ -56,6 +58,8 @@ def versions() -> dict[str, str]:
 @cache
 def commit() -> str:
     """The commit of the source, with ``+`` where files differ from it; else the release."""
+    if told := os.environ.get(COMMIT):
+        return told
     folder = Path(__file__).parent
     try:
         # An installed package may lie in a repository that is not its own.

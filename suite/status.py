@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from suite.duration import in_words
 from suite.journal import Journal, journal_in
+from suite.labels import labels_of
 from suite.lock import is_held
-from suite.schema import FAILURES, Result, Trial
+from suite.schema import FAILURES, Plan, Result, Trial
+from suite.status_line import Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,7 @@ class SweepStatus:
     Attributes:
         counts: Trials by status of their result, and ``running`` and ``missing``.
         running: trial_id -> the process that works on it.
+        waiting: ``num_trials`` that have no place, and the ``reason``; None where none waits.
         failed: trial_id -> status and reason.
         eta_seconds: From how long the finished trials took; None where there is nothing to go by.
     """
@@ -35,6 +39,7 @@ class SweepStatus:
     running: Mapping[str, str]
     failed: Mapping[str, str]
     eta_seconds: float | None
+    waiting: Mapping[str, Any] | None = None
 
 
 def show(out: Path, *, as_json: bool) -> None:
@@ -48,6 +53,9 @@ def show(out: Path, *, as_json: bool) -> None:
     console.print(counts or f"nothing was run in {out} yet", highlight=False)
     for trial_id, place in found.running.items():
         console.print(f"running {trial_id} on {place}", highlight=False, markup=False)
+    if found.waiting:
+        told = f"{found.waiting['num_trials']} wait: {found.waiting['reason']}"
+        console.print(told, highlight=False, markup=False)
     for trial_id, reason in found.failed.items():
         console.print(f"failed  {trial_id} {reason}", highlight=False, markup=False)
     if found.counts.get("missing") or found.running:
@@ -62,8 +70,26 @@ def status_of(out: Path) -> SweepStatus:
     with Journal(path, read_only=True) as journal:
         trials = {t.trial_id: t for plan in journal.plans() for t in plan.trials}
         results = {result.trial_id: result for result in journal.results(trials)}
-        running = _running(journal, trials, results) if is_held(out) else {}
-    return _status(trials, results, running)
+        is_driven = is_held(out)
+        running = _running(journal, trials, results) if is_driven else {}
+        num_waiting, reason = journal.waiting() if is_driven else (0, "")
+    waiting = {"num_trials": num_waiting, "reason": reason} if num_waiting else None
+    return replace(_status(trials, results, running), waiting=waiting)
+
+
+def standing_of(plans: Sequence[Plan], out: Path) -> Standing:
+    """Where these sweeps stand once no driver works on them: every trial by its own state."""
+    trials = {trial.trial_id: trial for plan in plans for trial in plan.trials}
+    with Journal(journal_in(out), read_only=True) as journal:
+        results = {result.trial_id: result for result in journal.results(trials)}
+    found = _status(trials, results, {})
+    return Standing(
+        counts=found.counts,
+        failed=found.failed,
+        out=str(out.resolve()),
+        labels=labels_of(plans),
+        eta_seconds=found.eta_seconds if found.counts.get("missing") else 0.0,
+    )
 
 
 def _running(

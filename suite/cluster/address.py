@@ -1,4 +1,4 @@
-"""May this address be joined as a Ray cluster, and how? Settled before ray is imported."""
+"""May this address be used as a Ray cluster, and how? Settled before ray is imported."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 import re
 import secrets
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 from suite.executor import Unavailable
 
+AUTO = "auto"  # the cluster that this process is part of
 _SECONDS_TO_CONNECT = 5.0
-# What opens an HTTP/2 connection (RFC 9113, section 3.4), and an empty frame of settings. A head
-# speaks gRPC and answers with settings of its own; at a port of another kind Ray would wait long.
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_SETTINGS = 4
-_HOST_AND_PORT = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
+_HOST = r"(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])"
+_HOST_AND_PORT = re.compile(rf"{_HOST}:(?P<port>[0-9]{{1,5}})")
+_URL = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}(?::(?P<port>[0-9]{{1,5}}))?/?")
+_PORTS = {"http": 8265, "https": 443}  # 8265 is the dashboard's own; https is a proxy before it
 
 
 class BadAddress(ValueError):
@@ -30,27 +31,50 @@ class RefusedAddress(ValueError):
 def check_address(address: str) -> None:
     """Refuse what is no HOST:PORT, what is far away and unprotected, what is no head of Ray.
 
+    ``auto`` passes: it is the cluster that this process is part of, by Ray's own word.
+
     Raises:
         BadAddress: if it is no address of a Ray head.
         RefusedAddress: if it is not this machine, and there is no token to prove who asks.
-        Unavailable: if nothing answers there, or not as a head of Ray would.
+        Unavailable: if nothing answers there, or not as a head of our version that lets us in.
     """
+    if address == AUTO:
+        return
     host, port = _split(address)
-    if not _is_loopback(host) and not has_token():
-        raise RefusedAddress(
-            f"--address {address}: not this machine, and there is no token. A cluster runs "
-            "whatever it is sent; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
-        )
+    _refuse_unprotected(address, host)
     try:
-        with socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT) as connection:
-            is_head = _speaks_grpc(connection)
+        socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
     except (OSError, UnicodeError) as error:  # UnicodeError: "a..b" is no host name
         raise Unavailable(f"--address {address}: nothing answers there ({error}).") from error
-    if not is_head:
-        raise Unavailable(
-            f"--address {address}: what answers there is no head of a Ray cluster; its port is "
-            "the one of `ray start --head --port`, 6379 by default, not the dashboard's."
+    from suite.cluster.head_grpc import check_head
+
+    check_head(address, token())
+
+
+def check_url(address: str) -> str:
+    """The URL of a cluster's dashboard, if it lets us in.
+
+    Args:
+        address: ``http://HOST:PORT``, ``https://HOST`` or HOST:PORT; the port is 8265 by default.
+
+    Raises:
+        BadAddress: if it is no such address.
+        RefusedAddress: if it is not this machine, and there is no token to prove who asks.
+        Unavailable: if nothing answers there, or not as a dashboard of our version that lets us in.
+    """
+    found = _URL.fullmatch(address)
+    if not found or not 0 < int(found["port"] or 1) < 65_536:
+        raise BadAddress(
+            f"--address {_shown(address)} is no address of a Ray dashboard; give "
+            "http://HOST:PORT, as http://127.0.0.1:8265, without a path, user or password."
         )
+    scheme = found["scheme"] or "http"
+    url = f"{scheme}://{found['host']}:{found['port'] or _PORTS[scheme]}"
+    _refuse_unprotected(url, found["host"].strip("[]"))
+    from suite.cluster.head_http import Head
+
+    Head(url).check_version()
+    return url
 
 
 def authenticate(address: str | None) -> None:
@@ -66,24 +90,32 @@ def authenticate(address: str | None) -> None:
     os.environ.setdefault("RAY_AUTH_MODE", mode)
 
 
-def _split(address: str) -> tuple[str, int]:
-    found = _HOST_AND_PORT.fullmatch(address)
-    if not found or not 0 < int(found["port"]) < 65_536:
-        raise BadAddress(
-            f"--address {address!r} is no address of a Ray head; give HOST:PORT, as 127.0.0.1:6379."
-        )
-    return found["host"].strip("[]"), int(found["port"])
+def has_token() -> bool:
+    """Whether Ray finds a token that proves who asks, and is to use it."""
+    return bool(token())
 
 
-def _speaks_grpc(connection: socket.socket) -> bool:
+def token() -> str:
+    """The token that Ray would use; empty where there is none, or where it is switched off.
+
+    Raises:
+        Unavailable: if its file holds something else; it must not be shown by whoever sends it.
+    """
+    if os.environ.get("RAY_AUTH_MODE") == "disabled":
+        return ""
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
     try:
-        connection.sendall(_GREETING)
-        return connection.recv(9)[3:4] == bytes([_SETTINGS])
-    except OSError:  # it hung up, or says nothing
-        return False
+        found = os.environ.get("RAY_AUTH_TOKEN") or Path(named).read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = found.strip()
+    if not found.isascii() or not all(character.isprintable() for character in found):
+        raise Unavailable("The token of the cluster is none: it must be one line of ASCII.")
+    return found
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether that host is this machine, whatever the network says."""
     if host == "localhost":
         return True
     try:
@@ -92,9 +124,30 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def has_token() -> bool:
-    """Whether Ray finds a token that proves who asks, and is to use it."""
-    if os.environ.get("RAY_AUTH_MODE") == "disabled":
-        return False
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
-    return bool(os.environ.get("RAY_AUTH_TOKEN")) or Path(named).is_file()
+def not_our_version(theirs: str) -> str:
+    """Why two versions of Ray do not understand each other; empty if they are one."""
+    ours = version("ray")
+    return "" if theirs == ours else f"runs Ray {theirs or '(unknown)'}, and this is Ray {ours}"
+
+
+def _split(address: str) -> tuple[str, int]:
+    found = _HOST_AND_PORT.fullmatch(address)
+    if not found or not 0 < int(found["port"]) < 65_536:
+        raise BadAddress(
+            f"--address {_shown(address)} is no address of a Ray head; give HOST:PORT, as "
+            "127.0.0.1:6379."
+        )
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def _refuse_unprotected(address: str, host: str) -> None:
+    if not is_loopback(host) and not has_token():
+        raise RefusedAddress(
+            f"--address {address}: not this machine, and there is no token. A cluster runs "
+            "whatever it is sent; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
+        )
+
+
+def _shown(address: str) -> str:
+    """Without what may be a password."""
+    return repr(re.sub(r"[^/\s]*@", "***@", address))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,7 +41,8 @@ def started(luggage: Luggage) -> Iterator[RayExecutor]:
         Unavailable: if it cannot be started.
     """
     try:
-        _start()
+        with _own_end():
+            _start()
     except _TROUBLES as error:
         raise Unavailable(f"Ray cannot be started here: {_sentence(error)}.") from error
     try:
@@ -63,7 +66,8 @@ def joined(address: str, luggage: Luggage, plans: Sequence[Plan]) -> Iterator[Ra
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
         travels = None if _is_job() else runtime_env(packed(plans, Path(folder)))
         try:
-            _join(address, travels)
+            with _own_end():
+                _join(address, travels)
         except _TROUBLES as error:
             raise Unavailable(
                 f"--address {address}: no Ray cluster lets us in there ({_sentence(error)}). Is it "
@@ -74,6 +78,17 @@ def joined(address: str, luggage: Luggage, plans: Sequence[Plan]) -> Iterator[Ra
         yield RayExecutor(replace(luggage, source_paths=()), is_own=False)
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_end() -> Iterator[None]:
+    """How SIGTERM ends this process stays as it was; Ray's core aborts it three seconds later."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _is_job() -> bool:

@@ -92,6 +92,10 @@ IN_A_PROCESS = {
     "far away without a token": (
         ["run", "heads", "--address", "10.1.2.3:6379"], 3, ["10.1.2.3:6379", "token"],
     ),
+    "submitting far away without a token": (
+        ["submit", "heads", "--address", "http://10.1.2.3:8265"], 3, ["10.1.2.3:8265", "token"],
+    ),
+    "submitting to nowhere": (["submit", "heads"], 2, ["--address"]),
 }  # fmt: skip
 
 
@@ -125,6 +129,28 @@ HERE = {
     ),
     "the root of the file system": (
         ["run", "heads", "--executor", "inline", "--out", "/"], 2, ["--out /", "root"],
+    ),
+    "submitting what is not there": (
+        ["submit", "heds", "--address", "127.0.0.1:1", "--dry-run"], 2, ["did you mean 'heads'"],
+    ),
+    "submitting to garbage": (
+        ["submit", "heads", "--address", "ray://127.0.0.1:10001"], 2, ["http://HOST:PORT"],
+    ),
+    "a password in the dashboard's address": (
+        ["status", "--address", "http://me:@127.0.0.1:8265"], 2, ["'http://***@127.0.0.1:8265'"],
+    ),
+    "a password in the store's address": (
+        ["submit", "heads", "--address", "127.0.0.1", "--dry-run", "--tracking-uri",
+         "http://me:s3cret@h"], 3, ["http://***@h", "MLFLOW_TRACKING_PASSWORD"],
+    ),
+    "nobody to submit to": (
+        ["submit", "heads", "--address", "127.0.0.1:1"], 4, ["127.0.0.1:1", "nothing answers"],
+    ),
+    "nobody to ask": (
+        ["status", "--address", "127.0.0.1:1"], 4, ["127.0.0.1:1", "nothing answers"],
+    ),
+    "far away and no token to cancel": (
+        ["cancel", "--address", "https://ray.example.com"], 3, ["ray.example.com:443", "token"],
     ),
     "no results yet": (["report", "heads"], 2, ["nothing is recorded here yet"]),
     "a journal that is not there": (["record", "no.db"], 2, ["no.db: no such file"]),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from suite.events import Finished, Progressed, Started
+from suite.events import Finished, Progressed, Started, Waiting
+from suite.labels import labels_of
 from suite.missing import Missing, missing_work
 from suite.planning import plan
-from suite.progress import LiveDisplay, PlainLines, Tally, display_for, labels_of, outcome
+from suite.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
+from suite.status_line import last_standing
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -118,6 +121,66 @@ def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
     with pytest.raises(KeyboardInterrupt), display_for([sweep], missing, out):
         raise KeyboardInterrupt
     assert said(out).count("\x1b[?25l") == said(out).count("\x1b[?25h")  # the cursor is back
+
+
+def test_a_submitted_driver_tells_programs_how_far_it_is(
+    sweep: Plan,
+    missing: Missing,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
+    out = console(is_terminal=True)
+    first, second, *_ = sweep.trials
+    with display_for([sweep], missing, out) as display:
+        begun = last_standing(capsys.readouterr().out)
+        display.show(Started(first.trial_id, "node 1"))
+        display.show(Waiting(4, "no node is free"))
+        assert capsys.readouterr().out == ""  # too soon for another line
+        now = 110.0
+        display.show(Started(second.trial_id, "node 2"))
+        running = last_standing(capsys.readouterr().out)
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.CRASHED, "it died")))
+    ended = last_standing(capsys.readouterr().out)
+    assert begun is not None
+    assert running is not None
+    assert ended is not None
+    assert begun.counts == {"missing": 5}
+    assert running.counts == {"missing": 3, "running": 2}
+    assert running.running == {first.trial_id: "node 1", second.trial_id: "node 2"}
+    assert running.waiting == {"num_trials": 4, "reason": "no node is free"}
+    assert running.labels.keys() == {first.trial_id, second.trial_id}
+    assert ended.counts == {"crashed": 1, "missing": 3, "ok": 1}
+    assert ended.failed == {second.trial_id: "crashed: it died"}
+    assert "[1/5]" in said(out)  # and plain lines for people, even on a terminal
+
+
+def test_a_day_of_lines_is_no_endless_log(
+    sweep: Plan,
+    missing: Missing,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begin = now = time.monotonic()
+    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
+    with display_for([sweep], missing, console(is_terminal=False)) as display:
+        for second in range(24 * 3600):
+            now = begin + second
+            display.show(Progressed(sweep.trials[0].trial_id, ()))
+    assert 1400 < len(capsys.readouterr().out.splitlines()) < 2000
+
+
+def test_what_waited_waits_no_more() -> None:
+    tally = Tally(labels={}, seconds={"a": 1.0}, num_done_before=2, steps={})
+    tally.take(Waiting(1, "no node is free"))
+    assert tally.standing().waiting == {"num_trials": 1, "reason": "no node is free"}
+    assert tally.standing().counts == {"done_before": 2, "missing": 1}
+    tally.take(Waiting(0, ""))
+    assert tally.standing().waiting is None
 
 
 def test_every_trial_has_a_label_of_its_own(sweep: Plan) -> None:

@@ -62,6 +62,13 @@ def test_without_git_there_is_the_release(monkeypatch: pytest.MonkeyPatch) -> No
     assert commit() == f"release {version('bakeoff')}"
 
 
+def test_source_that_travelled_has_the_commit_that_it_was_sent_with(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAKEOFF_COMMIT", "0123456789ab+")
+    assert commit() == "0123456789ab+"
+
+
 def test_versions_are_those_installed() -> None:
     found = versions()
     assert found["python"] == platform.python_version()

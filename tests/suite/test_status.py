@@ -13,7 +13,7 @@ from suite.journal import Journal, JournalError
 from suite.lock import held
 from suite.planning import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
-from suite.status import show, status_of
+from suite.status import show, standing_of, status_of
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -59,6 +59,32 @@ def test_while_a_driver_works(out: Path, sweep: Plan) -> None:
     assert found.failed == {sweep.trials[2].trial_id: "error: [bold]it[/bold] went wrong"}
 
 
+def test_what_waits_and_why_while_a_driver_works(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Journal(out / "journal.db") as journal:
+        journal.note_waiting(1, "asks for [1] CPU")
+    with held(out):
+        assert status_of(out).waiting == {"num_trials": 1, "reason": "asks for [1] CPU"}
+        show(out, as_json=False)
+    assert "1 wait: asks for [1] CPU" in capsys.readouterr().out
+    assert status_of(out).waiting is None
+
+
+def test_a_sweep_at_its_end_stands_by_its_own_trials(
+    out: Path, sweep: Plan, tmp_path: Path
+) -> None:
+    """Another sweep of the same folder does not count."""
+    other = plan(Workplace(tmp_path).ablation("other", values=[0.5, 0.6], probes=["quality"]))
+    with Journal(out / "journal.db") as journal:
+        journal.keep_plan(other)
+    found = standing_of([sweep], out)
+    assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
+    assert list(found.failed) == [sweep.trials[2].trial_id]
+    assert found.out == str(out)
+    assert found.labels[sweep.trials[2].trial_id].startswith("learning_rate=")
+
+
 def test_what_a_killed_driver_had_begun_does_not_run(out: Path) -> None:
     found = status_of(out)
     assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
@@ -100,7 +126,7 @@ def test_a_person_reads_reasons_as_they_are(out: Path, capsys: pytest.CaptureFix
 def test_a_program_reads_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show(out, as_json=True)
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"counts", "running", "failed", "eta_seconds"}
+    assert set(found) == {"counts", "running", "waiting", "failed", "eta_seconds"}
     assert found["counts"]["missing"] == 2
 
 

@@ -1,15 +1,18 @@
 """Which addresses may be joined: refused before anything runs, without importing ray."""
 
 import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from suite.cluster.address import BadAddress, RefusedAddress, check_address
+from suite.cluster.address import (
+    BadAddress,
+    RefusedAddress,
+    check_address,
+    check_url,
+    token,
+)
 from suite.executor import Unavailable
 
 
@@ -26,13 +29,50 @@ def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "garbage", "", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999",
         "127.0.0.1:6379x", "127.0.0.1:٣", "127.0.0.1:6379\n", "file:///etc/passwd",
         "ray://127.0.0.1:10001", "http://127.0.0.1:8265", "127.0.0.1:6379;touch x",
-        "user:pw@127.0.0.1:1", "[::1]", "[zz]:1", "auto", " 127.0.0.1:6379",
+        "user:pw@127.0.0.1:1", "[::1]", "[zz]:1", "Auto", " 127.0.0.1:6379",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_bad(address: str) -> None:
     with pytest.raises(BadAddress, match="give HOST:PORT") as caught:
         check_address(address)
     assert "\n" not in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "", " ", "ray://127.0.0.1:10001", "http://", "http://user:pw@127.0.0.1:8265", "auto/x",
+        "http://127.0.0.1:8265/path", "http://127.0.0.1:99999", "http://127.0.0.1:0", "ftp://h:1",
+        "http://127.0.0.1 :8265", "http://h?x=1", "http://127.0.0.1:8265\n", "[zz]:1", "a b",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_of_a_dashboard_is_bad(address: str) -> None:
+    with pytest.raises(BadAddress, match="give http://HOST:PORT") as caught:
+        check_url(address)
+    assert "\n" not in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8265"), ("localhost:1", "http://localhost:1"),
+        ("http://[::1]/", "http://[::1]:8265"), ("https://127.0.0.1", "https://127.0.0.1:443"),
+    ],
+)  # fmt: skip
+def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", lambda self: None)
+    assert check_url(address) == url
+
+
+@pytest.mark.parametrize("address", ["http://10.0.0.1:8265", "example.com", "https://127.0.0.1.a"])
+def test_a_far_dashboard_without_a_token_is_refused_without_connecting(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", pytest.fail)
+    with pytest.raises(RefusedAddress, match="no token"):
+        check_url(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1"])
@@ -43,44 +83,9 @@ def test_nobody_at_home_is_told_at_once(address: str) -> None:
     assert time.monotonic() - start < 5
 
 
-@contextmanager
-def _answering(answer: bytes) -> Iterator[str]:
-    """A server that says this to whoever connects, once it was spoken to."""
-
-    def serve() -> None:
-        connection, _ = server.accept()
-        with connection:
-            heard.append(connection.recv(100))
-            connection.sendall(answer)
-
-    heard: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        serving = threading.Thread(target=serve)
-        serving.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        serving.join(5)
-    assert heard[0].startswith(b"PRI * HTTP/2.0")
-
-
-def test_a_server_that_speaks_as_a_head_does_is_accepted() -> None:
-    with _answering(bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0])) as address:
-        check_address(address)
-
-
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\0" * 9])
-def test_a_server_of_another_kind_is_told_apart(answer: bytes) -> None:
-    with _answering(answer) as address, pytest.raises(Unavailable, match="no head of a Ray"):
-        check_address(address)
-
-
-def test_a_server_that_says_nothing_is_waited_for_a_moment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("suite.cluster.address._SECONDS_TO_CONNECT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(Unavailable, match="no head of a Ray"):
-            check_address(address)
+def test_the_cluster_of_this_process_needs_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_connection", pytest.fail)
+    check_address("auto")
 
 
 FAR = ["10.0.0.1:6379", "example.com:6379", "0.0.0.0:6379", "[fe80::1]:6379", "127.0.0.1.a.b:1"]
@@ -142,3 +147,13 @@ def test_a_name_that_no_host_can_have_is_unavailable(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RAY_AUTH_TOKEN", "s3cret")
     with pytest.raises(Unavailable, match="nothing answers"):
         check_address("a..b:6379")
+
+
+def test_a_token_that_could_not_be_sent_is_not_shown_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bad in ("s3cret\nX-Header: 1", "s3crét"):
+        monkeypatch.setenv("RAY_AUTH_TOKEN", bad)
+        with pytest.raises(Unavailable, match="one line of ASCII") as caught:
+            token()
+        assert "s3cr" not in str(caught.value)

@@ -1,0 +1,84 @@
+"""How does a driver on a cluster tell a program elsewhere how far it is? By lines in its log.
+
+One line is ``bakeoff-status {json}``; the last one in the log holds. Job logs are what the Jobs
+API of Ray gives to whoever asks, with no port or file of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from suite.submission import STATUS_LINES
+from suite.tracking_uri import redact
+
+_MARK = "bakeoff-status "
+_MOST_TOLD = 100  # of running and of failed trials: a line is written every few seconds
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How far a sweep is.
+
+    Attributes:
+        counts: Trials by state; ``done_before`` are those of an earlier run.
+        running: trial_id -> the place where it runs.
+        waiting: ``num_trials`` and ``reason``; None where nothing waits for a place.
+        failed: trial_id -> status and reason.
+        labels: trial_id -> a name for people, of those that run or have failed.
+        eta_seconds: None where there is nothing to go by.
+        out: The output folder, as the driver knows it.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, Any] | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    eta_seconds: float | None = None
+    out: str = ""
+
+
+def are_wanted() -> bool:
+    """Whether somebody reads them."""
+    return os.environ.get(STATUS_LINES) == "1"
+
+
+def line_of(standing: Standing) -> str:
+    """The line, without its end; long lists are cut, since the counts tell the whole."""
+    told = asdict(standing)
+    for name in ("running", "failed"):
+        told[name] = {
+            key: redact(reason)[:_LONGEST_REASON]
+            for key, reason in list(told[name].items())[:_MOST_TOLD]
+        }
+    shown = {*told["running"], *told["failed"]}
+    told["labels"] = {key: label for key, label in told["labels"].items() if key in shown}
+    return _MARK + json.dumps(told, separators=(",", ":"))
+
+
+def last_standing(log: str) -> Standing | None:
+    """What the last complete line in a log says; None where there is none."""
+    for line in reversed(log.splitlines()):
+        if line.startswith(_MARK):
+            found = _read(line)
+            if found is not None:
+                return found
+    return None
+
+
+def is_status_line(line: str) -> bool:
+    """Whether it is for programs only."""
+    return line.startswith(_MARK)
+
+
+def _read(line: str) -> Standing | None:
+    """None for a line that is not written to its end yet, or by another version."""
+    try:
+        return Standing(**json.loads(line.removeprefix(_MARK)))
+    except (ValueError, TypeError):
+        return None

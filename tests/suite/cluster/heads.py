@@ -1,0 +1,135 @@
+"""A Ray head of a test's own: its ports, its folders, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+@contextmanager
+def head(environment: dict[str, str]) -> Iterator[str]:
+    """A Ray head with one CPU, in a session of its own; yields its address."""
+    port, client_port = free_ports(2)
+    options = {
+        "port": port, "num-cpus": 1, "include-dashboard": "false",
+        "ray-client-server-port": client_port,
+    }  # fmt: skip
+    with _started(options, environment):
+        yield f"127.0.0.1:{port}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A head with a dashboard, which knows one token.
+
+    Attributes:
+        address: Of the head.
+        url: Of the dashboard.
+        folder: Where Ray keeps its logs and what travelled.
+    """
+
+    address: str
+    url: str
+    token: str
+    folder: Path
+
+    def get(self, path: str) -> Any:
+        """What the dashboard says, by HTTP of our own."""
+        request = urllib.request.Request(
+            self.url + path, headers={"Authorization": f"Bearer {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+
+@contextmanager
+def cluster(token_file: Path, environment: dict[str, str], num_cpus: int = 2) -> Iterator[Cluster]:
+    """A head with dashboard and token, on loopback, started without its Python on the PATH."""
+    port, client, dashboard, agent, agent_grpc, metrics = free_ports(6)
+    options = {
+        "port": port, "num-cpus": num_cpus, "dashboard-host": "127.0.0.1",
+        "dashboard-port": dashboard, "dashboard-agent-listen-port": agent,
+        "dashboard-agent-grpc-port": agent_grpc, "metrics-export-port": metrics,
+        "ray-client-server-port": client,
+    }  # fmt: skip
+    of_token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file)}
+    path = {"PATH": "/usr/bin:/bin"}
+    with _started(options, {**path, **environment, **of_token}) as folder:
+        found = Cluster(
+            f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", token_file.read_text(), folder
+        )
+        _wait_for(found)
+        yield found
+
+
+def free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
+        ]
+        return [server.getsockname()[1] for server in servers]
+
+
+@contextmanager
+def _started(options: dict[str, object], environment: dict[str, str]) -> Iterator[Path]:
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the names of sockets must be short
+    all_options = {**options, "temp-dir": folder, "object-store-memory": 100_000_000}
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block"]
+    process = subprocess.Popen(
+        [*command, *(f"--{name}={value}" for name, value in all_options.items())],
+        env={**plain(), "RAY_USAGE_STATS_ENABLED": "0", **environment}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = []
+        while "Ray runtime started" not in (line := process.stdout.readline()):
+            said.append(line)
+            assert line, "".join(said)
+        yield Path(folder)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        _end_drivers(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_drivers(folder: str) -> None:
+    """Those of submitted jobs have sessions of their own."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{folder}/".encode() in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def plain() -> dict[str, str]:
+    """Our environment, without what proves to a cluster who asks, or names one."""
+    others = ("RAY_ADDRESS", "PYTHONPATH", "VIRTUAL_ENV")
+    return {k: v for k, v in os.environ.items() if k not in (*AUTHENTICATION, *others)}
+
+
+def _wait_for(found: Cluster) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            found.get("/api/version")
+            return
+        except OSError:
+            assert time.monotonic() < until, "the dashboard never answered"
+            time.sleep(0.2)

@@ -1,0 +1,81 @@
+"""Which sweeps are meant to be stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from suite import command_cancel
+from suite.cluster.submit import Job
+from suite.command_cancel import cancel
+from suite.spec import SpecError
+
+HEADS = Job(
+    submission_id="bakeoff-heads-quick-0123456789ab-2", status="RUNNING", message="",
+    names="heads", scale="quick", out="~/out", start_seconds=2.0, exit_code=None,
+)  # fmt: skip
+MINE = replace(
+    HEADS, submission_id="bakeoff-mine-quick-0123456789ac", names="mine.py", status="PENDING"
+)
+ENDED = replace(HEADS, submission_id="bakeoff-heads-quick-0123456789ab", status="FAILED")
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was stopped, on a cluster that has `JOBS`."""
+    stopped: list[str] = []
+
+    def stop(url: str, submission_id: str) -> Job:
+        stopped.append(submission_id)
+        return replace(HEADS, submission_id=submission_id, status="STOPPED")
+
+    monkeypatch.setattr(command_cancel, "check_url", lambda address: address)
+    monkeypatch.setattr(command_cancel.jobs_api, "stop", stop)
+    return stopped
+
+
+def has(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
+    monkeypatch.setattr(command_cancel.jobs_api, "jobs", lambda url: list(jobs))
+
+
+def test_the_only_one_needs_no_name(stopped: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, ENDED, HEADS)
+    assert cancel([], "http://h:1") == 0
+    assert stopped == [HEADS.submission_id]
+
+
+@pytest.mark.parametrize("name", ["heads", HEADS.submission_id, "bakeoff-heads-quick-0123456789ab"])
+def test_one_is_named_by_ablation_or_by_id(
+    name: str, stopped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(monkeypatch, HEADS, MINE, ENDED)
+    cancel([name], "http://h:1")
+    assert stopped == [HEADS.submission_id]
+
+
+def test_a_users_own_is_named_by_its_path(
+    stopped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has(monkeypatch, HEADS, MINE)
+    cancel(["some/where/mine.py"], "http://h:1")
+    assert stopped == [MINE.submission_id]
+
+
+@pytest.mark.parametrize(
+    ("names", "jobs", "why"),
+    [
+        ([], [HEADS, MINE], r"several sweeps are alive, name one of them: .*-2 \(run.*, .*mine"),
+        ([], [], "no submitted sweep is alive there"),
+        (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed\)"),
+        (["heads", "haeds"], [HEADS], "'haeds': no such sweep is alive there; alive: bakeoff"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_stops_nothing(
+    names: list[str], jobs: list[Job], why: str, stopped: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    has(monkeypatch, *jobs)
+    with pytest.raises(SpecError, match=why):
+        cancel(names, "http://h:1")
+    assert stopped == []

@@ -1,0 +1,106 @@
+"""What `bakeoff status --address` makes of a cluster's jobs and their logs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from suite import submissions
+from suite.cluster.submit import Job
+from suite.status_line import Standing, line_of
+from suite.submissions import as_objects, lines_of, seen_on, show
+
+JOB = Job(
+    submission_id="bakeoff-heads-quick-0123456789ab", status="RUNNING", message="It runs.",
+    names="heads", scale="quick", out="~/out", start_seconds=100.0, exit_code=None,
+)  # fmt: skip
+STANDING = Standing(
+    counts={"missing": 2, "ok": 3, "running": 1, "error": 1}, running={"a": "node 1"},
+    waiting={"num_trials": 2, "reason": "no node is free"}, failed={"b": "error: [bold]x"},
+    labels={"a": "heads=4, seed 0"}, eta_seconds=90.0,
+)  # fmt: skip
+LOG = f"9 trials to run\n{line_of(STANDING)}\nbakeoff: it ends here\n"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Job, str]]:
+    """Jobs by id, each with its log; what is put into it is what the cluster has."""
+    has: dict[str, tuple[Job, str]] = {}
+    monkeypatch.setattr(submissions, "check_url", lambda address: address)
+    monkeypatch.setattr(submissions, "jobs", lambda url: [job for job, _ in has.values()])
+    monkeypatch.setattr(submissions, "log_of", lambda url, key: has[key][1])
+    return has
+
+
+def put(cluster: dict[str, tuple[Job, str]], log: str = LOG, **changes: object) -> None:
+    job = replace(JOB, **changes)  # type: ignore[arg-type]
+    cluster[job.submission_id] = (job, log)
+
+
+def test_a_program_reads_the_live_one_at_the_top(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
+    put(cluster, submission_id="bakeoff-x-2", status="FAILED", exit_code=5)
+    put(cluster)
+    show("http://h:1", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["submission"] == JOB.submission_id
+    assert found["job_status"] == "RUNNING"
+    assert found["counts"] == STANDING.counts
+    assert found["running"] == {"a": "node 1"}
+    assert found["waiting"]["reason"] == "no node is free"
+    assert found["failed"] == {"b": "error: [bold]x"}
+    assert found["eta_seconds"] == 90.0
+    assert [each["submission"] for each in found["submissions"]] == [
+        JOB.submission_id, "bakeoff-x-2",
+    ]  # fmt: skip
+
+
+def test_an_empty_cluster_has_the_same_keys(cluster) -> None:  # type: ignore[no-untyped-def]
+    put(cluster)
+    full = as_objects(seen_on("http://h:1"))
+    cluster.clear()
+    empty = as_objects(seen_on("http://h:1"))
+    assert {"counts", "running", "waiting", "failed", "eta_seconds", "submissions"} <= empty.keys()
+    assert empty.keys() <= full.keys()
+    assert (empty["submission"], empty["submissions"]) == (None, [])
+
+
+def test_nothing_runs_any_more_once_the_driver_was_killed(cluster) -> None:  # type: ignore[no-untyped-def]
+    put(cluster, status="STOPPED")
+    (seen,) = seen_on("http://h:1")
+    assert seen.standing.counts == {"missing": 3, "ok": 3, "error": 1}
+    assert (seen.standing.running, seen.standing.waiting) == ({}, None)
+
+
+def test_a_person_reads_names_places_and_reasons_as_they_are(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
+    put(cluster)
+    show("http://h:1", as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "bakeoff-heads-quick-0123456789ab: running (heads, results in ~/out)",
+        "  2 missing, 3 ok, 1 running, 1 error",
+        "  running heads=4, seed 0 on node 1",
+        "  2 wait: no node is free",
+        "  failed  b: error: [bold]x",
+        "  1 min 30 s left",
+    ]
+
+
+def test_a_driver_that_could_not_begin_is_quoted(cluster) -> None:  # type: ignore[no-untyped-def]
+    put(cluster, log="Running entrypoint\nbakeoff: no such thing\n", status="FAILED", exit_code=2)
+    (seen,) = seen_on("http://h:1")
+    assert lines_of(seen) == [
+        "bakeoff-heads-quick-0123456789ab: failed, exit code 2 (heads, results in ~/out)",
+        "  bakeoff: no such thing",
+    ]
+
+
+def test_a_pending_one_says_why(cluster) -> None:  # type: ignore[no-untyped-def]
+    put(cluster, status="PENDING", message="Job has not started yet.")
+    (seen,) = seen_on("http://h:1")
+    assert lines_of(seen)[1] == "  Job has not started yet."
+
+
+def test_an_empty_cluster_is_said_to_be(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
+    show("http://h:1", as_json=False)
+    assert "nothing was submitted to http://h:1 yet" in capsys.readouterr().out
