@@ -80,7 +80,7 @@ class Tally:
         """The estimate of what is left, corrected by how long the finished ones took."""
         if not self.finished:
             return None
-        done = sum(self.seconds[trial_id] for trial_id in self.finished)
+        done = sum(self.seconds.get(trial_id, 0.0) for trial_id in self.finished)
         left = sum(self.seconds.values()) - done
         return (time.monotonic() - self.start) * left / max(done, 1e-9)
 

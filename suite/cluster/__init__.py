@@ -1,1 +1,13 @@
-"""The only folder that imports ray: execution on a cluster."""
+"""The only folder that imports ray: execution on a cluster.
+
+What Ray reads once, on import, is settled here, before any file of this folder imports it. A host
+that falls silent is given up after some ten seconds: the head notices by its own health checks,
+but a driver only by the keep-alive of its connections, which otherwise takes seven minutes. (How
+a driver proves who it is, is settled by `address.authenticate`.)
+"""
+
+import os
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_grpc_client_keepalive_time_ms", "5000")
+os.environ.setdefault("RAY_grpc_client_keepalive_timeout_ms", "5000")

@@ -6,14 +6,10 @@ one; whatever else happens to a trial is its result.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-
-# Set before Ray is imported: it reads it once. So is the way to prove who asks: address.py.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
 from ray.exceptions import RayError

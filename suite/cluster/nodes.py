@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-# Set before Ray is imported: it reads it once.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
 import ray
 from ray._private.state import state
 from ray.exceptions import GetTimeoutError, RayError

@@ -10,9 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-# Set before Ray is imported: it reads it once.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
 import ray
 from ray._private.worker import global_worker
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -46,7 +46,7 @@ def mixers(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A head that runs nothing; one CPU; two CPUs and a T4; four CPUs and an A100. Only some time."""
+    """A head that runs nothing; one CPU; two CPUs and a T4; four CPUs and two A100."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         authenticate(None)
@@ -84,7 +84,9 @@ def name_of(cluster: Any, node: str) -> str:
     return next(name for name, made in cluster.nodes.items() if made.node_id.startswith(node))
 
 
-def trials(mixers: Workplace, number: int, *, steps: int = 6, probe: str = "quality") -> list[Trial]:
+def trials(
+    mixers: Workplace, number: int, *, steps: int = 6, probe: str = "quality"
+) -> list[Trial]:
     """They sleep as they train, so that they last however many cores there are."""
     file = mixers.ablation(
         mixer="scheduled_mixers:Slow", values=[1e-3], seeds=number, steps=steps, probes=[probe]
@@ -135,7 +137,8 @@ def test_a_gpu_model_is_a_place(cluster: Any, executor: Any, mixers: Workplace) 
     """The cards are only declared, so that the trials fail, each where it should have run."""
     work = [(trial, A100) for trial in trials(mixers, 3)]
     events = list(executor.execute(work))
-    places = [event.place.replace(",", "").split() for event in events if isinstance(event, Started)]
+    begun = [event for event in events if isinstance(event, Started)]
+    places = [event.place.replace(",", "").split() for event in begun]
     assert {name_of(cluster, words[1]) for words in places} == {"four"}
     assert len({words[-1] for words in places}) == 3  # a fresh process each
     ends = [event.result for event in events if isinstance(event, Finished)]
@@ -153,9 +156,9 @@ def test_shares_of_a_card(cluster: Any, executor: Any, mixers: Workplace) -> Non
 @pytest.mark.parametrize(
     ("resources", "sentence"),
     [
-        (Resources(num_cpus=5), "asks for 5 CPU, and no node has that; it has 1 node with 4 CPU, 2 GPU"),
+        (Resources(num_cpus=5), "5 CPU, and no node has that; it has 1 node with 4 CPU, 2 GPU"),
         (Resources(num_gpus=1.0, gpu_model="H100"), r"asks for 1 CPU, 1 GPU \(H100\), and no node"),
-        (Resources(num_cpus=2, num_gpus=2.0, gpu_model="T4"), r"2 GPU \(T4\), and no node has that"),
+        (Resources(num_gpus=2.0, gpu_model="T4"), r"2 GPU \(T4\), and no node has that"),
         (Resources(memory_bytes=2**50), "GiB of memory, and no node has that"),
     ],
 )
