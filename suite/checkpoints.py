@@ -33,7 +33,10 @@ class Keeper(Protocol):
         """Whether it is time for another, by this worker's clock."""
 
     def keep(self, write: Callable[[Path], None]) -> None:
-        """Have `write` fill a folder, which then is the newest checkpoint; all workers at once."""
+        """Have `write` fill a folder of this worker's own; all workers at once.
+
+        What all have written makes the newest checkpoint.
+        """
 
 
 class KeepsNothing:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
+from suite.engines.engine import Engine
+from suite.engines.evaluation import evaluate as evaluate  # of a model that is no engine's
 from suite.engines.local import LocalEngine
 from suite.schema import Point, Training
-from suite.tasks.task import Split, Task
+from suite.tasks.task import Task
 
 VERSION = 1  # goes up whenever a change here moves a number
+VALIDATION = "validation_"  # begins the name of the metric of an evaluation point
 _TRAINING_LOSSES_PER_CURVE = 40
 
 
@@ -40,36 +42,45 @@ class Exercise:
         return None if self.flops_per_step is None else self.flops_per_step * step
 
 
+@dataclass
+class Progress:
+    """How far a training has come: with the engine's state, all that it needs to go on.
+
+    Attributes:
+        step: Steps done.
+        losses: Of the steps since the last point of the curve.
+    """
+
+    step: int = 0
+    losses: list[Tensor] = field(default_factory=list)
+
+
 def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
-    """Train in place; yield training losses and validation scores.
+    """Train in place, in this process; yield training losses and validation scores.
 
     Raises:
         Diverged: at the first loss that is not finite.
     """
-    engine = LocalEngine(model, exercise.training, device)
-    losses: list[Tensor] = []
-    for step in range(1, exercise.training.steps + 1):
+    yield from train_by(LocalEngine(model, exercise.training, device), exercise, Progress())
+
+
+def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point]:
+    """Train from where `progress` stands, which moves along; yield losses and scores.
+
+    Raises:
+        Diverged: at the first loss that is not finite; on all workers alike.
+    """
+    training = exercise.training
+    for step in range(progress.step + 1, training.steps + 1):
         batch = exercise.task.training_batch(step - 1, exercise.batch, exercise.seed)
-        losses.append(engine.step(batch, exercise.task))
-        if _falls_due(step, exercise.training.steps, _TRAINING_LOSSES_PER_CURVE):
-            yield _loss_point(losses, step, exercise)
-            losses.clear()
-        if _falls_due(step, exercise.training.steps, exercise.training.num_evaluations):
-            yield _validation_point(model, step, exercise, device)
-
-
-def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
-    """The task's metric over a whole split, the model in evaluation mode."""
-    was_training = model.training
-    model.eval()
-    total, count = 0.0, 0
-    with torch.inference_mode():
-        for held_out in task.held_out(split, batch):
-            on_device = held_out.to(device)
-            score, number = task.score(on_device.through(model), on_device)
-            total, count = total + score, count + number
-    model.train(was_training)
-    return total / count
+        progress.losses.append(engine.step(batch, exercise.task))
+        progress.step = step
+        if _falls_due(step, training.steps, _TRAINING_LOSSES_PER_CURVE):
+            point = _loss_point(engine, progress, exercise)
+            progress.losses.clear()
+            yield point
+        if _falls_due(step, training.steps, training.num_evaluations):
+            yield _validation_point(engine, step, exercise)
 
 
 def _falls_due(step: int, steps: int, times: int) -> bool:
@@ -77,9 +88,9 @@ def _falls_due(step: int, steps: int, times: int) -> bool:
     return step * times // steps > (step - 1) * times // steps
 
 
-def _loss_point(losses: list[Tensor], step: int, exercise: Exercise) -> Point:
+def _loss_point(engine: Engine, progress: Progress, exercise: Exercise) -> Point:
     """Mean loss since the last point; reading it here keeps the loop free of synchronisation."""
-    mean = torch.stack(losses).mean().item()
+    mean, step = engine.mean(progress.losses), progress.step
     if not math.isfinite(mean):
         raise Diverged(f"the training loss is {mean} at step {step}")
     return Point(
@@ -88,12 +99,12 @@ def _loss_point(losses: list[Tensor], step: int, exercise: Exercise) -> Point:
     )  # fmt: skip
 
 
-def _validation_point(model: nn.Module, step: int, exercise: Exercise, device: str) -> Point:
+def _validation_point(engine: Engine, step: int, exercise: Exercise) -> Point:
     metric = exercise.task.metric
-    value = evaluate(model, exercise.task, "validation", exercise.batch, device)
+    value = engine.evaluate(exercise.task, "validation", exercise.batch)
     if not math.isfinite(value):
         raise Diverged(f"the validation {metric.name} is {value} at step {step}")
     return Point(
-        metric=f"validation_{metric.name}", step=step, flops=exercise.flops_at(step), value=value,
-        unit=metric.unit, better=metric.better,
+        metric=f"{VALIDATION}{metric.name}", step=step, flops=exercise.flops_at(step),
+        value=value, unit=metric.unit, better=metric.better,
     )  # fmt: skip

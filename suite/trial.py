@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -18,6 +18,8 @@ from suite.probes.registry import probe
 from suite.provenance import provenance
 from suite.schema import Measurement, Point, Resources, Result, Status, Trial
 from suite.training import Diverged
+
+Measure = Callable[[], Iterator[Point | Measurement]]
 
 _SECONDS_BETWEEN_REPORTS = 0.5
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
@@ -39,11 +41,26 @@ class _Notes:
 
 def run_trial(trial: Trial, resources: Resources, place: str) -> Iterator[Event]:
     """Run one trial; its points as they come, its result last."""
+    return run_measuring(
+        trial, resources, place, lambda: probe(trial.probe).measure(trial, device_of(resources))
+    )
+
+
+def device_of(resources: Resources) -> str:
+    """Where a worker with these resources computes, as torch names it."""
+    return "cuda" if resources.num_gpus else "cpu"
+
+
+def run_measuring(
+    trial: Trial, resources: Resources, place: str, measure: Measure
+) -> Iterator[Event]:
+    """What `measure` says of the trial, as events; whatever it raises is in the result."""
     yield Started(trial.trial_id, place)
     start = time.perf_counter()
     notes, status, reason, trace = _Notes(), Status.OK, "", ""
     try:
-        yield from _measured(trial, resources, notes)
+        torch.set_num_threads(resources.num_threads)
+        yield from _noted(trial.trial_id, measure(), notes)
     except (Exception, SystemExit) as error:  # a mixer may do anything
         status, reason = classified(error)
         trace = "".join(traceback.format_exception(error))
@@ -57,11 +74,12 @@ def run_trial(trial: Trial, resources: Resources, place: str) -> Iterator[Event]
     )  # fmt: skip
 
 
-def _measured(trial: Trial, resources: Resources, notes: _Notes) -> Iterator[Progressed]:
-    """Run the probe; what it says is noted, and points are passed on twice a second."""
-    torch.set_num_threads(resources.num_threads)
+def _noted(
+    trial_id: str, saying: Iterator[Point | Measurement], notes: _Notes
+) -> Iterator[Progressed]:
+    """What the probe says is noted, and points are passed on twice a second."""
     last = time.monotonic()
-    for said in probe(trial.probe).measure(trial, "cuda" if resources.num_gpus else "cpu"):
+    for said in saying:
         if isinstance(said, Point):
             notes.points.append(said)
         else:
@@ -69,7 +87,7 @@ def _measured(trial: Trial, resources: Resources, notes: _Notes) -> Iterator[Pro
         is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
         if is_due and notes.num_reported < len(notes.points):
             last = time.monotonic()
-            yield Progressed(trial.trial_id, notes.unreported())
+            yield Progressed(trial_id, notes.unreported())
 
 
 def classified(error: BaseException) -> tuple[Status, str]:

@@ -17,6 +17,7 @@ from ray.exceptions import RayError
 from suite.cluster import ends, nodes
 from suite.cluster.capacity import NodeShape, why_never, why_not_now
 from suite.cluster.line import AloneLine, Line, PackedLine, Turn
+from suite.cluster.orphans import remove_orphaned_groups
 from suite.cluster.task import node_of, submit
 from suite.events import Event, Finished, Started, Waiting
 from suite.executor import Luggage, Unavailable, Work
@@ -54,6 +55,7 @@ class RayExecutor:
     _told: Waiting = field(default_factory=lambda: Waiting(0, ""))
     _next_survey: float = 0.0
     _stranded_since: float = 0.0
+    _may_have_orphans: bool = False
 
     def execute(self, work: Work) -> Iterator[Event]:
         """Run all of it, packed: first what needs several workers at once, then the rest."""
@@ -131,6 +133,7 @@ class RayExecutor:
             return
         except RayError as error:
             self._in_flight.remove(running)
+            self._may_have_orphans |= running.turn.trial.parallel is not None
             if ends.is_lost_node(error) and running.turn.attempt < _MOST_ATTEMPTS:
                 line.put_back(running.turn)
                 return
@@ -144,6 +147,8 @@ class RayExecutor:
         if time.monotonic() < self._next_survey:
             return
         self._next_survey = time.monotonic() + _SECONDS_BETWEEN_SURVEYS
+        if self._may_have_orphans:  # what they hold would be missed by those who wait
+            self._may_have_orphans = not remove_orphaned_groups()
         placeless = [running.turn for running in self._in_flight if not running.node]
         num_waiting = len(placeless) + len(line)
         reason = _why_waiting(placeless[0]) if placeless else "no node is free" if line else ""
@@ -162,6 +167,7 @@ class RayExecutor:
     def _cancel(self) -> None:
         for running in self._in_flight:
             ray.cancel(running.stream, force=True)
+            self._may_have_orphans |= running.turn.trial.parallel is not None
         self._in_flight.clear()
 
 

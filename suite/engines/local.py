@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
+from suite.engines.evaluation import evaluate
 from suite.schema import Training
-from suite.tasks.task import Batch, Task
+from suite.tasks.task import Batch, Split, Task
 
-_CLIP_NORM = 1.0
-_BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+CLIP_NORM = 1.0
+BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 
 
 class LocalEngine:
@@ -21,11 +23,9 @@ class LocalEngine:
         self.device = device
         self.model = model.to(device).train()
         self.optimizer = torch.optim.AdamW(
-            _decayed_apart(model, training.weight_decay), lr=training.learning_rate, betas=_BETAS
+            decayed_apart(model, training.weight_decay), lr=training.learning_rate, betas=BETAS
         )
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda step: learning_rate_factor(step, training)
-        )
+        self.schedule = schedule_of(self.optimizer, training)
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
@@ -33,10 +33,27 @@ class LocalEngine:
         loss = task.loss(batch.through(self.model), batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP_NORM)
+        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
         self.optimizer.step()
         self.schedule.step()
         return loss.detach()
+
+    def mean(self, losses: Sequence[Tensor]) -> float:
+        """The mean loss over steps; reading it waits for the device."""
+        return torch.stack(list(losses)).mean().item()
+
+    def evaluate(self, task: Task, split: Split, batch: int) -> float:
+        """The task's metric over a whole split, the model in evaluation mode."""
+        return evaluate(self.model, task, split, batch, self.device)
+
+
+def schedule_of(
+    optimizer: torch.optim.Optimizer, training: Training
+) -> torch.optim.lr_scheduler.LambdaLR:
+    """The learning rate of each step, as `learning_rate_factor` has it."""
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, training)
+    )
 
 
 def learning_rate_factor(step: int, training: Training) -> float:
@@ -47,7 +64,7 @@ def learning_rate_factor(step: int, training: Training) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - training.warmup_steps) / rest)))
 
 
-def _decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Matrices decay; biases, gains and other vectors do not."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     return [

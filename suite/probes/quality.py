@@ -11,7 +11,10 @@ from collections.abc import Iterator
 import torch
 
 from models import ModelError, Skeleton, build_model
-from suite.probes.probe import Probe
+from suite.checkpoints import Keeper
+from suite.engines.sharded import ShardedEngine
+from suite.probes.spread import SpreadProbe
+from suite.resuming import train_resuming
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
@@ -20,7 +23,7 @@ from suite.training import Diverged, Exercise, evaluate, train
 _TRAINING_OVER_FORWARD = 3.0
 
 
-class Quality(Probe):
+class Quality(SpreadProbe):
     """The task's metric on the test split after training, and the learning curve."""
 
     name = "quality"
@@ -28,7 +31,6 @@ class Quality(Probe):
     grain = "seed"
     trains = True
     is_batched = True
-    is_spread = True
 
     def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, on the test split."""
@@ -37,16 +39,34 @@ class Quality(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Train and score; initialisation depends on the seed and the model alone."""
-        torch.manual_seed(trial.seed)
-        model = build_model(trial.subjects[0])
+        assert trial.parallel is None, "a trial of several workers runs on them"
+        model = _model(trial)
         yield from train(model, exercise(trial, model), device)
         task = build_task(trial.task, trial.length)
-        value = evaluate(model, task, "test", trial.batch, device)
-        if not math.isfinite(value):
-            raise Diverged(f"the test {task.metric.name} is {value}")
-        yield Measurement(
-            metric=task.metric.name, value=value, unit=task.metric.unit, better=task.metric.better
-        )
+        yield _scored(task, evaluate(model, task, "test", trial.batch, device))
+
+    def measure_on_workers(
+        self, trial: Trial, device: str, keeper: Keeper
+    ) -> Iterator[Point | Measurement]:
+        """The same, from the same weights, on the same batches."""
+        assert trial.parallel is not None, "a trial of one process runs in it"
+        model = _model(trial)
+        todo = exercise(trial, model)  # before parameters are divided
+        engine = ShardedEngine(model, todo.training, trial.parallel, device)
+        yield from train_resuming(engine, todo, keeper)
+        yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
+
+
+def _model(trial: Trial) -> Skeleton:
+    torch.manual_seed(trial.seed)
+    return build_model(trial.subjects[0])
+
+
+def _scored(task: Task, value: float) -> Measurement:
+    metric = task.metric
+    if not math.isfinite(value):
+        raise Diverged(f"the test {metric.name} is {value}")
+    return Measurement(metric=metric.name, value=value, unit=metric.unit, better=metric.better)
 
 
 def exercise(trial: Trial, model: Skeleton) -> Exercise:

@@ -14,6 +14,7 @@ PROBES: dict[str, str] = {
     "parameters": "suite.probes.parameters:Parameters",
     "flops": "suite.probes.flops:ForwardFlops",
     "step_time": "suite.probes.step_time:StepTime",
+    "data_parallel": "suite.probes.data_parallel:DataParallel",
 }
 
 

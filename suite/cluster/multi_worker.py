@@ -1,0 +1,151 @@
+"""A trial of several workers -> events: each is a process of Ray Train's, with DeepSpeed inside.
+
+Every worker runs the same trial; the first one's points and result are the trial's, and an error of
+any is. A worker that dies takes the others down, and all go on from the newest checkpoint, twice at
+most. An exception is a finding: the workers that Train starts again after it find that it is over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# Read by the trainer: how soon it sees that a worker has ended (2 s by default), and whether a
+# worker stands where the user's relative paths lead.
+os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
+
+import ray
+from ray.exceptions import OutOfMemoryError
+
+from suite.checkpoints import Checkpoints
+from suite.cluster.capacity import asked_of_a_node
+from suite.cluster.worker import MARK, Mailbox, Order, work
+from suite.events import Event, Finished, Progressed, Started
+from suite.provenance import provenance
+from suite.schema import Point, Resources, Result, Status, Trial
+
+_MOST_DEATHS = 2  # of workers, after which the trial goes on from its checkpoint
+_SECONDS_BETWEEN_LOOKS = 0.3
+
+
+def run_trial_of_workers(
+    trial: Trial, resources: Resources, place: str, checkpoints: Checkpoints
+) -> Iterator[Event]:
+    """Run it, from its newest checkpoint on; its points as they come, its result last.
+
+    For a Ray task of no CPUs: the workers have what the trial asks for. By the time of the result
+    they are gone, what they held is free, and the trial's checkpoints are removed.
+    """
+    yield Started(trial.trial_id, place)
+    folder = Checkpoints(
+        folder=checkpoints.folder.resolve(), seconds_between=checkpoints.seconds_between
+    )
+    mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
+    order = Order(trial, resources, place, folder, tuple(map(_absolute, sys.path)), mailbox)
+    fitting = _Fitting(order)
+    yield from _told(order, fitting)
+    shutil.rmtree(order.folder, ignore_errors=True)
+
+
+@dataclass
+class _Told:
+    """What has been passed on: what a worker says again after a restart is not news."""
+
+    trial_id: str
+    known: set[tuple[str, int]] = field(default_factory=set)
+    points: list[Point] = field(default_factory=list)
+    result: Result | None = None
+
+    def news(self, events: list[Event]) -> Iterator[Progressed]:
+        """The points among the events that are new; a result is kept until the workers are gone."""
+        for event in events:
+            if isinstance(event, Finished):
+                self.result = self.result or event.result
+            elif isinstance(event, Progressed):
+                new = tuple(p for p in event.points if (p.metric, p.step) not in self.known)
+                self.known.update((point.metric, point.step) for point in new)
+                self.points.extend(new)
+                if new:
+                    yield Progressed(self.trial_id, new)
+
+
+def _told(order: Order, fitting: _Fitting) -> Iterator[Event]:
+    told = _Told(order.trial.trial_id)
+    while fitting.is_running(_SECONDS_BETWEEN_LOOKS):
+        yield from told.news(ray.get(order.mailbox.take.remote()))
+    yield from told.news(ray.get(order.mailbox.take.remote()))
+    yield Finished(told.result or _crashed(order, fitting.error, told.points))
+
+
+class _Fitting:
+    """Ray Train at work, in a thread of its own: `fit` returns when the workers are gone."""
+
+    def __init__(self, order: Order) -> None:
+        self.error: BaseException | None = None
+        self._order = order
+        self._thread = threading.Thread(target=self._fit, daemon=True)
+        self._thread.start()
+
+    def is_running(self, seconds: float) -> bool:
+        """Whether it still is, after so long a wait at most."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+    def _fit(self) -> None:
+        try:
+            self._order.folder.mkdir(parents=True, exist_ok=True)
+            (self._order.folder / MARK).touch()
+            _trainer(self._order).fit()
+        except Exception as error:  # no thread of its own may die in silence
+            self.error = error
+
+
+def _trainer(order: Order) -> Any:
+    from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    has_gpus = bool(order.resources.num_gpus)
+    return TorchTrainer(
+        work,
+        train_loop_config={"order": order},
+        torch_config=TorchConfig(backend="nccl" if has_gpus else "gloo"),
+        scaling_config=ScalingConfig(
+            num_workers=order.trial.num_workers, use_gpu=has_gpus,
+            resources_per_worker=asked_of_a_node(order.resources),
+        ),
+        run_config=RunConfig(
+            name=order.trial.trial_id, storage_path=str(order.checkpoints.folder),
+            failure_config=FailureConfig(max_failures=_MOST_DEATHS),
+            checkpoint_config=CheckpointConfig(num_to_keep=2),
+            logging_config=LoggingConfig(log_level="ERROR"),
+        ),
+    )  # fmt: skip
+
+
+def _crashed(order: Order, error: BaseException | None, points: list[Point]) -> Result:
+    """The result of a trial whose workers could not leave one."""
+    failures = list(getattr(error, "worker_failures", {}).values())
+    is_memory = any(isinstance(failure, OutOfMemoryError) for failure in failures)
+    cause = _sentence(failures[0] if failures else error)
+    return Result(
+        trial_id=order.trial.trial_id, provenance=provenance(order.resources), seconds=0.0,
+        status=Status.OUT_OF_MEMORY if is_memory else Status.CRASHED, points=tuple(points),
+        reason=f"its workers died {_MOST_DEATHS + 1} times: {cause}" if failures else cause,
+        traceback=str(error),
+    )  # fmt: skip
+
+
+def _sentence(error: BaseException | None) -> str:
+    lines = [line.strip() for line in str(error or "").splitlines() if line.strip()]
+    return lines[0] if lines else f"its workers ended without a result ({type(error).__name__})"
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve())

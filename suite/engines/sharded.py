@@ -1,0 +1,200 @@
+"""How does a training step run on several workers? By DeepSpeed, with the same numbers.
+
+Every worker builds the same model from the same seed and takes its rows of the same global batch;
+optimiser, clipping and schedule are the local engine's. What ZeRO (Rajbhandari et al. 2020,
+arXiv:1910.02054) divides is where numbers are kept, not which: in float32 the losses of stages 0
+to 3 differ from one process's by the order of sums, 2e-7 of their value over 30 steps on two CPUs.
+
+bf16 is autocast: products are computed in it, while parameters, optimiser states and losses stay
+in float32; losses then differ by up to 1e-3 of their value over those 30 steps. DeepSpeed's own
+bf16 mode turns parameters to bf16 as well, and models that add tables of their own, or transform
+by FFT, fail in it.
+
+DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from suite.engines.evaluation import in_evaluation_mode
+from suite.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
+from suite.schema import Parallel, Training
+from suite.tasks.task import Batch, Split, Task
+
+VERSION = 1  # goes up whenever a change here moves a number
+_TAG = "state"  # DeepSpeed's folder inside a checkpoint
+# Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
+_BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
+
+
+class NoDeepSpeed(RuntimeError):
+    """DeepSpeed is not installed where a worker runs: one sentence."""
+
+
+class ShardedEngine:
+    """A model, and this worker's part of its optimiser; torch's process group stands already.
+
+    Attributes:
+        rank: Which worker this is, from 0.
+        num_workers: How many share the batch.
+    """
+
+    def __init__(
+        self, model: nn.Module, training: Training, parallel: Parallel, device: str
+    ) -> None:
+        """All workers at once.
+
+        Raises:
+            NoDeepSpeed: where it is not installed.
+        """
+        self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
+        self.device, self._accumulation = device, parallel.accumulation
+        deepspeed = _deepspeed(device)
+        model = model.to(device).train()
+        groups = [g for g in decayed_apart(model, training.weight_decay) if g["params"]]
+        optimizer = torch.optim.AdamW(groups, lr=training.learning_rate, betas=BETAS)
+        self.model, *_ = deepspeed.initialize(
+            model=model, optimizer=optimizer, lr_scheduler=schedule_of(optimizer, training),
+            config=_settings(parallel, sum(p.numel() for p in model.parameters())),
+            dist_init_required=False,
+        )  # fmt: skip
+        if self.rank:  # were all alike, dropout would drop the same places of all shares
+            torch.manual_seed(torch.initial_seed() + self.rank)
+
+    def step(
+        self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
+    ) -> Tensor:
+        """See `Engine.step`; `before_update` is called when all gradients are there."""
+        share = _part(batch, self.rank, self.num_workers)
+        losses = []
+        for index in range(self._accumulation):
+            part = _part(share, index, self._accumulation).to(self.device)
+            loss = task.loss(part.through(self.model).float(), part)
+            self.model.backward(loss)
+            losses.append(loss.detach())
+            if index == self._accumulation - 1:
+                del loss, part
+                before_update()
+            self.model.step()
+        return torch.stack(losses).mean()
+
+    def mean(self, losses: Sequence[Tensor]) -> float:
+        """The mean loss over steps and workers."""
+        mean = torch.stack([loss.to(self.device) for loss in losses]).mean().double()
+        return self._sum(mean).item() / self.num_workers
+
+    def evaluate(self, task: Task, split: Split, batch: int) -> float:
+        """The task's metric over a whole split, each worker scoring its rows.
+
+        A worker without a row of its own runs one all the same: at stage 3 all must take part.
+        """
+        total = torch.zeros(2, dtype=torch.float64)
+        with in_evaluation_mode(self.model), torch.no_grad():
+            for held_out in task.held_out(split, batch):
+                share = _part(held_out, self.rank, self.num_workers)
+                has_rows = len(share.targets) > 0
+                share = (share if has_rows else _rows(held_out, slice(0, 1))).to(self.device)
+                score = task.score(share.through(self.model).float(), share)
+                if has_rows:
+                    total += torch.tensor(score, dtype=torch.float64)
+        score_sum, count = self._sum(total.to(self.device)).tolist()
+        return float(score_sum / count)
+
+    def agreed(self, is_so: bool) -> bool:
+        """What the first worker says; all must ask."""
+        said = torch.tensor(int(is_so), device=self.device)
+        dist.broadcast(said, 0)
+        return bool(said.item())
+
+    def all_agree(self, is_so: bool) -> bool:
+        """Whether every worker says so; all must ask."""
+        return int(self._sum(torch.tensor(int(is_so), device=self.device)).item()) == (
+            self.num_workers
+        )
+
+    def largest(self, value: float) -> float:
+        """The largest that any worker says; all must ask."""
+        found = torch.tensor(value, dtype=torch.float64, device=self.device)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return float(found.item())
+
+    def save(self, folder: Path) -> None:
+        """Write this worker's part of the state; all workers at once, to folders of their own."""
+        (folder / _TAG).mkdir(parents=True, exist_ok=True)
+        self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
+
+    def load(self, folder: Path) -> None:
+        """Go on from what as many workers have saved; only from folders of our own.
+
+        DeepSpeed unpickles what it finds there.
+        """
+        self.model.load_checkpoint(str(folder), tag=_TAG)
+
+    def _sum(self, values: Tensor) -> Tensor:
+        dist.all_reduce(values)
+        return values
+
+
+def _part(batch: Batch, index: int, num_parts: int) -> Batch:
+    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
+    num_rows = len(batch.targets)
+    return _rows(batch, slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts))
+
+
+def _rows(batch: Batch, rows: slice) -> Batch:
+    mask = None if batch.mask is None else batch.mask[rows]
+    return Batch(inputs=batch.inputs[rows], targets=batch.targets[rows], mask=mask)
+
+
+def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:
+    """For DeepSpeed, of which the batch's size matters only in proportion.
+
+    Buckets in which gradients travel are small against the model, since by default each worker
+    sets aside room for half a billion numbers. At stage 3 single vectors stay on all workers.
+    """
+    bucket = min(_LARGEST_BUCKET, max(_SMALL_ENOUGH, num_parameters // _BUCKET_SHARE))
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": parallel.accumulation,
+        "gradient_clipping": CLIP_NORM,
+        "steps_per_print": 2**62,
+        "torch_autocast": {"enabled": parallel.precision == "bf16", "dtype": "bfloat16"},
+        "zero_optimization": {
+            "stage": parallel.zero,
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
+            "stage3_prefetch_bucket_size": bucket,
+            "stage3_param_persistence_threshold": _SMALL_ENOUGH,
+        },
+    }
+
+
+def _deepspeed(device: str) -> Any:
+    """The package, quiet, compiling nothing, and speaking through torch's process group."""
+    os.environ["DS_ACCELERATOR"] = "cpu" if device == "cpu" else "cuda"  # read on import
+    os.environ.setdefault("LOCAL_RANK", "0")  # whoever starts several on a host has said it
+    for kind in (FutureWarning, DeprecationWarning):  # it calls much of torch by old names
+        warnings.filterwarnings("ignore", "`torch.", kind)
+    try:
+        import deepspeed
+        import deepspeed.ops
+    except ImportError as error:
+        raise NoDeepSpeed(
+            f"a trial of several workers needs DeepSpeed, which is not installed here ({error})."
+        ) from error
+    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.init_distributed(
+        dist_backend=dist.get_backend(), auto_mpi_discovery=False, verbose=False
+    )
+    return deepspeed

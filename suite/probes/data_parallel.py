@@ -1,0 +1,226 @@
+"""What do several workers save in time and in memory? Throughput, memory, scaling efficiency.
+
+Scaling efficiency is the time of a step on one worker alone, over workers times the time of the
+same step on all of them: 1 is perfect. The lone worker is the first one, with the local engine at
+the same precision, while the others wait; both take turns, so that a busy moment hits them alike.
+
+Model state is what a worker holds when all gradients are there and no activation is: parameters,
+gradients, optimiser states, and the buckets in which they travel (a 32nd of the model). Rajbhandari
+et al. 2020 (arXiv:1910.02054), section 3 and figure 1, count for P parameters and N workers, Adam
+and float32: 16 P bytes at stage 0, then 8 P + 8 P/N, 4 P + 12 P/N, 16 P/N. DeepSpeed differs: a
+worker keeps a second float32 copy of the parameters whose optimiser states it holds, as mixed
+precision would need (4 P/N more), and when all are there, stage 1 too has given away the gradients
+of others. What is held is therefore 16 P, 4 P + 16 P/N at stages 1 and 2, 20 P/N at stage 3.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from models import ModelSpec, build_model
+from suite.checkpoints import Keeper
+from suite.engines.local import LocalEngine
+from suite.engines.sharded import ShardedEngine
+from suite.probes.spread import SpreadProbe
+from suite.probes.tensor_bytes import NewTensors, peak_bytes
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
+from suite.tasks.registry import build_task
+from suite.tasks.task import Batch, Task
+
+_WARM_UP_ROUNDS = 2
+_ROUNDS = 9
+_TRAINING = Training(
+    steps=100, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
+)
+_SIGNS_OF_NO_MEMORY = ("out of memory", "can't allocate memory")
+_OUT_OF_MEMORY = "one worker alone runs out of memory, so there is nothing to compare with"
+
+
+class DataParallel(SpreadProbe):
+    """Tokens per second, memory per worker, and how well the step's time is shared."""
+
+    name = "data_parallel"
+    version = 1
+    grain = "seed"
+    is_batched = True
+    is_timing = True
+
+    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+        """Four numbers, at the length of the trial."""
+        at = f"length={length}"
+        return (
+            MetricSpec(name="tokens_per_second", unit="1/s", better="higher", at=at),
+            MetricSpec(name="peak_memory_bytes", unit="B", better="lower", at=at),
+            MetricSpec(name="model_state_bytes", unit="B", better="lower", at=at),
+            MetricSpec(name="scaling_efficiency", unit="1", better="higher", at=at),
+        )
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """There must be workers."""
+        if parallel is not None:
+            return ""
+        return "data_parallel measures DeepSpeed's workers; set workers or zero"
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """Planned for trials of several workers only; see `why_not`."""
+        raise AssertionError("data_parallel is planned for trials of several workers only")
+
+    def measure_on_workers(
+        self, trial: Trial, device: str, keeper: Keeper
+    ) -> Iterator[Point | Measurement]:
+        """Memory first, in steps of its own; then rounds of timed steps."""
+        bench = _Bench.of(trial, device)
+        say = _Saying({spec.name: spec for spec in self.metrics(type(bench.task), trial.length)})
+        model_state, peak = bench.memory()
+        yield say.measured("model_state_bytes", [model_state])
+        yield say.measured("peak_memory_bytes", [peak])
+        times = bench.times()
+        tokens = trial.batch * trial.length
+        yield say.measured("tokens_per_second", [tokens / seconds for seconds in times.shared])
+        yield _efficiency(say, times, bench.engine.num_workers)
+
+
+@dataclass
+class _Times:
+    """Seconds of the same steps; `alone` is None once the lone worker has run out of memory."""
+
+    shared: list[float] = field(default_factory=list)
+    alone: list[float] | None = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Saying:
+    """Numbers -> measurements: their median, with the quartiles as spread."""
+
+    specs: dict[str, MetricSpec]
+
+    def measured(self, name: str, values: list[float]) -> Measurement:
+        """Of one number, or of several samples of it."""
+        if len(values) == 1:
+            return self._said(name, value=values[0])
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+        return self._said(name, value=median, spread_low=low, spread_high=high)
+
+    def missing(self, name: str, status: Status, reason: str) -> Measurement:
+        """Where there is no number."""
+        return self._said(name, value=None, status=status, reason=reason)
+
+    def _said(self, name: str, **fields: Any) -> Measurement:
+        spec = self.specs[name]
+        return Measurement(metric=name, unit=spec.unit, better=spec.better, at=spec.at, **fields)
+
+
+def _efficiency(say: _Saying, times: _Times, num_workers: int) -> Measurement:
+    if times.alone is None:
+        return say.missing("scaling_efficiency", Status.OUT_OF_MEMORY, _OUT_OF_MEMORY)
+    pairs = zip(times.alone, times.shared, strict=True)
+    return say.measured(
+        "scaling_efficiency", [alone / (num_workers * shared) for alone, shared in pairs]
+    )
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """A trial made ready on this worker."""
+
+    trial: Trial
+    task: Task
+    device: str
+    tensors: NewTensors
+    engine: ShardedEngine
+
+    @staticmethod
+    def of(trial: Trial, device: str) -> _Bench:
+        """Build the model and its engine."""
+        assert trial.parallel is not None, "a trial of several workers says how it is spread"
+        tensors = NewTensors()
+        engine = ShardedEngine(_model(trial), _TRAINING, trial.parallel, device)
+        task = build_task(trial.task, trial.length)
+        return _Bench(trial, task, device, tensors, engine)
+
+    def memory(self) -> tuple[float, float]:
+        """Bytes of model state, and at the peak of a step; on the worker that holds most."""
+        held: list[int] = []
+        for step in range(_WARM_UP_ROUNDS):  # the first one makes the optimiser's states
+            self.engine.step(self._batch(step), self.task, lambda: held.append(self.state_bytes()))
+        batch = self._batch(_WARM_UP_ROUNDS)
+        peak = peak_bytes(lambda: self.engine.step(batch, self.task), self.device, self.tensors)
+        return self.engine.largest(held[-1]), self.engine.largest(peak)
+
+    def state_bytes(self) -> int:
+        """Of the tensors that outlive the forward and backward pass, less the model's tables."""
+        buffers = list[torch.Tensor](self.engine.model.module.buffers())
+        return self.tensors.bytes() - sum(b.untyped_storage().nbytes() for b in buffers)
+
+    def times(self) -> _Times:
+        """Rounds of the step on all workers and of the step on the first one alone."""
+        lone = self._lone_step() if self.engine.rank == 0 else None
+        times = _Times()
+        for step in range(_WARM_UP_ROUNDS + _ROUNDS):
+            self._one_round(self._batch(step), lone, times)
+        times.shared = times.shared[_WARM_UP_ROUNDS:]
+        times.alone = times.alone and times.alone[_WARM_UP_ROUNDS:]
+        return times
+
+    def _one_round(
+        self, batch: Batch, lone: Callable[[Batch], object] | None, times: _Times
+    ) -> None:
+        """The others wait in `agreed` until the first worker's step is over."""
+        if times.alone is not None:
+            alone = self._seconds(lambda: lone(batch)) if lone is not None else None
+            if self.engine.agreed(alone is not None):
+                times.alone.append(alone or 0.0)  # only the first worker's are reported
+            else:
+                times.alone = None
+        self.engine.agreed(True)  # all begin together
+        shared = self._seconds(lambda: self.engine.step(batch, self.task))
+        assert shared is not None, "the steps before this one had room"
+        times.shared.append(shared)
+
+    def _seconds(self, step: Callable[[], object]) -> float | None:
+        """Wall time of one step, the device idle before and after; None without memory for it."""
+        _synchronise(self.device)
+        start = time.perf_counter()
+        try:
+            step()
+        except RuntimeError as error:
+            if not any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY):
+                raise
+            return None
+        _synchronise(self.device)
+        return time.perf_counter() - start
+
+    def _lone_step(self) -> Callable[[Batch], object]:
+        """The same step, of the whole batch, in this process alone."""
+        engine = LocalEngine(_model(self.trial), _TRAINING, self.device)
+
+        def step(batch: Batch) -> object:
+            with self._precision():
+                return engine.step(batch, self.task)
+
+        return step
+
+    def _precision(self) -> AbstractContextManager[None]:
+        parallel = self.trial.parallel
+        is_bf16 = parallel is not None and parallel.precision == "bf16"
+        return torch.autocast(self.device, torch.bfloat16, enabled=is_bf16)
+
+    def _batch(self, step: int) -> Batch:
+        return self.task.training_batch(step, self.trial.batch, self.trial.seed)
+
+
+def _model(trial: Trial) -> torch.nn.Module:
+    torch.manual_seed(trial.seed)
+    return build_model(trial.subjects[0])
+
+
+def _synchronise(device: str) -> None:
+    if device != "cpu":  # kernel launches return early
+        torch.cuda.synchronize(device)

@@ -1,0 +1,136 @@
+"""Memory against theory, and times that are what they say, on two CPU processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from models import ModelSpec, build_model
+from suite.checkpoints import KeepsNothing
+from suite.engines.local import LocalEngine
+from suite.probes import data_parallel
+from suite.probes.data_parallel import DataParallel
+from suite.probes.tensor_bytes import NewTensors, peak_bytes
+from suite.schema import Measurement, Parallel, Status, Trial
+from suite.tasks.registry import task_class
+from tests.suite.engines.pair import on_two_workers
+from tests.suite.toy import training
+
+LENGTH, BATCH = 16, 4
+SPEC = ModelSpec(
+    skeleton="language_model", mixer="attention", knobs={"heads": 4}, position="none", dim=128,
+    depth=2, length=LENGTH, input_kind="tokens", input_size=81, output_size=81,
+)  # fmt: skip
+WITHIN = 0.05  # of theory; buckets are a 32nd of the model, and vectors stay whole
+# Bytes per parameter that a worker of N holds: see the probe's docstring.
+HELD = {
+    0: lambda n: 16.0,
+    1: lambda n: 4 + 16 / n,
+    2: lambda n: 4 + 16 / n,
+    3: lambda n: 20 / n,
+}
+
+
+def trial_at(zero: int) -> Trial:
+    return Trial(
+        probe="data_parallel", task="shakespeare_characters", task_digest="", length=LENGTH,
+        batch=BATCH, subjects=(SPEC,), training=None, seed=0, versions={},
+        parallel=Parallel(workers=2, zero=zero, precision="float32", accumulation=1),
+    )  # fmt: skip
+
+
+def measured(zero: int) -> list[Measurement]:
+    said = DataParallel().measure_on_workers(trial_at(zero), "cpu", KeepsNothing())
+    return [each for each in said if isinstance(each, Measurement)]
+
+
+def at_every_stage() -> Mapping[int, list[Measurement]]:
+    """On a worker; at the end once more, without memory for the lone one."""
+    data_parallel._ROUNDS = 3
+    found = {zero: measured(zero) for zero in HELD}
+
+    def too_large(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    data_parallel.LocalEngine.step = too_large  # type: ignore[method-assign, assignment]
+    return found | {-1: measured(0)}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[int, Mapping[str, Measurement]]:
+    found = on_two_workers(at_every_stage, tmp_path_factory.mktemp("parallel"))
+    return {zero: {m.metric: m for m in measurements} for zero, measurements in found.items()}
+
+
+def value(measurement: Measurement) -> float:
+    assert measurement.value is not None
+    return measurement.value
+
+
+@pytest.mark.parametrize("zero", HELD)
+def test_a_worker_holds_what_theory_says(
+    zero: int, said: Mapping[int, Mapping[str, Measurement]]
+) -> None:
+    held = value(said[zero]["model_state_bytes"]) / build_model(SPEC).num_parameters()
+    assert held == pytest.approx(HELD[zero](2), rel=WITHIN)
+    peak = value(said[zero]["peak_memory_bytes"])
+    assert peak > value(said[zero]["model_state_bytes"])
+
+
+@pytest.mark.parametrize("zero", HELD)
+def test_times_are_positive_and_spread_around_their_median(
+    zero: int, said: Mapping[int, Mapping[str, Measurement]]
+) -> None:
+    for name in ("tokens_per_second", "scaling_efficiency"):
+        found = said[zero][name]
+        assert found.spread_low is not None
+        assert found.spread_high is not None
+        assert 0 < found.spread_low <= value(found) <= found.spread_high
+    assert 1 < value(said[zero]["tokens_per_second"]) < 1e7
+
+
+def test_what_is_measured_is_what_was_announced(
+    said: Mapping[int, Mapping[str, Measurement]],
+) -> None:
+    specs = DataParallel().metrics(task_class("shakespeare_characters"), LENGTH)
+    for found in said.values():
+        assert {(m.metric, m.unit, m.better, m.at) for m in found.values()} == {
+            (spec.name, spec.unit, spec.better, spec.at) for spec in specs
+        }
+
+
+def test_no_memory_for_the_lone_worker_is_that_numbers_own_status(
+    said: Mapping[int, Mapping[str, Measurement]],
+) -> None:
+    efficiency = said[-1].pop("scaling_efficiency")
+    assert (efficiency.status, efficiency.value) == (Status.OUT_OF_MEMORY, None)
+    assert "one worker alone" in efficiency.reason
+    assert {found.status for found in said[-1].values()} == {Status.OK}
+    assert all(value(found) > 0 for found in said[-1].values())
+
+
+def test_it_is_for_trials_of_workers() -> None:
+    assert DataParallel().why_not(SPEC, trial_at(0).parallel) == ""
+    assert "set workers or zero" in DataParallel().why_not(SPEC, None)
+
+
+def test_bytes_of_one_process_are_counted_exactly() -> None:
+    """Adam in float32: 8 bytes a parameter for its states, 4 for the parameter itself."""
+    tensors = NewTensors()
+    model = torch.nn.Linear(300, 200, bias=False)
+    engine = LocalEngine(model, training(10), "cpu")
+    assert tensors.bytes() == 4 * 300 * 200
+    model.weight.grad = torch.zeros_like(model.weight)
+    engine.optimizer.step()
+    step_counter = 4
+    assert tensors.bytes() == 16 * 300 * 200 + step_counter
+    before = tensors.bytes()
+
+    def step() -> None:
+        large = torch.ones(1_000_000)
+        del large
+        torch.ones(500_000)
+
+    assert peak_bytes(step, "cpu", tensors) == before + 4_000_000
