@@ -12,6 +12,8 @@ from suite.exit_codes import DONE
 from suite.spec import SpecError
 from suite.submission import base_of
 
+_MOST_LISTED = 10
+
 
 def cancel(names: Sequence[str], address: str) -> int:
     """Stop the live sweeps of those names or ids; with none given the only one there is."""
@@ -33,6 +35,10 @@ def _chosen(
     Raises:
         SpecError: if none is, or it cannot be told which; with what there is.
     """
+    for name in names:
+        if not any(_is_meant(name, job) for job in every):
+            there = ", ".join(_called(job) for job in every[:_MOST_LISTED]) or "nothing"
+            raise SpecError(f"{name!r}: no such sweep was submitted to {url}; there is: {there}.")
     if not alive:
         ended = f"; the newest is {_called(every[0])}" if every else ""
         raise SpecError(f"--address {url}: no submitted sweep is alive there{ended}.")

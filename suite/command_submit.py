@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.catalogue import find_all
 from suite.cluster import submit as jobs_api
-from suite.cluster.address import check_url
+from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
 from suite.cluster.submit import SUCCEEDED, HandedOver
 from suite.executor import Unavailable
@@ -43,7 +43,7 @@ class Wishes:
 
 def submit(names: Sequence[str], address: str, wishes: Wishes) -> int:
     """Plan here, hand the sweep over, and say how to go on; returns the exit code."""
-    url = "" if wishes.dry_run else check_url(address)
+    url = url_of(address) if wishes.dry_run else check_url(address)
     plans = _planned(names, wishes)
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
         parcel = packed(plans, Path(folder))
@@ -75,6 +75,7 @@ def _shown(submission: Submission, parcel: Parcel) -> int:
         print(f"package:    {package}")
     for file, num_bytes in parcel.sizes().items():
         print(f"file:       {file} ({num_bytes} bytes)")
+    print("nobody was asked whether the cluster can hold it; other files stay at home")
     return DONE
 
 

@@ -41,8 +41,9 @@ class InlineExecutor:
         """
         for trial, _ in work:
             if trial.parallel is not None:
+                noun = "worker" if trial.num_workers == 1 else "workers"
                 raise Unavailable(
-                    f"a {trial.probe} trial takes {trial.num_workers} workers of DeepSpeed, and "
+                    f"a {trial.probe} trial takes {trial.num_workers} {noun} of DeepSpeed, and "
                     "--executor inline runs in this process; leave it out, and Ray starts them."
                 )
         refuse_too_large(work)

@@ -58,6 +58,8 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{spec.__name__} needs a value for {key!r}."
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not key:  # said of several fields together
+        return f"{spec.__name__}: {message}."
     return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
 
 

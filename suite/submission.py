@@ -107,10 +107,22 @@ def submission_of(
         BadUri, RefusedUri, SpecError: for a store that cannot be meant, or would show a password.
     """
     return Submission(
-        names=parcel.names, scale=plans[0].about.scale, seeds=seeds, out=out,
+        names=parcel.names, scale=plans[0].about.scale, seeds=seeds, out=_there(out),
         tracking_uri=_public(tracking_uri) if tracking_uri is not None else None, fail_fast=False,
         trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
     )  # fmt: skip
+
+
+def _there(out: Path) -> Path:
+    """The folder there; ``~`` is the home that relative ones are in anyway.
+
+    Raises:
+        SpecError: for the home folder itself.
+    """
+    found = Path(*out.parts[1:]) if out.parts[:1] == ("~",) else out
+    if found == Path():
+        raise SpecError(f"--out {out}: give a folder of its own, not the home folder itself.")
+    return found
 
 
 def base_of(submission_id: str) -> str:

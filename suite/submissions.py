@@ -17,6 +17,7 @@ from suite.cluster.address import check_url
 from suite.cluster.submit import PENDING, Job, jobs, log_of
 from suite.duration import in_words
 from suite.status_line import Standing, is_status_line, last_standing
+from suite.submission import base_of
 from suite.tracking_uri import redact
 
 _MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
@@ -42,7 +43,7 @@ def show(address: str, *, as_json: bool) -> None:
         print(json.dumps(as_objects(found), indent=1))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for seen in found:
+    for seen in _newest_of_each(found):
         for line in lines_of(seen):
             console.print(line)
     if not found:
@@ -58,6 +59,14 @@ def seen_on(url: str) -> list[Seen]:
     found = sorted(jobs(url), key=lambda job: not job.is_alive)  # stable: newest first otherwise
     num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
     return [_seen(url, job) for job in found[:num_read]]
+
+
+def _newest_of_each(found: Sequence[Seen]) -> list[Seen]:
+    """Of several attempts at one sweep only the newest says how far it is."""
+    newest: dict[str, Seen] = {}
+    for seen in found:
+        newest.setdefault(base_of(seen.job.submission_id), seen)
+    return list(newest.values())
 
 
 def _seen(url: str, job: Job) -> Seen:

@@ -29,9 +29,10 @@ def check_tracking_uri(uri: str) -> str:
         RefusedUri: if it is a bare folder (``file:``), or climbs out of one (``..``).
     """
     shown = redact(uri)
-    if not uri or any(character.isspace() or not character.isprintable() for character in uri):
-        raise BadUri(f"--tracking-uri {shown!r} is empty or holds spaces; allowed: {_ALLOWED}.")
     scheme = uri.partition(":")[0].lower()
+    is_file = scheme == "sqlite"  # a path may hold spaces
+    if not uri or not uri.isprintable() or (" " in uri and not is_file):
+        raise BadUri(f"--tracking-uri {shown!r} is empty or holds spaces; allowed: {_ALLOWED}.")
     if scheme == "file":
         raise RefusedUri(
             f"--tracking-uri {shown}: stores of plain files are refused; allowed: {_ALLOWED}."

@@ -9,6 +9,7 @@ import secrets
 import socket
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from suite.executor import Unavailable
 
@@ -62,19 +63,28 @@ def check_url(address: str) -> str:
         RefusedAddress: if it is not this machine, and there is no token to prove who asks.
         Unavailable: if nothing answers there, or not as a dashboard of our version that lets us in.
     """
+    url = url_of(address)
+    _refuse_unprotected(url, urlsplit(url).hostname or "")
+    from suite.cluster.head_http import Head
+
+    Head(url).check_version()
+    return url
+
+
+def url_of(address: str) -> str:
+    """The URL that the address comes to; nobody is asked.
+
+    Raises:
+        BadAddress: if it is no such address.
+    """
     found = _URL.fullmatch(address)
-    if not found or not 0 < int(found["port"] or 1) < 65_536:
+    if not found or address == AUTO or not 0 < int(found["port"] or 1) < 65_536:
         raise BadAddress(
             f"--address {_shown(address)} is no address of a Ray dashboard; give "
             "http://HOST:PORT, as http://127.0.0.1:8265, without a path, user or password."
         )
     scheme = found["scheme"] or "http"
-    url = f"{scheme}://{found['host']}:{found['port'] or _PORTS[scheme]}"
-    _refuse_unprotected(url, found["host"].strip("[]"))
-    from suite.cluster.head_http import Head
-
-    Head(url).check_version()
-    return url
+    return f"{scheme}://{found['host']}:{found['port'] or _PORTS[scheme]}"
 
 
 def authenticate(address: str | None) -> None:
@@ -150,4 +160,4 @@ def _refuse_unprotected(address: str, host: str) -> None:
 
 def _shown(address: str) -> str:
     """Without what may be a password."""
-    return repr(re.sub(r"[^/\s]*@", "***@", address))
+    return repr(re.sub(r"[?#].*", "?***", re.sub(r"[^/\s]*@", "***@", address)))

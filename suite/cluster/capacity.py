@@ -134,4 +134,4 @@ def _count(number: int, noun: str) -> str:
 
 
 def _number(kind: str, number: float) -> str:
-    return f"{number / _GIB:.3g}" if kind == "memory" else f"{number:g}"
+    return f"{round(number / _GIB, 1):.12g}" if kind == "memory" else f"{number:g}"

@@ -8,9 +8,10 @@ job-submission/rest.html)
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -26,6 +27,7 @@ from suite.executor import Unavailable
 
 _SECONDS = 5.0
 _SECONDS_OF_A_LONG_ANSWER = 30.0
+_BYTES_OF_A_PIECE = 1 << 16
 _NO_DASHBOARD = (
     "what answers there is no dashboard of a Ray cluster; its port is the one of "
     "`ray start --head --dashboard-port`, 8265 by default, not the head's"
@@ -37,6 +39,16 @@ class _StaysHere(HTTPRedirectHandler):
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
+
+
+def _read(answer: IO[bytes], until: float) -> bytes:
+    """All of it; a socket's time limit is for each piece, and a server may send many."""
+    pieces = []
+    while piece := answer.read1(_BYTES_OF_A_PIECE):  # type: ignore[attr-defined]
+        pieces.append(piece)
+        if time.monotonic() > until:
+            raise TimeoutError
+    return b"".join(pieces)
 
 
 class NotThere(Unavailable):
@@ -82,8 +94,9 @@ class Head:
         if ours:
             request.add_unredirected_header("Authorization", f"Bearer {ours}")
         try:
+            until = time.monotonic() + seconds
             with self._opener().open(request, timeout=seconds) as answer:
-                return json.load(answer)
+                return json.loads(_read(answer, until))
         except HTTPError as error:
             with error:
                 raise self._refusal(error.code, has_token=bool(ours)) from None

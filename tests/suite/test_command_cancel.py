@@ -68,7 +68,8 @@ def test_a_users_own_is_named_by_its_path(
         ([], [HEADS, MINE], r"several sweeps are alive, name one of them: .*-2 \(run.*, .*mine"),
         ([], [], "no submitted sweep is alive there"),
         (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed\)"),
-        (["heads", "haeds"], [HEADS], "'haeds': no such sweep is alive there; alive: bakeoff"),
+        (["heads", "haeds"], [HEADS], "'haeds': no such sweep was submitted to .*; there is: "),
+        (["haeds"], [], "'haeds': no such sweep was submitted to http://h:1; there is: nothing"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_stops_nothing(

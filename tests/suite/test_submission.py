@@ -88,8 +88,8 @@ def submitted(tmp_path: Path):  # type: ignore[no-untyped-def]
     plans = [plan("heads", seeds=1)]
     parcel = packed(plans, tmp_path)
 
-    def make(uri: str | None) -> Submission:
-        return submission_of(plans, parcel, 1, Path("out"), uri)
+    def make(uri: str | None = None, out: Path = Path("out")) -> Submission:
+        return submission_of(plans, parcel, 1, out, uri)
 
     return make
 
@@ -156,3 +156,10 @@ def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "['-c', 'run', 'x']"
+
+
+def test_the_home_of_there_may_be_spelt_and_is_no_output_folder(submitted) -> None:  # type: ignore[no-untyped-def]
+    assert submitted(out=Path("~/results")).place == "~/results"
+    for out in (Path("~"), Path()):
+        with pytest.raises(SpecError, match="give a folder of its own"):
+            submitted(out=out)

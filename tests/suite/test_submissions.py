@@ -104,3 +104,14 @@ def test_a_pending_one_says_why(cluster) -> None:  # type: ignore[no-untyped-def
 def test_an_empty_cluster_is_said_to_be(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
     show("http://h:1", as_json=False)
     assert "nothing was submitted to http://h:1 yet" in capsys.readouterr().out
+
+
+def test_a_person_sees_the_newest_attempt_at_a_sweep_and_a_program_all(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
+    put(cluster, submission_id=f"{JOB.submission_id}-2", status="SUCCEEDED", exit_code=0)
+    put(cluster, status="STOPPED")
+    show("http://h:1", as_json=False)
+    said = capsys.readouterr().out
+    assert f"{JOB.submission_id}-2: succeeded" in said
+    assert "stopped" not in said
+    show("http://h:1", as_json=True)
+    assert len(json.loads(capsys.readouterr().out)["submissions"]) == 2

@@ -360,3 +360,11 @@ def test_timings_run_last_with_the_store_at_rest(
     assert sorted(order[:4]) == ["parameters", "parameters", "quality", "quality"]
     assert order[4:7] == ["pause", "step_time", "resume"]
     assert agrees(work)
+
+
+def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
+    work = Workplace(tmp_path / "a place")
+    work.path.mkdir()
+    assert exit_code(work, work.ablation(probes=["parameters"])) == DONE
+    assert (work.out / "reports" / "small" / "index.html").is_file()
+    assert not differences(work.out, None).differences

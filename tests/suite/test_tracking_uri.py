@@ -19,6 +19,7 @@ from suite.tracking_uri import (
     [
         "sqlite:///out/mlflow.db",
         "sqlite:////tmp/out/mlflow.db",
+        "sqlite:////tmp/a folder/mlflow.db",
         "http://127.0.0.1:5000",
         "https://mlflow.example.org/team",
         "postgresql+psycopg2://user:password@db.example.org/mlflow",
@@ -60,6 +61,7 @@ def test_refused_for_safety(uri: str) -> None:
         "sqlite:///:memory:",
         "sqlite:///out/",
         "sqlite:///a b.db\n",
+        "http://a host:5000",
         "http://",
         "http://host:99999",
         "http://host:port",

@@ -12,6 +12,7 @@ from suite.cluster.address import (
     check_address,
     check_url,
     token,
+    url_of,
 )
 from suite.executor import Unavailable
 
@@ -157,3 +158,15 @@ def test_a_token_that_could_not_be_sent_is_not_shown_either(
         with pytest.raises(Unavailable, match="one line of ASCII") as caught:
             token()
         assert "s3cr" not in str(caught.value)
+
+
+def test_what_may_be_a_secret_is_not_shown() -> None:
+    for address in ("http://me:s3cret@h:1", "http://h:1?token=s3cret", "http://h:1/#s3cret"):
+        with pytest.raises(BadAddress) as refused:
+            url_of(address)
+        assert "s3cret" not in str(refused.value)
+
+
+def test_a_dashboard_has_no_automatic_address() -> None:
+    with pytest.raises(BadAddress, match="give http://HOST:PORT"):
+        url_of("auto")

@@ -66,3 +66,7 @@ def test_what_a_trial_waits_for() -> None:
     assert why_not_now(asked, [HEAD], [HEAD]) == (
         "no node with 1 CPU, 1 GPU stands yet; the cluster has to start one"
     )
+
+
+def test_much_memory_is_still_a_plain_number() -> None:
+    assert "10000 GiB" in why_never(Resources(memory_bytes=10_000 * GIB), 1, [SMALL])

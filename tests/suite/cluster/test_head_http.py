@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from pathlib import Path
@@ -117,3 +118,24 @@ def test_a_server_that_says_nothing_is_waited_for_a_moment(
 def test_nobody_at_home_is_told() -> None:
     with pytest.raises(Unavailable, match="nothing answers there"):
         Head("http://127.0.0.1:1").check_version()
+
+
+def test_a_server_that_drips_is_not_waited_for_to_its_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                for _ in range(100):
+                    connection.sendall(b" ")
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        start = time.monotonic()
+        with pytest.raises(Unavailable, match=r"no answer within 0\.5 seconds"):
+            Head(f"http://127.0.0.1:{port}").get("/api/version", seconds=0.5)
+        assert time.monotonic() - start < 5
+        thread.join()
