@@ -8,8 +8,9 @@ Expected: two workers at stage 3 hold 10 bytes per parameter, not 8, since DeepS
 copy of the parameters that a worker updates. On two cores that one worker's arithmetic does not
 fill, and at this width, two workers are no faster: they mostly wait for each other.
 
-Cost: quick about 5 minutes on two cores, most of it starting processes; standard minutes on two
-GPUs; paper half an hour on two. For more workers, copy this file and vary more.
+Cost: quick 14 minutes on two cores that others used as well, most of it starting processes, and
+perhaps half of that on idle ones. Standard and paper need two GPUs and are untried. For more
+workers, copy this file and vary more.
 """
 
 from suite import Ablation, Claim, Model, Scale, vary
@@ -26,11 +27,11 @@ ABLATION = Ablation(
         metric="model_state_bytes",
         a="workers=2, zero=3",
         b="workers=2, zero=0",
-        by=4_000_000,  # a third of what one worker holds at quick scale
+        by=2_000_000,  # a third of what one worker holds at quick scale
         source="Rajbhandari et al. 2020, figure 1: 16 bytes a parameter over the workers",
     ),
     scales={
-        "quick": Scale(dim=128, depth=4, length=64, steps=100, batch=16, zero=0),
+        "quick": Scale(dim=128, depth=2, length=64, steps=100, batch=16, zero=0),
         "standard": Scale(
             dim=512, depth=8, length=512, steps=100, batch=64, zero=0, precision="bf16", gpus=1.0
         ),

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from models import ModelSpec, mixer_class, skeleton_class
 from suite import training
+from suite.engines import sharded
 from suite.probes.probe import Probe
-from suite.schema import Cell, Trial, canonical_json, content_hash
+from suite.schema import Cell, Parallel, Trial, canonical_json, content_hash
 from suite.subjects import Impossible, Subject
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
@@ -69,6 +70,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     """The trial that measures these subjects: only what moves the number is in it."""
     first = subjects[0]
     models = _in_one_order(subject.model for subject in subjects)
+    parallel = first.parallel if probe.is_spread else None
     return Trial(
         probe=probe.name,
         task=first.task.name,
@@ -78,8 +80,8 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         subjects=models,
         training=first.training if probe.trains else None,
         seed=seed,
-        versions=_versions(probe, first.task, models),
-        parallel=first.parallel if probe.is_spread else None,
+        versions=_versions(probe, first.task, models, parallel),
+        parallel=parallel,
     )
 
 
@@ -111,7 +113,7 @@ def _skipped(probe: Probe, task: str, length: int, label: str, seed: int, reason
 
 
 def _versions(
-    probe: Probe, task: type[Task], models: tuple[ModelSpec, ...]
+    probe: Probe, task: type[Task], models: tuple[ModelSpec, ...], parallel: Parallel | None
 ) -> dict[str, int | str]:
     versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
     versions[f"task {task.name}"] = task.version
@@ -120,6 +122,8 @@ def _versions(
         versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
     if probe.trains:
         versions["training"] = training.VERSION
+    if parallel is not None:
+        versions["engine sharded"] = sharded.VERSION
     return versions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
 import torch
 
@@ -17,6 +18,8 @@ def refuse_too_large(work: Work) -> None:
     Raises:
         Unavailable: with what a trial asks for, and what there is.
     """
+    if any(trial.parallel for trial, _ in work) and find_spec("deepspeed") is None:
+        raise Unavailable("trials with workers or zero need DeepSpeed, which is not installed.")
     has = _has()
     for resources, num_workers in {(asked, trial.num_workers) for trial, asked in work}:
         wanted = {
