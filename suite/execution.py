@@ -24,7 +24,8 @@ def executing(
     """
     if executor == "inline":
         return nullcontext(InlineExecutor(luggage.source_paths))
-    from suite.cluster.address import authenticate, check_address
+    from suite.cluster.address import check_address
+    from suite.cluster.authentication import authenticate
 
     if address is not None:
         check_address(address)

@@ -3,7 +3,7 @@
 What Ray reads once, on import, is settled here, before any file of this folder imports it. A host
 that falls silent is given up after some ten seconds: the head notices by its own health checks,
 but a driver only by the keep-alive of its connections, which otherwise takes seven minutes. (How
-a driver proves who it is, is settled by `address.authenticate`.)
+a driver proves who it is, is settled by `authentication.authenticate`.)
 """
 
 import os

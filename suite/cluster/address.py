@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-import os
 import re
-import secrets
 import socket
-from importlib.metadata import version
-from pathlib import Path
 from urllib.parse import urlsplit
 
+from suite.cluster.authentication import has_token, token
+from suite.cluster.head_grpc import check_head
+from suite.cluster.head_http import Head
+from suite.cluster.peer import is_loopback
 from suite.executor import Unavailable
 
 AUTO = "auto"  # the cluster that this process is part of
@@ -47,8 +46,6 @@ def check_address(address: str) -> None:
         socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
     except (OSError, UnicodeError) as error:  # UnicodeError: "a..b" is no host name
         raise Unavailable(f"--address {address}: nothing answers there ({error}).") from error
-    from suite.cluster.head_grpc import check_head
-
     check_head(address, token())
 
 
@@ -65,8 +62,6 @@ def check_url(address: str) -> str:
     """
     url = url_of(address)
     _refuse_unprotected(url, urlsplit(url).hostname or "")
-    from suite.cluster.head_http import Head
-
     Head(url).check_version()
     return url
 
@@ -85,59 +80,6 @@ def url_of(address: str) -> str:
         )
     scheme = found["scheme"] or "http"
     return f"{scheme}://{found['host']}:{found['port'] or _PORTS[scheme]}"
-
-
-def authenticate(address: str | None) -> None:
-    """Choose how Ray proves who asks, where the environment does not say: before it is imported.
-
-    A cluster of our own takes a token that never leaves this process and its children; without
-    one Ray would write a lasting token into the home folder. Another's cluster takes the token
-    that there is; one of this machine may do without.
-    """
-    if address is None:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    mode = "token" if address is None or has_token() else "disabled"
-    os.environ.setdefault("RAY_AUTH_MODE", mode)
-
-
-def has_token() -> bool:
-    """Whether Ray finds a token that proves who asks, and is to use it."""
-    return bool(token())
-
-
-def token() -> str:
-    """The token that Ray would use; empty where there is none, or where it is switched off.
-
-    Raises:
-        Unavailable: if its file holds something else; it must not be shown by whoever sends it.
-    """
-    if os.environ.get("RAY_AUTH_MODE") == "disabled":
-        return ""
-    named = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
-    try:
-        found = os.environ.get("RAY_AUTH_TOKEN") or Path(named).read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    found = found.strip()
-    if not found.isascii() or not all(character.isprintable() for character in found):
-        raise Unavailable("The token of the cluster is none: it must be one line of ASCII.")
-    return found
-
-
-def is_loopback(host: str) -> bool:
-    """Whether that host is this machine, whatever the network says."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def not_our_version(theirs: str) -> str:
-    """Why two versions of Ray do not understand each other; empty if they are one."""
-    ours = version("ray")
-    return "" if theirs == ours else f"runs Ray {theirs or '(unknown)'}, and this is Ray {ours}"
 
 
 def _split(address: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from suite.cluster.address import not_our_version
+from suite.cluster.peer import not_our_version
 from suite.executor import Unavailable
 
 _SECONDS = 5.0

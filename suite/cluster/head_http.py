@@ -22,7 +22,8 @@ from urllib.request import (
     build_opener,
 )
 
-from suite.cluster.address import is_loopback, not_our_version, token
+from suite.cluster.authentication import token
+from suite.cluster.peer import is_loopback, not_our_version
 from suite.executor import Unavailable
 
 _SECONDS = 5.0

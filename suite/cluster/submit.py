@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from suite.cluster.address import authenticate, is_loopback
+from suite.cluster.authentication import authenticate
 from suite.cluster.capacity import NodeShape
 from suite.cluster.head_http import Head, NotThere
+from suite.cluster.peer import is_loopback
 from suite.cluster.runtime_env import runtime_env
 from suite.executor import Unavailable
 from suite.parcel import Parcel

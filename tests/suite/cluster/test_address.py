@@ -11,9 +11,9 @@ from suite.cluster.address import (
     RefusedAddress,
     check_address,
     check_url,
-    token,
     url_of,
 )
+from suite.cluster.authentication import token
 from suite.executor import Unavailable
 
 
