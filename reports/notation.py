@@ -65,9 +65,9 @@ def for_quantities(unit: str, values: Sequence[float]) -> Notation:
     typical = statistics.median_low([abs(value) for value in values]) if values else 0.0
     if unit == "s":
         return _prefixed(_SMALL, typical, "s")
-    if unit == "bytes":
+    if unit in ("B", "bytes"):
         factor, prefix = next(((f, p) for f, p in _BINARY if typical >= f), (1.0, ""))
-        return Notation(factor=factor, unit=f"{prefix}B" if prefix else "bytes")
+        return Notation(factor=factor, unit=f"{prefix}B" if prefix else unit)
     if unit in _PREFIXED:
         return _prefixed(_DECIMAL, typical, unit.replace("tokens_per_second", "tokens/s"))
     if unit == "1" and typical >= _LARGE_COUNT:

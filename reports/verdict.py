@@ -149,7 +149,7 @@ def _answer(
 
 def _notation(series: Series, advantage: Estimate) -> Notation:
     sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-    if series.is_bound_to_environment:
+    if series.is_bound_to_environment or series.unit == "B":
         return for_quantities(series.unit, sizes)
     width = advantage.half_width
     return for_scores(series.unit, [] if width is None else [width], sizes)
