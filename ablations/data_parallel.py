@@ -8,9 +8,8 @@ Expected: two workers at stage 3 hold 10 bytes per parameter, not 8, since DeepS
 copy of the parameters that a worker updates. On two cores that one worker's arithmetic does not
 fill, and at this width, two workers are no faster: they mostly wait for each other.
 
-Cost: quick 14 minutes on two cores that others used as well, most of it starting processes, and
-perhaps half of that on idle ones. Standard and paper need two GPUs and are untried. For more
-workers, copy this file and vary more.
+Cost: quick about 8 minutes on two cores, 11 to 14 on busy ones, most of it starting processes.
+Standard and paper need two GPUs and are untried. For more workers, copy this file and vary more.
 """
 
 from suite import Ablation, Claim, Model, Scale, vary
