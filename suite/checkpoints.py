@@ -37,18 +37,3 @@ class Keeper(Protocol):
 
         What all have written makes the newest checkpoint.
         """
-
-
-class KeepsNothing:
-    """For trials that are begun anew."""
-
-    def latest(self) -> Path | None:
-        """None."""
-        return None
-
-    def is_due(self) -> bool:
-        """Never."""
-        return False
-
-    def keep(self, write: Callable[[Path], None]) -> None:
-        """Nothing is written."""

@@ -40,12 +40,12 @@ def at(environment_id: str) -> Where:
     return lambda resources: environment_id
 
 
-def environment_of_most(plans: Iterable[Plan], done: Done) -> str:
-    """The one in which most of these plans' timings were made; empty where there are none."""
+def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources) -> str:
+    """Where most of these plans' timings with these resources were made; empty without any."""
     counts = Counter(
         environment_id
-        for trial, _ in distinct_work(plans)
-        if probe(trial.probe).is_timing
+        for trial, asked in distinct_work(plans)
+        if asked == resources and probe(trial.probe).is_timing
         for environment_id in done.get(trial.trial_id, ())
     )
     return max(sorted(counts), key=lambda each: counts[each], default="")

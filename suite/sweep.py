@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
@@ -199,7 +200,7 @@ class _Sweep:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
         if self.options.address is None:
             return here
-        return at(environment_of_most(self.plans, self.journal.done()))
+        return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
     def _events(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
         """Training first, packed; then timing, alone, while the store is left in peace."""
@@ -211,9 +212,9 @@ class _Sweep:
 
     def _timings(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
         """In one environment; if that of earlier timings is gone, all are made in another."""
-        so_far = environment_of_most(self.plans, self.journal.done())
+        so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):
-            found = executor.environment_for_timing(resources, so_far)
+            found = executor.environment_for_timing(resources, so_far(resources))
             left = missing_work(self.plans, self.journal.done(), at(found)).alone
             work = [turn for turn in left if turn[1] == resources]
             yield from executor.execute_alone(work, found)

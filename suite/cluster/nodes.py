@@ -26,11 +26,6 @@ def free_nodes() -> list[NodeShape]:
     return [NodeShape(name, has) for name, has in state.available_resources_per_node().items()]
 
 
-def is_alive(node_prefix: str) -> bool:
-    """Whether the node whose id begins so still stands."""
-    return any(node.name.startswith(node_prefix) for node in live_nodes())
-
-
 def possible_nodes() -> list[NodeShape]:
     """The most that the cluster may ever have: what stands, or what its autoscaler may start."""
     config = state.get_cluster_config()

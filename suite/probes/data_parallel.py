@@ -33,6 +33,7 @@ from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.trial import classified
 
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9
@@ -42,7 +43,6 @@ _STEPS_OF_STATE = 5
 _TRAINING = Training(
     steps=100, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
 )
-_SIGNS_OF_NO_MEMORY = ("out of memory", "can't allocate memory")
 _OUT_OF_MEMORY = "one worker alone runs out of memory, so there is nothing to compare with"
 
 
@@ -194,7 +194,7 @@ class _Bench:
         try:
             step()
         except RuntimeError as error:
-            if not any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY):
+            if classified(error)[0] is not Status.OUT_OF_MEMORY:
                 raise
             return None
         _synchronise(self.device)

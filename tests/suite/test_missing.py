@@ -66,7 +66,8 @@ def test_a_sweep_on_a_cluster_keeps_to_the_environment_of_its_timings(planned: P
     done = {trial.trial_id: {"anywhere"} for trial in planned.trials} | {
         first: {"gpu", "cpu"}, second: {"gpu"},
     }  # fmt: skip
-    assert environment_of_most([planned], done) == "gpu"
+    assert environment_of_most([planned], done, planned.resources) == "gpu"
+    assert environment_of_most([planned], done, Resources(num_cpus=7)) == ""
     assert missing_work([planned], done, at("gpu")).num_trials == 0
     left = missing_work([planned], done, at("cpu"))
     assert [trial.trial_id for trial, _ in left.alone] == [second]
@@ -74,5 +75,5 @@ def test_a_sweep_on_a_cluster_keeps_to_the_environment_of_its_timings(planned: P
 
 def test_before_there_are_timings_no_environment_is_kept_to(planned: Plan) -> None:
     trained = {t.trial_id: {"anywhere"} for t in planned.trials if t.probe == "quality"}
-    assert environment_of_most([planned], trained) == ""
+    assert environment_of_most([planned], trained, planned.resources) == ""
     assert len(missing_work([planned], trained, at("")).alone) == 2
