@@ -27,13 +27,16 @@ State = tuple[Tensor, ...]
 class Cost:
     """A row of Table 1 of "Attention Is All You Need" (arXiv:1706.03762).
 
-    Each is a Python expression in n (tokens), d (width), k (kernel), r (neighbourhood) and log2,
-    without constant factors; empty where unknown.
+    Each is a Python expression in n (tokens), d (width), k (taps of a kernel, or the number of
+    projected tokens or features), r (neighbourhood) and log2, without constant factors; empty
+    where unknown. Like Table 1 it leaves out the projections of attention, which cost n d^2.
 
     Attributes:
         time: Operations of one layer.
-        sequential_operations: Of those, how many must wait for one another.
-        maximum_path_length: Layers or steps between the two farthest positions.
+        sequential_operations: Of those, how many must wait for one another; the depth of a sum
+            does not count.
+        maximum_path_length: Between the two farthest positions: layers, times the sequential
+            operations inside one.
     """
 
     time: str = ""
@@ -60,9 +63,11 @@ class Mixer(nn.Module, ABC):
         supports_causal: Can be built with ``is_causal=True``; else `why_not_causal` says why not.
         supports_step: Has `initial_state` and `step` when causal.
         supports_context: Can attend to another sequence.
+        supports_relative: Takes a `RelativePosition`, and then the keyword ``position`` when it
+            is constructed; else `why_not_relative` says why not.
         fixed_length: Refuses sequences longer than `max_length`.
         is_position_aware: Tells orders apart without a position encoding, when not causal.
-        is_stochastic: Draws random numbers in `forward`.
+        is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
     """
 
@@ -77,6 +82,8 @@ class Mixer(nn.Module, ABC):
     why_not_causal: ClassVar[str] = "it does not declare supports_causal"
     supports_step: ClassVar[bool] = False
     supports_context: ClassVar[bool] = False
+    supports_relative: ClassVar[bool] = False
+    why_not_relative: ClassVar[str] = "it computes no score of one token for another"
     fixed_length: ClassVar[bool] = False
     is_position_aware: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
@@ -93,6 +100,7 @@ class Mixer(nn.Module, ABC):
         self.dim = dim
         self.max_length = max_length
         self.is_causal = is_causal
+        self.config = config
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
@@ -173,6 +181,35 @@ class Mixer(nn.Module, ABC):
         kernels differ in what they skip, and torch's counter does not discount either.
         """
         raise ModelError(f"{self.name} gives no FLOPs formula")
+
+    def num_parameters(self) -> int:
+        """Trainable numbers by formula; what is shared between layers counts in each."""
+        raise ModelError(f"{self.name} gives no formula for its parameters")
+
+    def receptive_field(self, length: int) -> Tensor:
+        """`[time, time2]`, True where an output of this layer depends on an input.
+
+        By default on every input, of a causal mixer on every one that is not in the future.
+        """
+        everything = torch.ones(length, length, dtype=torch.bool)
+        return everything.tril() if self.is_causal else everything
+
+    def path_length(self, length: int) -> int:
+        """Layers until each output depends on each input that it may ever depend on.
+
+        By default one, which suits mixers whose every layer sees everything.
+        """
+        return 1
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        """Called once when it is put into a stack, on every layer from the bottom upwards.
+
+        For mixers whose layers differ (dilation) or share parameters (Linformer's projections).
+
+        Args:
+            layer: 0 is the bottom.
+            first: The mixer of layer 0; itself there.
+        """
 
     def check_inputs(
         self, x: Tensor, mask: Tensor | None = None, context: Tensor | None = None

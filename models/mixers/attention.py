@@ -1,26 +1,43 @@
 """Softmax attention, multi-head.
 
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
-Equation: head_h = softmax(Q_h K_h^T / sqrt(d_h)) V_h with Q_h = x W^Q_h, K_h = x W^K_h,
-    V_h = x W^V_h and d_h = dim / heads; output = concat(head_1, ..., head_H) W^O.
+Equation: head_h = softmax(s Q_h K_h^T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h and
+    s = 1 / sqrt(d_k); output = concat(head_1, ..., head_H) W^O. Other scores than the product
+    Q_h K_h^T are those of `models.scores`; a relative position (`models.relative_positions`) turns
+    queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
-Departures: keys and values have the same width as queries. Dropout of the weights is left out.
-    A query that may see nothing takes zeros from every head (the paper's softmax is undefined).
-Fast form: `scaled_dot_product_attention`, which never writes the weights to memory where a fused
-    kernel exists. `step` appends to a cache of keys and values by copying it.
+Departures: dropout of the weights is left out. A query that may see nothing takes zeros from
+    every head (the paper's softmax is undefined). Between two sequences, distances mean nothing:
+    there a relative position is left out, as in T5.
+Kernels: `fused` is `scaled_dot_product_attention`, which never writes the weights to memory where
+    a fused kernel exists; `materialised` writes the n x n matrix, so that its cost can be
+    measured. Additive scores and Shaw's positions have no fused kernel. A learned bias (t5) is
+    given to the fused one, which then writes the bias at least.
+Fast form: `step` appends to a cache of keys and values by copying it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from models.errors import ModelError
 from models.mixer import Cost, Mixer, State, without_padding
+from models.relative_positions import RelativePosition, RotaryPosition, ShawPosition
+from models.scores import SCORES
+from models.softmax_attention import (
+    Visibility,
+    fused_attention,
+    merge_heads,
+    newest_token,
+    softmax_weights,
+    split_heads,
+    whole_sequence,
+)
 
 
 class Attention(Mixer):
@@ -33,6 +50,7 @@ class Attention(Mixer):
     supports_causal = True
     supports_step = True
     supports_context = True
+    supports_relative = True
     mask_mode = "exact"
 
     @dataclass(frozen=True, kw_only=True)
@@ -40,34 +58,77 @@ class Attention(Mixer):
         """Knobs of softmax attention.
 
         Attributes:
-            heads: Number of heads; must divide dim. Parameters and FLOPs do not depend on it.
-            scale: What scores are multiplied by before the softmax; d is the width of a head.
-            bias: Whether the four projections have biases; the paper's have none.
+            heads: Number of heads; must divide dim. Parameters and FLOPs do not depend on it
+                where queries, keys and values have the default width.
+            score: How well a key answers a query: `dot` is the product (the paper's scaled dot
+                product, with the default scale), `general` Luong's bilinear form, `additive`
+                Bahdanau's network, `cosine` the cosine of their angle.
+            scale: What scores are multiplied by before the softmax; d is the width of a head's
+                keys. `learned` is a temperature for each head, which starts at 1/sqrt(d), for
+                cosines at 10 (Liu et al. 2022, arXiv:2111.09883, start there too).
+            key_dim: Width of a head's queries and keys; None is dim / heads.
+            value_dim: Width of a head's values; None is dim / heads.
+            has_tied_values: Whether keys serve as values too, without a projection of their own.
+            kernel: `fused` or `materialised`; None is fused where a fused kernel exists.
+            bias: Whether the projections have biases; the paper's have none.
         """
 
         heads: int = 4
-        scale: Literal["1/sqrt(d)", "none"] = "1/sqrt(d)"
+        score: Literal["dot", "general", "additive", "cosine"] = "dot"
+        scale: Literal["1/sqrt(d)", "none", "1/d", "learned"] = "1/sqrt(d)"
+        key_dim: int | None = None
+        value_dim: int | None = None
+        has_tied_values: bool = False
+        kernel: Literal["fused", "materialised"] | None = field(
+            default=None, metadata={"cost_only": True}
+        )
         bias: bool = False
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
+    def __init__(
+        self,
+        *,
+        dim: int,
+        max_length: int,
+        is_causal: bool,
+        config: Config,
+        position: type[RelativePosition] | None = None,
+    ) -> None:
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
         self.heads = config.heads
-        self.head_dim = dim // config.heads
-        self.scale = self.head_dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
-        self.query = nn.Linear(dim, dim, bias=config.bias)
-        self.key = nn.Linear(dim, dim, bias=config.bias)
-        self.value = nn.Linear(dim, dim, bias=config.bias)
-        self.output = nn.Linear(dim, dim, bias=config.bias)
+        self.key_dim = config.key_dim or dim // config.heads
+        self.value_dim = config.value_dim or dim // config.heads
+        key_width, value_width = self.heads * self.key_dim, self.heads * self.value_dim
+        self.query = nn.Linear(dim, key_width, bias=config.bias)
+        self.key = nn.Linear(dim, key_width, bias=config.bias)
+        self.value = None if config.has_tied_values else nn.Linear(dim, value_width, bias=config.bias)
+        self.output = nn.Linear(value_width, dim, bias=config.bias)
         for linear in (self.query, self.key, self.value, self.output):
             # Keeps the variance of a normalised input, so that scores have variance d unscaled:
             # the premise of the paper's footnote on 1/sqrt(d).
-            nn.init.xavier_uniform_(linear.weight)
+            if linear is not None:
+                nn.init.xavier_uniform_(linear.weight)
+        self.score = SCORES[config.score](heads=self.heads, key_dim=self.key_dim)
+        self.scale, self.log_temperature = self._scaling(config)
+        self.position = self._placed(config, position)
+        is_fusible = self.score.is_product and not isinstance(self.position, ShawPosition)
+        self.is_fused = is_fusible if config.kernel is None else config.kernel == "fused"
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse heads that do not divide dim."""
+        """Refuse widths that do not fit, and a fused kernel where there is none."""
         if config.heads < 1 or dim % config.heads != 0:
             raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        for key in ("key_dim", "value_dim"):
+            if getattr(config, key) is not None and getattr(config, key) < 1:
+                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
+        widths = [width or dim // config.heads for width in (config.key_dim, config.value_dim)]
+        if config.has_tied_values and widths[0] != widths[1]:
+            raise ModelError(
+                f"{cls.name}: keys of width {widths[0]} cannot serve as values of width "
+                f"{widths[1]}; has_tied_values=True needs key_dim = value_dim"
+            )
+        if config.kernel == "fused" and config.score == "additive":
+            raise ModelError(f"{cls.name}: score='additive' has no fused kernel")
 
     def forward(
         self,
@@ -79,18 +140,9 @@ class Attention(Mixer):
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context)
         queries, keys, values = self._project(x, mask, context, context_mask)
-        allowed = self._allowed(x, mask, context, context_mask)
-        if allowed is None:
-            heads = functional.scaled_dot_product_attention(
-                queries, keys, values, is_causal=self.is_causal, scale=self.scale
-            )
-        else:
-            # Kernels differ in a softmax over nothing: such a row looks everywhere, then is zeroed.
-            sees_nothing = ~allowed.any(dim=-1, keepdim=True)
-            heads = functional.scaled_dot_product_attention(
-                queries, keys, values, attn_mask=allowed | sees_nothing, scale=self.scale
-            ).masked_fill(sees_nothing, 0.0)
-        return self._merge(heads)
+        visible = self._visible(x, mask, context, context_mask)
+        position = self.position if context is None else None
+        return self._attend(queries, keys, values, visible, position)
 
     def attention_weights(
         self,
@@ -102,37 +154,50 @@ class Attention(Mixer):
         """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context)
         queries, keys, _ = self._project(x, mask, context, context_mask)
-        scores = queries @ keys.transpose(-1, -2) * self.scale  # (batch, heads, time, time2)
-        allowed = self._allowed(x, mask, context, context_mask)
-        if allowed is None:
-            allowed = self._past(scores.shape[-1], scores.device)
-        lowest = torch.finfo(scores.dtype).min
-        return scores.masked_fill(~allowed, lowest).softmax(dim=-1) * allowed
+        visible = self._visible(x, mask, context, context_mask)
+        return self._weights(queries, keys, visible, self.position if context is None else None)
 
     def initial_state(self, batch: int) -> State:
-        """Empty caches of keys and values, `[batch, heads, 0, head_dim]` each."""
+        """Empty caches `[batch, heads, 0, width]`, of keys and, where not tied, of values."""
         self.check_steps()
-        empty = self.key.weight.new_zeros(batch, self.heads, 0, self.head_dim)
-        return empty, empty
+        widths = (self.key_dim,) if self.value is None else (self.key_dim, self.value_dim)
+        return tuple(self.key.weight.new_zeros(batch, self.heads, 0, width) for width in widths)
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
         """One token attends to itself and to all cached ones."""
         self.check_steps()
-        queries, new_keys, new_values = self._project(x_t.unsqueeze(1), None, None, None)
-        keys = torch.cat([state[0], new_keys], dim=2)
-        values = torch.cat([state[1], new_values], dim=2)
-        heads = functional.scaled_dot_product_attention(queries, keys, values, scale=self.scale)
-        return self._merge(heads).squeeze(1), (keys, values)
+        queries, *new = self._project(x_t.unsqueeze(1), None, None, None)
+        cached = tuple(torch.cat(pair, dim=2) for pair in zip(state, new, strict=False))
+        keys, values = cached[0], cached[-1]  # the same where they are tied
+        visible = newest_token(keys.shape[2], x_t.device)
+        return self._attend(queries, keys, values, visible, self.position).squeeze(1), cached
 
     def state_bytes(self, length: int) -> int:
         """A key and a value per token: grows with the length."""
         self.check_steps()
-        return 4 * 2 * self.dim * length
+        width = self.key_dim + (0 if self.value is None else self.value_dim)
+        return 4 * self.heads * width * length
+
+    def num_parameters(self) -> int:
+        """Projections, and what score, temperature and position learn."""
+        widths = [linear.weight.shape[0] for linear in self._projections()]
+        num_biases = sum(widths) if self.query.bias is not None else 0
+        learned = 0 if self.log_temperature is None else self.heads
+        position = 0 if self.position is None else self.position.num_parameters()
+        projections = self.dim * self.heads * (2 * self.key_dim + self.value_dim)
+        if self.value is not None:
+            projections += self.dim * self.heads * self.value_dim
+        return projections + num_biases + self.score.num_parameters() + learned + position
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """Four projections, the scores, and the weighted sum of values."""
-        projections = 4 * 2 * length * self.dim**2
-        attention = 2 * 2 * length**2 * self.dim
+        """Projections, scores, and the weighted sum of values."""
+        num_projected = 2 * self.key_dim + self.value_dim
+        num_projected += 0 if self.value is None else self.value_dim
+        projections = 2 * length * self.dim * self.heads * num_projected
+        attention = self.score.flops(length, length)
+        attention += 2 * length**2 * self.heads * self.value_dim
+        if isinstance(self.position, ShawPosition):
+            attention += self.position.flops(length)
         return float(batch * (projections + attention))
 
     def reference(
@@ -144,71 +209,169 @@ class Attention(Mixer):
     ) -> Tensor:
         """One query of one head at a time, over the keys that it may see."""
         sequence, real = (x, mask) if context is None else (context, context_mask)
+        position = self.position if context is None else None
         rows = []
         for b in range(x.shape[0]):
             seen = range(sequence.shape[1]) if real is None else real[b].nonzero().flatten()
             for i in range(x.shape[1]):
-                query_token = torch.zeros_like(x[b, i]) if _is_pad(mask, b, i) else x[b, i]
+                token = torch.zeros_like(x[b, i]) if _is_pad(mask, b, i) else x[b, i]
                 past = [int(j) for j in seen if not self.is_causal or int(j) <= i]
-                heads = [self._one_head(h, query_token, sequence[b, past]) for h in self._heads()]
+                heads = [
+                    self._one_head(h, token, i, sequence[b, past], past, position)
+                    for h in range(self.heads)
+                ]
                 rows.append(self.output(torch.cat(heads)))
         return torch.stack(rows).reshape(x.shape)
 
-    def _one_head(self, rows: slice, token: Tensor, others: Tensor) -> Tensor:
-        """softmax(q k_j / sqrt(d)) v_j summed over the tokens j in `others` `[seen, dim]`."""
-        query = _rows(self.query, rows, token)
-        terms = [torch.exp(self.scale * query.dot(_rows(self.key, rows, o))) for o in others]
-        total = sum(terms, start=torch.zeros_like(query[0]))
-        head = torch.zeros_like(query)
-        for term, other in zip(terms, others, strict=True):
-            head = head + term / total * _rows(self.value, rows, other)
-        return head
+    def _one_head(
+        self,
+        head: int,
+        token: Tensor,
+        place: int,
+        others: Tensor,
+        places: list[int],
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
+        query = _rows(self.query, head, self.key_dim, token)
+        keys = _rows(self.key, head, self.key_dim, others)
+        values = keys if self.value is None else _rows(self.value, head, self.value_dim, others)
+        added = torch.zeros_like(keys[:, 0])
+        if position is not None and places:
+            distances = [other - place for other in places]
+            query = position.turned(query, place)
+            pairs = zip(keys, places, distances, strict=True)
+            keys = torch.stack([position.turned(k, j) + position.key(r) for k, j, r in pairs])
+            pairs_of_values = zip(values, distances, strict=True)
+            values = torch.stack([value + position.value(r) for value, r in pairs_of_values])
+            added = torch.stack([position.added(head, r) for r in distances]).to(added.dtype)
+        scores = self._reference_scale(head) * self.score.reference(head, query, keys)
+        terms = torch.exp(scores + added)
+        weights = terms / terms.sum() if len(terms) else terms
+        return weights @ values
 
-    def _heads(self) -> list[slice]:
-        """The rows of the projections that belong to each head."""
-        return [slice(h * self.head_dim, (h + 1) * self.head_dim) for h in range(self.heads)]
+    def _reference_scale(self, head: int) -> Tensor | float:
+        """By the knob's words, from nothing that the fast form uses."""
+        if self.log_temperature is not None:
+            learned: Tensor = self.log_temperature[head, 0, 0].exp()
+            return learned
+        d: int = self.key.weight.shape[0] // self.config.heads
+        scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
+        return scales[self.config.scale]
+
+    def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
+        """What scores are multiplied by: a number, or the exponential of what each head learns."""
+        by_name = {"1/sqrt(d)": self.key_dim**-0.5, "1/d": 1 / self.key_dim, "none": 1.0}
+        if config.scale != "learned":
+            return by_name[config.scale], None
+        start = torch.tensor(10.0 if config.score == "cosine" else by_name["1/sqrt(d)"])
+        return 1.0, nn.Parameter(start.log().repeat(self.heads, 1, 1))
+
+    def _placed(
+        self, config: Config, position: type[RelativePosition] | None
+    ) -> RelativePosition | None:
+        """The relative position for these heads, if it means something for these scores."""
+        if position is None:
+            return None
+        if issubclass(position, RotaryPosition) and config.score == "additive":
+            raise ModelError("rope turns products of queries and keys; score='additive' has none")
+        if issubclass(position, ShawPosition):
+            self._check_shaw(config)
+        return position(heads=self.heads, head_dim=self.key_dim, is_causal=self.is_causal)
+
+    def _check_shaw(self, config: Config) -> None:
+        if config.score not in ("dot", "general"):
+            raise ModelError(f"shaw adds to products with keys; score={config.score!r} has none")
+        if self.key_dim != self.value_dim:
+            raise ModelError(
+                f"shaw adds vectors of one width to keys and values, "
+                f"not of {self.key_dim} and {self.value_dim}"
+            )
+        if config.kernel == "fused":
+            raise ModelError("shaw has no fused kernel")
+
+    def _projections(self) -> list[nn.Linear]:
+        return [m for m in (self.query, self.key, self.value, self.output) if m is not None]
 
     def _project(
         self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys, values, `[batch, heads, time, head_dim]` each; padding enters as zeros."""
+        """Queries, keys, values, `[batch, heads, time, width]` each; padding enters as zeros."""
         x = without_padding(x, mask)
         source = x if context is None else without_padding(context, context_mask)
-        return (
-            self._split(self.query(x)),
-            self._split(self.key(source)),
-            self._split(self.value(source)),
+        queries = split_heads(self.query(x), self.heads)
+        keys = split_heads(self.key(source), self.heads)
+        values = keys if self.value is None else split_heads(self.value(source), self.heads)
+        return queries, keys, values
+
+    def _visible(
+        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
+    ) -> Visibility:
+        sequence, real = (x, mask) if context is None else (context, context_mask)
+        return whole_sequence(
+            x.shape[1], sequence.shape[1], real, is_causal=self.is_causal, device=x.device
         )
 
-    def _allowed(
-        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
-    ) -> Tensor | None:
-        """Who may see whom, broadcastable to `[batch, heads, time, time2]`; None: no padding."""
-        real = mask if context is None else context_mask
-        if real is None:
-            return None
-        return real[:, None, None, :] & self._past(real.shape[1], x.device)
-
-    def _past(self, length: int, device: torch.device) -> Tensor:
-        """`[time or 1, time2]`, True where a key is not in a query's future."""
-        if not self.is_causal:
-            return torch.ones(1, length, dtype=torch.bool, device=device)
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()
-
-    def _split(self, x: Tensor) -> Tensor:
-        batch, time, _ = x.shape
-        heads = x.reshape(batch, time, self.heads, self.head_dim)
-        return heads.transpose(1, 2)  # (batch, heads, time, head_dim)
-
-    def _merge(self, heads: Tensor) -> Tensor:
-        merged: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (batch, time, dim)
+    def _attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visibility,
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """Heads side by side, through the output map: `[batch, time, dim]`."""
+        if self.is_fused:
+            queries, keys = self._prepare(queries, keys, visible, position)
+            if self.log_temperature is not None:
+                queries = queries * self.log_temperature.exp()
+            bias = None if position is None else position.bias(visible.distance(), queries.dtype)
+            heads = fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
+        else:
+            weights = self._weights(queries, keys, visible, position)
+            heads = weights @ values
+            if isinstance(position, ShawPosition):
+                heads = heads + position.added_to_values(weights, visible.distance())
+        merged: Tensor = self.output(merge_heads(heads))
         return merged
 
+    def _prepare(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        visible: Visibility,
+        position: RelativePosition | None,
+    ) -> tuple[Tensor, Tensor]:
+        """As the score wants them, turned to their places."""
+        queries, keys = self.score.prepare(queries, keys)
+        if position is None:
+            return queries, keys
+        return position.rotate(queries, visible.queries), position.rotate(keys, visible.keys)
 
-def _rows(linear: nn.Linear, rows: slice, token: Tensor) -> Tensor:
-    """The projection of one token `[dim]` to one head `[head_dim]`."""
-    head = linear.weight[rows] @ token
-    return head if linear.bias is None else head + linear.bias[rows]
+    def _weights(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        visible: Visibility,
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """`[batch, heads, time, time2]`, in memory."""
+        queries, keys = self._prepare(queries, keys, visible, position)
+        scores = self.score.scores(queries, keys)
+        if isinstance(position, ShawPosition):
+            scores = scores + position.added_to_scores(queries, visible.distance())
+        scores = scores * self.scale
+        if self.log_temperature is not None:
+            scores = scores * self.log_temperature.exp()
+        bias = None if position is None else position.bias(visible.distance(), queries.dtype)
+        return softmax_weights(scores if bias is None else scores + bias, visible.mask())
+
+
+def _rows(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:
+    """The projection of tokens `[..., dim]` to one head `[..., width]`."""
+    rows = slice(head * width, (head + 1) * width)
+    projected = tokens @ linear.weight[rows].T
+    return projected if linear.bias is None else projected + linear.bias[rows]
 
 
 def _is_pad(mask: Tensor | None, batch: int, time: int) -> bool:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import build_mixer
+from models import ModelError, build_mixer
+from models.softmax_attention import merge_heads, split_heads
 
 
 def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
@@ -48,11 +49,12 @@ def test_unscaled_scores_have_variance_d_and_scaled_ones_have_one() -> None:
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_weights_applied_to_values_are_the_output(is_causal: bool) -> None:
-    mixer, x = build_mixer("attention", dim=8, is_causal=is_causal).double(), tokens()
-    mask = torch.tensor([[True] * 7, [False, True, True, False, True, False, False]])
-    _, _, values = mixer._project(x, mask, None, None)
-    expected = mixer._merge(mixer.attention_weights(x, mask) @ values)
+@pytest.mark.parametrize("score", ["dot", "general", "additive", "cosine"])
+def test_weights_applied_to_values_are_the_output(score: str, is_causal: bool) -> None:
+    mixer = build_mixer("attention", dim=8, is_causal=is_causal, score=score).double()
+    x, mask = tokens(), torch.tensor([[True] * 7, [False, True, True, False, True, False, False]])
+    values = split_heads(mixer.value(x * mask.unsqueeze(-1)), 4)
+    expected = mixer.output(merge_heads(mixer.attention_weights(x, mask) @ values))
     torch.testing.assert_close(mixer(x, mask), expected)
 
 
@@ -83,3 +85,73 @@ def test_the_cache_grows_by_a_key_and_a_value_a_token() -> None:
     mixer = build_mixer("attention", dim=64, is_causal=True)
     assert mixer.state_bytes(0) == 0
     assert mixer.state_bytes(100) == 100 * 2 * 64 * 4
+
+
+def test_the_module_of_torch_with_the_same_weights_gives_the_same() -> None:
+    x, ours = tokens(), build_mixer("attention", dim=8, heads=4, bias=True).double()
+    theirs = torch.nn.MultiheadAttention(8, 4, batch_first=True).double()
+    linears = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.data = torch.cat([linear.weight for linear in linears])
+    theirs.in_proj_bias.data = torch.cat([linear.bias for linear in linears])
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+    mask = torch.tensor([[True] * 7, [True] * 3 + [False] * 4])
+    output, weights = theirs(x, x, x, key_padding_mask=~mask, average_attn_weights=False)
+    torch.testing.assert_close(ours(x, mask)[mask], output[mask])
+    torch.testing.assert_close(ours.attention_weights(x, mask)[0], weights[0])
+
+
+@pytest.mark.parametrize("kernel", ["fused", "materialised"])
+def test_a_kernel_is_what_it_says(kernel: str) -> None:
+    """The n x n matrix of every head stands in memory, or does not."""
+    mixer, x = build_mixer("attention", dim=8, heads=2, kernel=kernel), tokens(1, 512).float()
+    with torch.profiler.profile(profile_memory=True) as profile, torch.no_grad():
+        mixer(x)
+    largest = max(event.self_cpu_memory_usage for event in profile.events())
+    assert (largest >= 2 * 512 * 512 * 4) == (kernel == "materialised")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"heads": 3}, "heads=3 does not divide dim=8"),
+        ({"key_dim": 0}, "key_dim=0 is below 1"),
+        ({"has_tied_values": True, "value_dim": 3}, "keys of width 2 cannot serve as values of width 3"),
+        ({"score": "additive", "kernel": "fused"}, "score='additive' has no fused kernel"),
+        ({"score": "additive", "position": "rope"}, "score='additive' has none"),
+        ({"score": "cosine", "position": "shaw"}, "score='cosine' has none"),
+        ({"key_dim": 1, "position": "shaw"}, "not of 1 and 2"),
+        ({"kernel": "fused", "position": "shaw"}, "shaw has no fused kernel"),
+        ({"heads": 8, "position": "rope"}, "heads of 1 are no pairs"),
+    ],
+)
+def test_what_has_no_sense_is_refused_by_name(knobs: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        build_mixer("attention", dim=8, **knobs)
+
+
+def test_a_learned_temperature_starts_where_it_says() -> None:
+    x = tokens()
+    for score, scale in (("dot", 2**-0.5), ("cosine", 10.0)):
+        torch.manual_seed(0)
+        learned = build_mixer("attention", dim=8, score=score, scale="learned").double()
+        torch.manual_seed(0)
+        plain = build_mixer("attention", dim=8, score=score, scale="none").double()
+        plain.query.weight.data *= scale if score == "dot" else 1
+        plain.scale = scale if score == "cosine" else 1.0
+        torch.testing.assert_close(learned(x), plain(x), rtol=1e-6, atol=1e-6)
+
+
+def test_cosine_scores_forget_how_long_a_token_is() -> None:
+    mixer, x = build_mixer("attention", dim=8, heads=1, score="cosine").double(), tokens()
+    weights = mixer.attention_weights(x)
+    torch.testing.assert_close(mixer.attention_weights(3 * x), weights)
+
+
+def test_tied_keys_are_the_values() -> None:
+    torch.manual_seed(0)
+    tied, x = build_mixer("attention", dim=8, has_tied_values=True).double(), tokens()
+    untied = build_mixer("attention", dim=8).double()
+    state = tied.state_dict()
+    untied.load_state_dict({**state, "value.weight": state["key.weight"]})
+    torch.testing.assert_close(tied(x), untied(x))
+    assert untied.num_parameters() - tied.num_parameters() == 8 * 8

@@ -1,0 +1,284 @@
+"""Softmax attention within a window.
+
+Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), section 4 and the last
+    row of Table 1, "self-attention (restricted)"; as a sliding window in Child et al. 2019
+    (arXiv:1904.10509) and Beltagy et al. 2020 (arXiv:2004.05150).
+Equation: as `attention`, where query i sees key j only if |i - j| <= r (causal: 0 <= i - j <= r).
+Cost: r n d; one sequential operation; n / r layers between the farthest positions.
+Departures: the window is exact for every query, where other implementations let a query see its
+    block and whole neighbouring blocks.
+Fast form: queries in blocks, each against the keys of its block and r more on either side, in one
+    `scaled_dot_product_attention`; time and memory grow with n.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.mixer import Cost, Mixer, State, without_padding
+from models.relative_positions import RelativePosition, ShawPosition
+from models.softmax_attention import (
+    Visibility,
+    masked_attention,
+    merge_heads,
+    softmax_weights,
+    split_heads,
+)
+
+_SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
+
+
+class LocalAttention(Mixer):
+    """Every token takes a weighted mean of its neighbours' values; see the module's note."""
+
+    name = "local_attention"
+    paper = "Vaswani et al. 2017, arXiv:1706.03762, section 4 (restricted self-attention)"
+    family = "attention"
+    cost = Cost(time="r * n * d", sequential_operations="1", maximum_path_length="n / r")
+    supports_causal = True
+    supports_step = True
+    supports_relative = True
+    mask_mode = "exact"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of local attention.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            window: r, how far a query sees to either side, in tokens; causal: into the past.
+            scale: What scores are multiplied by before the softmax; d is the width of a head.
+            bias: Whether the four projections have biases; the paper's have none.
+        """
+
+        heads: int = 4
+        window: int = 16
+        scale: Literal["1/sqrt(d)", "none"] = "1/sqrt(d)"
+        bias: bool = False
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        max_length: int,
+        is_causal: bool,
+        config: Config,
+        position: type[RelativePosition] | None = None,
+    ) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        if position is not None and issubclass(position, ShawPosition):
+            raise ModelError(f"{self.name}: shaw has no form in blocks; take attention")
+        self.heads = config.heads
+        self.window = config.window
+        head_dim = dim // config.heads
+        self.scale = head_dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
+        self.query = nn.Linear(dim, dim, bias=config.bias)
+        self.key = nn.Linear(dim, dim, bias=config.bias)
+        self.value = nn.Linear(dim, dim, bias=config.bias)
+        self.output = nn.Linear(dim, dim, bias=config.bias)
+        for linear in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(linear.weight)  # as in `attention`
+        self.position = (
+            None
+            if position is None
+            else position(heads=config.heads, head_dim=head_dim, is_causal=is_causal)
+        )
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse heads that do not divide dim, and a window without neighbours."""
+        if config.heads < 1 or dim % config.heads != 0:
+            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        if config.window < 1:
+            raise ModelError(f"{cls.name}: window={config.window} is below 1")
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context)
+        queries, keys, values = self._project(without_padding(x, mask))
+        places = torch.arange(x.shape[1], device=x.device)
+        queries, keys = self._turned(queries, places), self._turned(keys, places)
+        merged: Tensor = self.output(merge_heads(self._in_blocks(queries, keys, values, mask)))
+        return merged
+
+    def attention_weights(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """`[batch, heads, time, time]`, all of it, zero outside the window."""
+        self.check_inputs(x, mask, context)
+        queries, keys, _ = self._project(without_padding(x, mask))
+        places = torch.arange(x.shape[1], device=x.device)
+        visible = self._visible(places, places, mask)
+        queries, keys = self._turned(queries, places), self._turned(keys, places)
+        scores = self.scale * queries @ keys.transpose(-1, -2)
+        bias = self._bias(visible, scores.dtype)
+        return softmax_weights(scores if bias is None else scores + bias, visible.mask())
+
+    def receptive_field(self, length: int) -> Tensor:
+        """A band."""
+        places = torch.arange(length)
+        return self._visible(places, places, None).mask()
+
+    def path_length(self, length: int) -> int:
+        """A window a layer."""
+        return max(1, -(-(length - 1) // self.window))
+
+    def initial_state(self, batch: int) -> State:
+        """No keys and values yet, `[batch, heads, 0, head_dim]` each."""
+        self.check_steps()
+        empty = self.key.weight.new_zeros(batch, self.heads, 0, self.dim // self.heads)
+        return empty, empty
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token attends to itself and to the last r; distances count, not places."""
+        self.check_steps()
+        queries, new_keys, new_values = self._project(x_t.unsqueeze(1))
+        keys = torch.cat([state[0], new_keys], dim=2)
+        values = torch.cat([state[1], new_values], dim=2)
+        places = torch.arange(keys.shape[2], device=x_t.device)
+        visible = self._visible(places[-1:], places, None)
+        bias = self._bias(visible, x_t.dtype)
+        heads = masked_attention(
+            self._turned(queries, places[-1:]), self._turned(keys, places), values,
+            visible.mask(), scale=self.scale, bias=bias,
+        )  # fmt: skip
+        kept = tuple(part[:, :, -self.window :] for part in (keys, values))
+        return self.output(merge_heads(heads)).squeeze(1), kept
+
+    def state_bytes(self, length: int) -> int:
+        """Keys and values of the last r tokens: grows no further."""
+        self.check_steps()
+        return 4 * 2 * self.dim * min(length, self.window)
+
+    def num_parameters(self) -> int:
+        """Four projections, and what the position learns."""
+        num_biases = 0 if self.query.bias is None else 4 * self.dim
+        position = 0 if self.position is None else self.position.num_parameters()
+        return 4 * self.dim**2 + num_biases + position
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Projections, and each block against its keys, those outside its windows included."""
+        block, num_keys, num_blocks = self._sizes(length)
+        projections = 4 * 2 * length * self.dim**2
+        return float(batch * (projections + 2 * 2 * num_blocks * block * num_keys * self.dim))
+
+    def reference(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """One query of one head at a time, over the keys in its window."""
+        rows = []
+        for b in range(x.shape[0]):
+            real = [j for j in range(x.shape[1]) if mask is None or bool(mask[b, j])]
+            for i in range(x.shape[1]):
+                last = i if self.is_causal else i + self.config.window
+                seen = [j for j in real if i - self.config.window <= j <= last]
+                token = x[b, i] if mask is None or bool(mask[b, i]) else torch.zeros_like(x[b, i])
+                heads = [self._one_head(h, token, i, x[b], seen) for h in range(self.heads)]
+                rows.append(self.output(torch.cat(heads)))
+        return torch.stack(rows).reshape(x.shape)
+
+    def _one_head(
+        self, head: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]
+    ) -> Tensor:
+        width = self.dim // self.heads
+        rows = slice(head * width, (head + 1) * width)
+        query = functional.linear(token, self.query.weight[rows], _part(self.query, rows))
+        keys = functional.linear(tokens[seen], self.key.weight[rows], _part(self.key, rows))
+        values = functional.linear(tokens[seen], self.value.weight[rows], _part(self.value, rows))
+        if not seen:
+            return torch.zeros_like(query)
+        added = torch.zeros_like(keys[:, 0])
+        if self.position is not None:
+            query = self.position.turned(query, place)
+            turned = zip(keys, seen, strict=True)
+            keys = torch.stack([self.position.turned(key, j) for key, j in turned])
+            added = torch.stack([self.position.added(head, j - place) for j in seen]).to(added)
+        scale = 1 / math.sqrt(len(query)) if self.config.scale == "1/sqrt(d)" else 1.0
+        terms = torch.exp(scale * keys @ query + added)
+        return terms / terms.sum() @ values
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys, values, `[batch, heads, time, head_dim]` each."""
+        return (
+            split_heads(self.query(x), self.heads),
+            split_heads(self.key(x), self.heads),
+            split_heads(self.value(x), self.heads),
+        )
+
+    def _visible(self, queries: Tensor, keys: Tensor, real: Tensor | None) -> Visibility:
+        return Visibility(
+            queries=queries, keys=keys, real=real, is_causal=self.is_causal, window=self.window
+        )
+
+    def _turned(self, x: Tensor, places: Tensor) -> Tensor:
+        return x if self.position is None else self.position.rotate(x, places)
+
+    def _bias(self, visible: Visibility, dtype: torch.dtype) -> Tensor | None:
+        return None if self.position is None else self.position.bias(visible.distance(), dtype)
+
+    def _sizes(self, length: int) -> tuple[int, int, int]:
+        """Queries of a block, keys that it meets, and number of blocks."""
+        block = min(max(self.window, _SMALLEST_BLOCK), length)
+        num_after = 0 if self.is_causal else self.window
+        return block, self.window + block + num_after, -(-length // block)
+
+    def _in_blocks(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """Heads `[batch, heads, time, head_dim]`; blocks stand where a kernel wants heads."""
+        batch, heads, time, width = queries.shape
+        block, num_keys, num_blocks = self._sizes(time)
+        num_missing = num_blocks * block - time
+        padding = (0, 0, self.window, num_keys - block - self.window + num_missing)
+        keys, values = (
+            functional.pad(part, padding).unfold(2, num_keys, block).transpose(-1, -2).flatten(0, 1)
+            for part in (keys, values)
+        )  # (batch * heads, blocks, num_keys, head_dim)
+        blocks = functional.pad(queries, (0, 0, 0, num_missing)).flatten(0, 1)
+        blocks = blocks.reshape(batch * heads, num_blocks, block, width)
+        allowed, bias = self._seen_by_blocks(mask, time, queries)
+        mixed = masked_attention(blocks, keys, values, allowed, scale=self.scale, bias=bias)
+        return mixed.reshape(batch, heads, num_blocks * block, width)[:, :, :time]
+
+    def _seen_by_blocks(
+        self, mask: Tensor | None, time: int, queries: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Mask and bias, broadcast to `[batch * heads, blocks, block, num_keys]`."""
+        block, num_keys, num_blocks = self._sizes(time)
+        places = torch.arange(num_keys, device=queries.device)
+        visible = self._visible(places[self.window : self.window + block], places, None)
+        real = queries.new_ones(1, time).bool() if mask is None else mask
+        end = num_keys - block - self.window + num_blocks * block - time
+        real = functional.pad(real, (self.window, end)).unfold(1, num_keys, block)
+        allowed = visible.mask() & real.unsqueeze(2)  # (batch or 1, blocks, block, num_keys)
+        if mask is not None:
+            allowed = allowed.repeat_interleave(self.heads, dim=0)
+        bias = self._bias(visible, queries.dtype)
+        if bias is not None:
+            bias = bias.repeat(queries.shape[0], 1, 1).unsqueeze(1)
+        return allowed, bias
+
+
+def _part(linear: nn.Linear, rows: slice) -> Tensor | None:
+    return None if linear.bias is None else linear.bias[rows]

@@ -1,0 +1,132 @@
+"""Softmax attention over what each query may see: the fused form, and the weights themselves.
+
+What `attention`, `plain_attention` and `local_attention` share. Scores, projections and positions
+are the mixers' own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visibility:
+    """Which query may see which key.
+
+    Attributes:
+        queries: `[time]`, the places of the queries.
+        keys: `[time2]`, the places of the keys.
+        real: `[batch, time2]`, True where a key is no padding; None where all are real.
+        is_causal: Whether keys that come after a query are hidden from it.
+        window: How far from a query a key may stand; None for any distance.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    real: Tensor | None
+    is_causal: bool
+    window: int | None = None
+
+    def distance(self) -> Tensor:
+        """`[time, time2]`: place of the key minus place of the query."""
+        return self.keys[None, :] - self.queries[:, None]
+
+    def mask(self) -> Tensor:
+        """True where a key may be seen; broadcasts to `[batch, heads, time, time2]`."""
+        allowed = torch.ones(len(self.queries), len(self.keys), device=self.keys.device).bool()
+        if self.is_causal:
+            allowed = allowed & (self.distance() <= 0)
+        if self.window is not None:
+            allowed = allowed & (self.distance().abs() <= self.window)
+        return allowed if self.real is None else allowed & self.real[:, None, None, :]
+
+
+def whole_sequence(
+    time: int, time2: int, real: Tensor | None, *, is_causal: bool, device: torch.device
+) -> Visibility:
+    """All of a sequence as queries, all of the same or of another one as keys."""
+    return Visibility(
+        queries=torch.arange(time, device=device), keys=torch.arange(time2, device=device),
+        real=real, is_causal=is_causal,
+    )  # fmt: skip
+
+
+def newest_token(num_keys: int, device: torch.device) -> Visibility:
+    """One query, the last of `num_keys` tokens, which sees them all."""
+    places = torch.arange(num_keys, device=device)
+    return Visibility(queries=places[-1:], keys=places, real=None, is_causal=False)
+
+
+def fused_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    visible: Visibility,
+    *,
+    scale: float,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """softmax(scale q k + bias) v by `scaled_dot_product_attention`.
+
+    Args:
+        queries: `[batch, heads, time, width]`.
+        keys: `[batch, heads, time2, width]`.
+        values: `[batch, heads, time2, width2]`.
+        visible: Who may see whom.
+        scale: What products are multiplied by.
+        bias: Broadcasts to `[batch, heads, time, time2]`; None for nothing.
+
+    Returns:
+        `[batch, heads, time, width2]`; zeros for a query that may see nothing.
+    """
+    if visible.real is None and visible.window is None and bias is None:
+        return functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=visible.is_causal, scale=scale
+        )
+    return masked_attention(queries, keys, values, visible.mask(), scale=scale, bias=bias)
+
+
+def masked_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor,
+    *,
+    scale: float,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """As `fused_attention`, with True in `allowed` where a key may be seen."""
+    # Kernels differ in a softmax over nothing: such a row looks everywhere, then is zeroed.
+    sees_nothing = ~allowed.any(dim=-1, keepdim=True)
+    shown = allowed | sees_nothing
+    mask = shown if bias is None else bias.masked_fill(~shown, -torch.inf)
+    heads = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, scale=scale
+    )
+    return heads.masked_fill(sees_nothing, 0.0)
+
+
+def softmax_weights(scores: Tensor, allowed: Tensor) -> Tensor:
+    """The softmax over what may be seen; a row that may see nothing is zero.
+
+    Args:
+        scores: `[batch, heads, time, time2]`, scaled and biased.
+        allowed: True where a key may be seen; broadcasts to the same shape.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """`[batch, time, heads * width]` -> `[batch, heads, time, width]`."""
+    batch, time, width = x.shape
+    return x.reshape(batch, time, heads, width // heads).transpose(1, 2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """`[batch, heads, time, width]` -> `[batch, time, heads * width]`."""
+    return x.transpose(1, 2).flatten(2)

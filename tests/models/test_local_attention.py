@@ -1,0 +1,58 @@
+"""Laws of local attention that the reference does not settle."""
+
+import pytest
+import torch
+
+from models import ModelError, build_mixer
+
+
+def tokens(length: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, length, 8, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("position", [None, "rope", "alibi", "t5"])
+def test_a_window_over_everything_is_attention(position: str | None, is_causal: bool) -> None:
+    settings = {"dim": 8, "is_causal": is_causal, "position": position}
+    local = build_mixer("local_attention", window=40, **settings).double()
+    attention = build_mixer("attention", **settings).double()
+    attention.load_state_dict(local.state_dict())
+    x = tokens(40)
+    torch.testing.assert_close(local(x), attention(x))
+
+
+@pytest.mark.parametrize("window", [1, 7, 32, 33])
+def test_blocks_do_not_show(window: int) -> None:
+    """Whatever the block that a query falls into, it sees the same window."""
+    mixer, x = build_mixer("local_attention", dim=8, window=window).double(), tokens(150)
+    shifted = mixer(x[:, 11:])[:, window : -window or None]
+    torch.testing.assert_close(mixer(x)[:, 11:][:, window : -window or None], shifted)
+
+
+def test_time_and_memory_grow_with_the_length_alone() -> None:
+    mixer = build_mixer("local_attention", dim=8, window=16)
+    assert mixer.flops(2**20) == 16 * mixer.flops(2**16)
+    with torch.profiler.profile(profile_memory=True) as profile, torch.no_grad():
+        mixer(tokens(2048).float())
+    largest = max(event.self_cpu_memory_usage for event in profile.events())
+    assert largest < 2 * 4 * 2048 * 2048 * 4 / 10  # a tenth of all scores
+
+
+def test_the_cache_stops_growing_at_the_window() -> None:
+    mixer = build_mixer("local_attention", dim=64, window=16, is_causal=True)
+    assert mixer.state_bytes(5) == 5 * 2 * 64 * 4
+    assert mixer.state_bytes(1000) == 16 * 2 * 64 * 4
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"heads": 3}, "heads=3 does not divide dim=8"),
+        ({"window": 0}, "window=0 is below 1"),
+        ({"position": "shaw"}, "shaw has no form in blocks"),
+    ],
+)
+def test_what_has_no_sense_is_refused_by_name(knobs: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        build_mixer("local_attention", dim=8, **knobs)

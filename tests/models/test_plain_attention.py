@@ -1,0 +1,32 @@
+"""Laws of attention without parameters that the reference does not settle."""
+
+import torch
+
+from models import build_mixer
+
+
+def tokens(length: int = 7, dim: int = 8) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, length, dim, generator=generator, dtype=torch.float64)
+
+
+def test_is_attention_with_one_head_and_identities_for_projections() -> None:
+    plain, x = build_mixer("plain_attention", dim=8), tokens()
+    attention = build_mixer("attention", dim=8, heads=1, scale="none").double()
+    for linear in (attention.query, attention.key, attention.value, attention.output):
+        linear.weight.data = torch.eye(8, dtype=torch.float64)
+    torch.testing.assert_close(plain(x), attention(x))
+    torch.testing.assert_close(plain.attention_weights(x), attention.attention_weights(x))
+
+
+def test_a_rotation_of_the_tokens_rotates_the_outputs() -> None:
+    """Without parameters no direction is special."""
+    mixer, x = build_mixer("plain_attention", dim=8), tokens()
+    rotation, _ = torch.linalg.qr(tokens(8)[0])
+    torch.testing.assert_close(mixer(x @ rotation), mixer(x) @ rotation)
+
+
+def test_is_equivariant_to_permutations() -> None:
+    mixer, x = build_mixer("plain_attention", dim=8), tokens()
+    shuffle = torch.tensor([3, 0, 6, 1, 5, 2, 4])
+    torch.testing.assert_close(mixer(x)[:, shuffle], mixer(x[:, shuffle]))
