@@ -4,31 +4,42 @@ import torch
 from torch import Tensor
 
 from models import build_mixer
+from models.mixers.lstm import LSTM
 
 
-def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+def tokens() -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, 7, 8, generator=generator, dtype=torch.float64)
 
 
-def test_padded_tokens_are_as_if_they_were_not_there() -> None:
-    mask = torch.tensor([[False, True, True, False, True, False, True]])
-    for is_causal in (False, True):
-        mixer, x = build_mixer("lstm", dim=8, is_causal=is_causal).double(), tokens(batch=1)
-        torch.testing.assert_close(mixer(x, mask)[mask], mixer(x[:, mask[0]])[0])
-        assert torch.all(mixer(x, mask)[~mask] == 0)
+def causal_lstm() -> LSTM:
+    torch.manual_seed(0)
+    mixer = build_mixer("lstm", dim=8, is_causal=True).double()
+    assert isinstance(mixer, LSTM)
+    return mixer
 
 
-def test_flipping_time_swaps_the_two_directions() -> None:
-    mixer, x = build_mixer("lstm", dim=8).double(), tokens()
-    flipped = build_mixer("lstm", dim=8).double()
-    swapped = {
-        (key.removesuffix("_reverse") if key.endswith("_reverse") else f"{key}_reverse"): value
-        for key, value in mixer.state_dict().items()
-    }
-    flipped.load_state_dict(swapped)
-    expected = mixer(x).roll(4, dims=-1)  # the halves change places
-    torch.testing.assert_close(flipped(x.flip(1)).flip(1), expected)
+def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
+    """With the input gate closed it is kept as it is, whatever comes in."""
+    mixer, x = causal_lstm(), tokens()
+    with torch.no_grad():
+        bias = mixer.lstm.get_parameter("bias_ih_l0")  # rows: input, forget, cell, output
+        bias[:8], bias[8:16] = -1e3, 1e3
+    hidden, cell = x[:, :1], x[:, 1:2]
+    for t in range(2, 7):
+        output, (hidden, new) = mixer.step(x[:, t], (hidden, cell))
+        assert torch.equal(new, cell)
+        assert torch.all(output.abs() < torch.tanh(cell[:, 0]).abs())  # the output gate still acts
+    assert torch.all(mixer(x) == 0)  # zero is what it starts from
+
+
+def test_a_forget_gate_forced_shut_keeps_nothing() -> None:
+    mixer, x = causal_lstm(), tokens()
+    with torch.no_grad():
+        mixer.lstm.get_parameter("bias_ih_l0")[8:16] = -1e3
+    hidden = x[:, :1]
+    outputs = [mixer.step(x[:, 2], (hidden, cell))[0] for cell in (x[:, 3:4], x[:, 4:5])]
+    assert torch.equal(*outputs)
 
 
 def test_each_direction_is_half_as_wide_so_that_the_output_keeps_its_width() -> None:
@@ -38,11 +49,11 @@ def test_each_direction_is_half_as_wide_so_that_the_output_keeps_its_width() -> 
     assert causal.state_bytes(1) == causal.state_bytes(10_000) == 2 * 64 * 4
 
 
-def test_state_carries_over_from_a_prefix() -> None:
-    mixer, x = build_mixer("lstm", dim=8, is_causal=True).double(), tokens()
-    whole, (hidden, cell) = mixer.lstm(x)
-    state = mixer.initial_state(2)
-    for t in range(7):
-        _, state = mixer.step(x[:, t], state)
-    torch.testing.assert_close(state, (hidden[0], cell[0]))
-    torch.testing.assert_close(state[0], whole[:, -1])
+def test_draws_its_parameters_in_torchs_order() -> None:
+    """What a seed gave before there were layers, it still gives."""
+    torch.manual_seed(0)
+    expected = torch.nn.LSTM(8, 4, batch_first=True, bidirectional=True).state_dict()
+    torch.manual_seed(0)
+    found = build_mixer("lstm", dim=8).state_dict()
+    assert list(found) == [f"lstm.{key}" for key in expected]
+    assert all(torch.equal(found[f"lstm.{key}"], value) for key, value in expected.items())

@@ -1,0 +1,88 @@
+"""Dilated convolution over time, wider with every layer.
+
+Paper: Kalchbrenner et al. 2016, "Neural Machine Translation in Linear Time" (arXiv:1610.10099),
+    ByteNet, section 3; the entry log_k(n) of Table 1 of Vaswani et al. 2017 (arXiv:1706.03762).
+Equation: y_t = b + sum_{j=0}^{k-1} W_j x_{t + (j - s) l}, with s = k - 1 (causal) or (k - 1) / 2
+    (centred) and l = base^(layer mod cycle); tokens outside the sequence are zero.
+Cost: k n d^2; one sequential operation; the farthest positions are a number of layers apart that
+    grows with log n: causal with base = k log_k(n), the entry of Table 1, where the windows of a
+    layer tile what the one below saw, without gap or overlap; with base 2 about log_2(n).
+Departures: ByteNet's convolution alone; its residual block of layer norms, ReLUs and narrowing
+    1 x 1 convolutions is the skeleton's to give. ByteNet doubles the dilation up to 16 and starts
+    again from 1: `dilation_base=2, num_dilations=5`. By default it starts again after 16 layers,
+    so that the path stays logarithmic at any length. Wider bases than s + 1, with s the taps to
+    one side, are refused: a centred kernel of 3 at dilations 1, 3, 9 tiles an endless sequence,
+    but near the ends of a real one the way from token 0 to token 2 = 3 - 1 leads through token
+    -1. A mixer that stands alone, in no stack, is a bottom layer and equals `conv`.
+Padding: padded tokens enter as zeros, like tokens outside the sequence.
+Fast form: `conv1d` with the taps that can meet a token; see `models/window.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.errors import ModelError
+from models.mixer import Cost, Mixer
+from models.mixers.conv import Convolution
+from models.window import SlidingWindow
+
+
+class DilatedConvolution(Convolution):
+    """A convolution whose taps stand farther apart in every layer; see the module's note."""
+
+    name = "dilated_conv"
+    paper = "Kalchbrenner et al. 2016, arXiv:1610.10099"
+    cost = Cost(
+        time="k * n * d**2", sequential_operations="1", maximum_path_length="log2(n) / log2(k)"
+    )
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(SlidingWindow.Config):
+        """Knobs of the dilated convolution.
+
+        Attributes:
+            kernel_size: Number of tokens that an output sees, itself among them; at least 2, and
+                odd unless causal.
+            dilation_base: How many times farther apart the taps stand than in the layer below: 1
+                is an ordinary convolution, 2 is ByteNet's. At most `kernel_size` if causal,
+                else `(kernel_size + 1) / 2`: beyond, some tokens would stay unseen.
+            num_dilations: Layers after which the dilation starts again from 1.
+        """
+
+        dilation_base: int = 2
+        num_dilations: int = 16
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        if config.dilation_base > self.taps_before + 1:
+            raise ModelError(
+                f"{self.name}: dilation_base={config.dilation_base} is above "
+                f"{self.taps_before + 1}, the largest that leaves no token unseen at "
+                f"kernel_size={config.kernel_size} and is_causal={is_causal}"
+            )
+        self.dilation_base = config.dilation_base
+        self.num_dilations = config.num_dilations
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse a kernel that mixes nothing, and a dilation that is none."""
+        super().check_config(config, dim=dim)
+        for key in ("dilation_base", "num_dilations"):
+            if getattr(config, key) < 1:
+                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        """Set the dilation of this layer."""
+        self.dilation = self._dilation_of(layer)
+
+    def path_length(self, length: int) -> int:
+        """Layers of a stack, from the bottom, until one end sees the other; whichever this is."""
+        num_layers, reach = 1, self.taps_before
+        while reach < length - 1:
+            reach += self.taps_before * self._dilation_of(num_layers)
+            num_layers += 1
+        return num_layers
+
+    def _dilation_of(self, layer: int) -> int:
+        return int(self.dilation_base ** (layer % self.num_dilations))

@@ -1,0 +1,51 @@
+"""The gated recurrent unit.
+
+Paper: Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
+    Machine Translation" (arXiv:1406.1078), section 2.3.
+Equation: r = sigmoid(W_r x_t + b_r + U_r h_{t-1} + b'_r); z = sigmoid(W_z x_t + b_z + U_z h_{t-1}
+    + b'_z); n = tanh(W_n x_t + b_n + r (U_n h_{t-1} + b'_n)); h_t = z h_{t-1} + (1 - z) n. The
+    paper calls n the new hidden state, h with a tilde.
+Cost: n d^2; n sequential operations; positions n apart are n steps apart.
+Departures: the form that torch and cuDNN compute. The reset gate r multiplies U_n h_{t-1} + b'_n,
+    in the paper h_{t-1} before it meets U_n; the two agree where U_n is diagonal and b'_n is zero.
+    The paper prints no biases, torch has two to each gate. The output is h itself, without a
+    projection. Two directions unless causal or asked for one; see `models/recurrence.py`.
+Padding: a padded token is neither read nor written; see `models/recurrence.py`.
+Fast form: `torch.nn.GRU`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from models.mixer import State
+from models.recurrence import Recurrence, Weights
+
+
+class GRU(Recurrence):
+    """A gated recurrence whose output is its whole state; see the module's note."""
+
+    name = "gru"
+    paper = "Cho et al. 2014, arXiv:1406.1078"
+    num_gates = 3
+
+    def __init__(
+        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
+    ) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        self.gru = nn.GRU(**self.sizes())
+
+    @property
+    def network(self) -> nn.GRU:
+        """Torch's module."""
+        return self.gru
+
+    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+        """The equation of the module's note."""
+        (h,) = state
+        x_r, x_z, x_n = (weights.w @ x_t + weights.b).chunk(3)
+        h_r, h_z, h_n = (weights.u @ h + weights.b_u).chunk(3)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        n = torch.tanh(x_n + r * h_n)
+        return (z * h + (1 - z) * n,)

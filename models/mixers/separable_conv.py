@@ -1,0 +1,66 @@
+"""Depthwise separable convolution over time.
+
+Paper: Kaiser, Gomez and Chollet 2017, "Depthwise Separable Convolutions for Neural Machine
+    Translation" (arXiv:1706.03059), after Chollet 2016, "Xception" (arXiv:1610.02357).
+Equation: z_t = sum_{j=0}^{k-1} w_j x_{t + j - s}, channel by channel with w_j of width dim;
+    y_t = P z_t + b with P of shape dim x dim; s = k - 1 (causal) or (k - 1) / 2 (centred); tokens
+    outside the sequence are zero. Kernel k of `conv` with W_j = P diag(w_j).
+Cost: k n d + n d^2; one sequential operation; n / k layers between the farthest positions.
+Departures: the convolution alone, without the papers' norms, ReLUs and residuals, which are the
+    skeleton's to give. The taps are drawn uniformly with variance 1 / k, which keeps the variance
+    of an input; the product after them is drawn as torch draws it, so that outputs start as large
+    as those of `conv`.
+Padding: padded tokens enter as zeros, like tokens outside the sequence.
+Fast form: `conv1d` with a group to each channel, then `conv1d` with one tap.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.mixer import Cost
+from models.window import SlidingWindow, Window
+
+
+class SeparableConvolution(SlidingWindow):
+    """A sum over neighbours in each channel, then one over channels; see the module's note."""
+
+    name = "separable_conv"
+    paper = "Kaiser et al. 2017, arXiv:1706.03059"
+    cost = Cost(time="k * n * d + n * d**2", sequential_operations="1", maximum_path_length="n / k")
+
+    def __init__(
+        self, *, dim: int, max_length: int, is_causal: bool, config: SlidingWindow.Config
+    ) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        self.depthwise = nn.Conv1d(dim, dim, config.kernel_size, groups=dim, bias=False)
+        self.pointwise = nn.Conv1d(dim, dim, 1)
+        largest = (3 / config.kernel_size) ** 0.5
+        nn.init.uniform_(self.depthwise.weight, -largest, largest)
+
+    def slide(self, channels: Tensor, window: Window, num_padding: int) -> Tensor:
+        """A number per tap and channel, then one matrix for all."""
+        kernel = self.depthwise.weight[:, :, window.taps]
+        summed = functional.conv1d(
+            channels, kernel, padding=num_padding, dilation=window.dilation, groups=self.dim
+        )
+        mixed: Tensor = self.pointwise(summed)
+        return mixed
+
+    def one_output(self, tokens: dict[int, Tensor]) -> Tensor:
+        """The equation of the module's note."""
+        z_t = self.depthwise.weight.new_zeros(self.dim)
+        for j, token in tokens.items():
+            z_t = z_t + self.depthwise.weight[:, 0, j] * token
+        assert self.pointwise.bias is not None
+        return self.pointwise.weight[:, :, 0] @ z_t + self.pointwise.bias
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """A number per token, tap and channel, and one dim x dim product per token."""
+        per_token = 2 * self.num_taps(length) * self.dim + 2 * self.dim**2
+        return float(batch * length * per_token)
+
+    def num_parameters(self) -> int:
+        """A number per tap and channel, a matrix and a bias."""
+        return self.kernel_size * self.dim + self.dim**2 + self.dim

@@ -1,0 +1,219 @@
+"""What the recurrences share: directions, layers, padding, the state, and the loop over tokens.
+
+A recurrence reads one token at a time and carries a state from each to the next. Those here differ
+in that one step only, which each defines in `advance`; the fast form is torch's own module.
+
+Directions: a causal one reads left to right with hidden width dim. One that is not causal reads in
+    both directions, of width dim / 2 each, and puts their outputs side by side, so that the output
+    keeps the width dim; `is_unidirectional` makes it read as a causal one does.
+Layers: each reads the outputs of the one below, both directions of it; nothing stands between.
+Padding: a padded token is neither read nor written; the recurrence runs over the real tokens as
+    if they stood side by side. Packing needs their number on the CPU, which waits for a GPU.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from models.errors import ModelError
+from models.mixer import Cost, Mixer, State, without_padding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Of one direction of one layer; the rows of all gates stand one below the other.
+
+    Attributes:
+        w: From the input, `[gates * hidden, inputs]`.
+        b: Added to that, `[gates * hidden]`.
+        u: From the last output, `[gates * hidden, hidden]`.
+        b_u: Added to that, `[gates * hidden]`.
+    """
+
+    w: Tensor
+    b: Tensor
+    u: Tensor
+    b_u: Tensor
+
+
+class Recurrence(Mixer):
+    """Reads one token at a time; see the module's note.
+
+    Attributes:
+        num_gates: Vectors of the hidden width that one step computes from input and last output.
+        num_state_vectors: Vectors of the hidden width that one step hands to the next.
+    """
+
+    family = "recurrent"
+    cost = Cost(time="n * d**2", sequential_operations="n", maximum_path_length="n")
+    supports_causal = True
+    supports_step = True
+    is_position_aware = True
+    mask_mode = "exact"
+    num_gates: ClassVar[int]
+    num_state_vectors: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of a recurrence.
+
+        Attributes:
+            layers: Recurrences stacked inside the mixer, each reading the one below.
+            is_unidirectional: Whether a mixer that need not be causal reads left to right only,
+                with hidden width dim, in place of both ways with dim / 2 each.
+        """
+
+        layers: int = 1
+        is_unidirectional: bool = False
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        if is_causal and config.is_unidirectional:
+            raise ModelError(
+                f"{self.name}: is_unidirectional=True is for mixers that are not causal; "
+                "a causal one reads left to right anyway"
+            )
+        self.layers = config.layers
+        self.is_unidirectional = is_causal or config.is_unidirectional
+        self.num_directions = 1 if self.is_unidirectional else 2
+        if dim % self.num_directions != 0:
+            raise ModelError(f"{self.name} needs an even dim for its two directions, not dim={dim}")
+        self.hidden = dim // self.num_directions
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse a recurrence without layers."""
+        if config.layers < 1:
+            raise ModelError(f"{cls.name}: layers={config.layers} is below 1")
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.RNNBase:
+        """Torch's module, which holds all parameters."""
+
+    @abstractmethod
+    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+        """The paper's step, for `reference`: an input `[inputs]` and the last state to the next.
+
+        A state is `num_state_vectors` vectors `[hidden]`; the first is the output h.
+        """
+
+    def sizes(self) -> dict[str, Any]:
+        """Arguments of torch's module."""
+        return {
+            "input_size": self.dim,
+            "hidden_size": self.hidden,
+            "num_layers": self.layers,
+            "batch_first": True,
+            "bidirectional": not self.is_unidirectional,
+        }
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """See `Mixer.forward`; zeros at padded positions."""
+        self.check_inputs(x, mask, context)
+        if mask is not None and len(x) > 0:  # an empty batch cannot be packed, and has no padding
+            return self._forward_real(without_padding(x, mask), mask)
+        hidden: Tensor = self.network(x)[0]
+        return hidden
+
+    def _forward_real(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Moves real tokens to the front, runs over them alone, and moves them back."""
+        order = mask.logical_not().long().argsort(dim=1, stable=True)
+        order = order.unsqueeze(-1).expand_as(x)  # (batch, time, dim)
+        # A packed sequence cannot be empty: a sequence of padding alone reads one zero, and its
+        # output is dropped below.
+        num_real = mask.sum(dim=1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(
+            x.gather(1, order), num_real, batch_first=True, enforce_sorted=False
+        )
+        hidden, _ = pad_packed_sequence(
+            self.network(packed)[0], batch_first=True, total_length=x.shape[1]
+        )
+        return without_padding(torch.zeros_like(hidden).scatter(1, order, hidden), mask)
+
+    def initial_state(self, batch: int) -> State:
+        """Zeros, `[batch, layers, dim]` for each vector that a step hands on."""
+        self.check_steps()
+        zeros = self.network.get_parameter("weight_hh_l0").new_zeros(batch, self.layers, self.dim)
+        return (zeros,) * self.num_state_vectors
+
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One step of every layer's recurrence."""
+        self.check_steps()
+        # Torch wants the layers first, one tensor for one vector, a tuple for several.
+        last = tuple(part.transpose(0, 1).contiguous() for part in state)
+        output, new = self.network(x_t.unsqueeze(1), last if len(last) > 1 else last[0])
+        parts = cast("State", new if len(last) > 1 else (new,))
+        return output.squeeze(1), tuple(part.transpose(0, 1) for part in parts)
+
+    def state_bytes(self, length: int) -> int:
+        """One or two vectors per layer: does not grow."""
+        self.check_steps()
+        return 4 * self.num_state_vectors * self.layers * self.dim
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Every gate from the input and from the last output, in each direction and layer."""
+        per_step = 2 * self.num_gates * self.hidden * (self.dim + self.hidden)
+        return float(batch * length * self.layers * self.num_directions * per_step)
+
+    def num_parameters(self) -> int:
+        """For each gate two matrices and torch's two biases, in each direction and layer."""
+        per_gate = self.hidden * (self.dim + self.hidden + 2)
+        return self.layers * self.num_directions * self.num_gates * per_gate
+
+    def receptive_field(self, length: int) -> Tensor:
+        """Everything, or the past where it reads left to right."""
+        everything = torch.ones(length, length, dtype=torch.bool)
+        return everything.tril() if self.is_unidirectional else everything
+
+    def reference(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """One token of one sequence at a time, past padded tokens as if they were not there."""
+        outputs = []
+        for b in range(x.shape[0]):
+            real = [t for t in range(x.shape[1]) if mask is None or bool(mask[b, t])]
+            tokens = {t: x[b, t] for t in real}
+            for layer in range(self.layers):
+                tokens = self._one_layer(tokens, layer)
+            pad = x.new_zeros(self.dim)
+            outputs.append(torch.stack([tokens.get(t, pad) for t in range(x.shape[1])]))
+        return torch.stack(outputs)
+
+    def _one_layer(self, tokens: dict[int, Tensor], layer: int) -> dict[int, Tensor]:
+        """The tokens `[dim]` of one sequence by time -> outputs `[dim]` at the same times."""
+        forward = self._one_direction(tokens, f"l{layer}")
+        if self.is_unidirectional:
+            return forward
+        backward = self._one_direction(dict(reversed(tokens.items())), f"l{layer}_reverse")
+        return {t: torch.cat([forward[t], backward[t]]) for t in tokens}
+
+    def _one_direction(self, tokens: dict[int, Tensor], suffix: str) -> dict[int, Tensor]:
+        """Outputs `[hidden]` by time, the tokens read in the order in which they stand."""
+        w, b, u, b_u = (
+            self.network.get_parameter(f"{name}_{suffix}")
+            for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+        )
+        weights = Weights(w=w, b=b, u=u, b_u=b_u)
+        state: State = (w.new_zeros(self.hidden),) * self.num_state_vectors
+        outputs = {}
+        for t, x_t in tokens.items():
+            state = self.advance(x_t, state, weights)
+            outputs[t] = state[0]
+        return outputs

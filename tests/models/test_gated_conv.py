@@ -1,0 +1,57 @@
+"""Laws of the gated convolution that the reference does not settle."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from models import build_mixer
+from models.mixers.gated_conv import GatedConvolution
+
+
+def tokens() -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(2, 12, 8, generator=generator, dtype=torch.float64)
+
+
+def gated(is_causal: bool, gate: float) -> GatedConvolution:
+    """With every gate held at sigmoid(gate)."""
+    torch.manual_seed(0)
+    mixer = build_mixer("gated_conv", dim=8, is_causal=is_causal).double()
+    assert isinstance(mixer, GatedConvolution)
+    assert mixer.conv.bias is not None
+    with torch.no_grad():
+        mixer.conv.bias[:8] = torch.arange(8.0)
+        mixer.conv.weight[8:] = 0
+        mixer.conv.bias[8:] = gate
+    return mixer
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_with_gates_held_open_it_is_the_linear_convolution(is_causal: bool) -> None:
+    mixer, plain = gated(is_causal, gate=1e3), build_mixer("conv", dim=8, is_causal=is_causal)
+    assert mixer.conv.bias is not None
+    plain.load_state_dict({"conv.weight": mixer.conv.weight[:8], "conv.bias": mixer.conv.bias[:8]})
+    torch.testing.assert_close(mixer(tokens()), plain.double()(tokens()))
+    half = gated(is_causal, gate=0.0)
+    torch.testing.assert_close(half(tokens()), mixer(tokens()) / 2)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_with_gates_held_shut_nothing_passes(is_causal: bool) -> None:
+    assert torch.all(gated(is_causal, gate=-1e3)(tokens()) == 0)
+
+
+def test_outputs_start_about_as_large_as_inputs() -> None:
+    """A and B have four times the variance of the inputs, A sigmoid(B) 1.4 times."""
+    torch.manual_seed(0)
+    gates = torch.sigmoid(2 * torch.randn(100_000))
+    expected = 4 * gates.square().mean()
+    with torch.no_grad():
+        found = build_mixer("gated_conv", dim=256)(torch.randn(8, 256, 256)).var()
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
+    torch.testing.assert_close(expected, torch.tensor(1.4), rtol=0.02, atol=0)
+
+
+def test_parameters_are_two_matrices_per_tap_and_two_biases() -> None:
+    mixer = build_mixer("gated_conv", dim=64, kernel_size=3)
+    assert sum(p.numel() for p in mixer.parameters()) == 2 * (3 * 64 * 64 + 64)
