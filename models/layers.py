@@ -1,17 +1,27 @@
-"""What every skeleton shares: the embedding of tokens, the pre-norm block, the trunk of blocks."""
+"""What skeletons share: reading the inputs, the block, the trunk of blocks."""
 
 from __future__ import annotations
 
 import math
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.initialisation import scaled_normal
 from models.mixer import Mixer
 from models.model_spec import ModelSpec
-from models.registry import mixer_class, mixer_config, position_class
+from models.positions import NoPosition, Position
+from models.registry import (
+    construct_mixer,
+    mixer_class,
+    mixer_config,
+    position_class,
+    relative_position,
+)
 from models.seeding import PartSeeds
+from models.skeleton import Skeleton
 
 
 class TokenEmbedding(nn.Module):
@@ -36,6 +46,38 @@ class TokenEmbedding(nn.Module):
         return embedded * self.scale
 
 
+class InputEmbedding(nn.Module):
+    """Inputs -> `[batch, time, dim]`: tokens by a table, vectors by a linear map.
+
+    The map keeps torch's own initialisation: outputs of about the size of the inputs.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.map: nn.Module = (
+            TokenEmbedding(spec.input_size, spec.dim)
+            if spec.input_kind == "tokens"
+            else nn.Linear(spec.input_size, spec.dim)
+        )
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`[batch, time]` integers, or `[batch, time, input_size]` floats.
+
+        Padding is zeroed before anything is computed: NaN would reach the gradients of weights.
+        """
+        if mask is not None:
+            is_pad = ~mask if inputs.ndim == 2 else ~mask.unsqueeze(-1)
+            inputs = inputs.masked_fill(is_pad, 0)
+        read: Tensor = self.map(inputs)
+        return read
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """The linear map of vectors; a table look-up is 0."""
+        if isinstance(self.map, nn.Linear):
+            return float(batch * length * 2 * self.map.weight.numel())
+        return 0.0
+
+
 class FeedForward(nn.Module):
     """Two linear maps with a GELU between; the hidden width is 4 dim."""
 
@@ -44,8 +86,8 @@ class FeedForward(nn.Module):
         self.dim = dim
         self.expand = nn.Linear(dim, 4 * dim)
         self.contract = nn.Linear(4 * dim, dim)
-        initialise(self.expand)
-        initialise(self.contract)
+        scaled_normal(self.expand)
+        scaled_normal(self.contract)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, time, dim]` -> the same shape, each token for itself."""
@@ -58,66 +100,114 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """x + mixer(norm(x)), then x + mlp(norm(x))."""
+    """The mixer, then the feed-forward, each with its norm and residual: see `Skeleton.Config`."""
 
-    def __init__(self, mixer: Mixer, mlp: FeedForward) -> None:
+    def __init__(self, mixer: Mixer, mlp: FeedForward, config: Skeleton.Config) -> None:
         super().__init__()
         self.mixer_norm = nn.LayerNorm(mixer.dim)
         self.mixer = mixer
         self.mlp_norm = nn.LayerNorm(mixer.dim)
         self.mlp = mlp
+        self.dropout = nn.Dropout(config.dropout)
+        self.is_pre_norm = config.norm_placement == "pre"
+        self.has_residual = config.has_residual
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """`[batch, time, dim]` -> the same shape."""
-        x = x + self.mixer(self.mixer_norm(x), mask)
-        mixed: Tensor = x + self.mlp(self.mlp_norm(x))
+        if self.is_pre_norm:
+            x = self._add(x, self.mixer(self.mixer_norm(x), mask))
+            return self._add(x, self.mlp(self.mlp_norm(x)))
+        x = self.mixer_norm(self._add(x, self.mixer(x, mask)))
+        mixed: Tensor = self.mlp_norm(self._add(x, self.mlp(x)))
         return mixed
+
+    def _add(self, x: Tensor, change: Tensor) -> Tensor:
+        change = self.dropout(change)
+        return x + change if self.has_residual else change
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Mixer and feed-forward; norms and sums are elementwise."""
         return self.mixer.flops(length, batch) + self.mlp.flops(length, batch)
 
 
-class Trunk(nn.Module):
-    """Position encoding, blocks, final norm: all that lies between embedding and head."""
+class ConcatenatedPosition(nn.Module):
+    """A position joined to the token's side: [x; p] W, back to dim.
 
-    def __init__(self, spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> None:
+    Adding is the case in which W is two identity blocks, one above the other.
+    """
+
+    def __init__(self, position: Position) -> None:
         super().__init__()
-        with seeds.part("position"):
-            self.position = position_class(spec.position)(dim=spec.dim, max_length=spec.length)
-        blocks = []
-        for i in range(spec.depth):
-            with seeds.part(f"blocks.{i}.mixer"):
+        self.position = position
+        self.join = nn.Linear(2 * position.dim, position.dim, bias=False)
+        scaled_normal(self.join)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, dim]` -> the same shape."""
+        vectors = self.position.vectors(x.shape[1])
+        assert vectors is not None, "the trunk refuses positions without vectors"
+        joined: Tensor = self.join(torch.cat([x, vectors.expand_as(x).to(x.dtype)], dim=-1))
+        return joined
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """A product of 2 dim by dim for each token."""
+        return float(batch * length * 2 * 2 * self.position.dim**2)
+
+
+class Trunk(nn.Module):
+    """Position, blocks, final norm: all that lies between embedding and head.
+
+    A relative position is handed to every mixer, and nothing is added to the embeddings.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds, *, is_causal: bool
+    ) -> None:
+        super().__init__()
+        self.position = _build_position(spec, config, seeds)
+        self.dropout = nn.Dropout(config.dropout)
+        blocks: list[Block] = []
+        for layer in range(spec.depth):
+            with seeds.part(f"blocks.{layer}.mixer"):
                 mixer = _build_mixer(spec, is_causal=is_causal)
-            with seeds.part(f"blocks.{i}.mlp"):
-                blocks.append(Block(mixer, FeedForward(spec.dim)))
+                mixer.take_place(layer, blocks[0].mixer if blocks else mixer)
+            with seeds.part(f"blocks.{layer}.mlp"):
+                blocks.append(Block(mixer, FeedForward(spec.dim), config))
         self.blocks = nn.ModuleList(blocks)
-        self.norm = nn.LayerNorm(spec.dim)
+        is_pre_norm = config.norm_placement == "pre"
+        self.norm = nn.LayerNorm(spec.dim) if is_pre_norm else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """`[batch, time, dim]` -> the same shape."""
-        x = self.position(x)
+        x = self.dropout(self.position(x))
         for block in self.blocks:
             x = block(x, mask)
         normed: Tensor = self.norm(x)
         return normed
 
     def flops(self, length: int, batch: int = 1) -> float:
-        """The sum over blocks."""
+        """Blocks, and what joins positions to tokens."""
         blocks = cast("list[Block]", self.blocks)  # a ModuleList forgets its members' type
-        return sum(block.flops(length, batch) for block in blocks)
+        return sum((b.flops(length, batch) for b in blocks), self.position.flops(length, batch))
 
 
-def initialise(linear: nn.Linear) -> None:
-    """Draw weights from normal(0, 1 / inputs), set biases to zero.
-
-    LeCun et al. 1998, "Efficient BackProp": outputs as large as the inputs at any width. GPT-2's
-    fixed 0.02 suits its width of 768 and trains small models more slowly: at width 64, 300 steps
-    on Shakespeare's characters end 0.1 to 0.3 bits worse, whatever the mixer.
-    """
-    nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
+def _build_position(
+    spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds
+) -> Position | ConcatenatedPosition:
+    relative = relative_position(spec.position)
+    kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
+    with seeds.part("position"):
+        position = kind(dim=spec.dim, max_length=spec.length)
+    if config.position_mode == "added":
+        return position
+    if isinstance(position, NoPosition):
+        why = "acts inside the mixer" if relative else "has no vectors"
+        raise ModelError(
+            f"position={spec.position!r} {why}: there is nothing to concatenate with the "
+            "embeddings (position_mode='concatenated')"
+        )
+    with seeds.part("position.join"):
+        return ConcatenatedPosition(position)
 
 
 def _build_mixer(spec: ModelSpec, *, is_causal: bool) -> Mixer:
@@ -127,4 +217,11 @@ def _build_mixer(spec: ModelSpec, *, is_causal: bool) -> Mixer:
         raise ModelError(
             f"{spec.mixer} cannot stand in {spec.skeleton}, which is causal: {mixer.why_not_causal}"
         )
-    return mixer(dim=spec.dim, max_length=spec.length, is_causal=is_causal, config=config)
+    return construct_mixer(
+        spec.mixer,
+        dim=spec.dim,
+        max_length=spec.length,
+        is_causal=is_causal,
+        config=config,
+        position=relative_position(spec.position),
+    )

@@ -6,7 +6,7 @@ No torch here: a plan made of these values prints on any laptop, and their hash 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Knob = bool | int | float | str | None
@@ -15,20 +15,23 @@ InputKind = Literal["tokens", "vectors"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model, complete: every knob stands here with its value, defaults included.
+    """A model, complete: in a plan every knob stands here with its value, defaults included.
 
     Attributes:
         skeleton: Name of the part that stays still, a key of `models.SKELETONS`.
         mixer: A key of `models.MIXERS`, or a user's own as ``package.module:Class``.
         knobs: The mixer's `Config`, field by field.
-        position: A key of `models.POSITIONS`, added to the embeddings.
+        position: A key of `models.POSITIONS`: an absolute one meets the embeddings, a relative one
+            acts inside the mixers.
         dim: Width of the model.
         depth: Number of blocks.
         length: The longest sequence that the model will see, in tokens.
         input_kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats
             `[batch, time, input_size]`.
         input_size: Size of the vocabulary, or features of one input vector.
-        output_size: Number of logits per token (language model) or per sequence (classifier).
+        output_size: Number of logits per token (language models, tagger), per sequence or pair
+            (classifiers).
+        settings: The skeleton's `Config`, field by field; what is left out has its default.
     """
 
     skeleton: str
@@ -41,3 +44,4 @@ class ModelSpec:
     input_kind: InputKind
     input_size: int
     output_size: int
+    settings: Mapping[str, Knob] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""How does a model know where a token stands? Absolute encodings, added to the embeddings.
+"""How does a model know where a token stands? Absolute encodings, which meet the embeddings.
 
-Each maps `[batch, time, dim]` to the same shape. Encodings that act inside a mixer are none of
-these.
+Each has a vector for every place; it is added to the token there, or concatenated with it. What
+acts inside a mixer, between two tokens, is none of these: see `models.relative_positions`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from models.errors import ModelError
 
 
 class Position(nn.Module, ABC):
-    """An encoding of absolute positions.
+    """An encoding of absolute positions, added to the tokens.
 
     Attributes:
         version: Goes up whenever a change here moves a number.
@@ -30,12 +30,21 @@ class Position(nn.Module, ABC):
         self.max_length = max_length
 
     @abstractmethod
-    def forward(self, x: Tensor) -> Tensor:
-        """`x` `[batch, time, dim]` with the positions 0 to time - 1 added.
+    def vectors(self, length: int) -> Tensor | None:
+        """Of the places 0 to length - 1, `[length, dim]`; None where there are none.
 
         Raises:
-            ModelError: more than `max_length` tokens.
+            ModelError: more than `max_length` places.
         """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` `[batch, time, dim]` with the vectors added."""
+        vectors = self.vectors(x.shape[1])
+        return x if vectors is None else x + vectors
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Sums are elementwise."""
+        return 0.0
 
     def check_length(self, length: int) -> None:
         """Refuse positions beyond the table."""
@@ -48,9 +57,9 @@ class Position(nn.Module, ABC):
 class NoPosition(Position):
     """Adds nothing: only the mixer can tell orders apart."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """`x` itself."""
-        return x
+    def vectors(self, length: int) -> None:
+        """None."""
+        return
 
 
 class SinusoidalPosition(Position):
@@ -65,10 +74,10 @@ class SinusoidalPosition(Position):
         table = sinusoids(max_length, dim).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """See `Position.forward`."""
-        self.check_length(x.shape[1])
-        return x + self.get_buffer("table")[: x.shape[1]]
+    def vectors(self, length: int) -> Tensor:
+        """See `Position.vectors`."""
+        self.check_length(length)
+        return self.get_buffer("table")[:length]
 
 
 class LearnedPosition(Position):
@@ -82,10 +91,10 @@ class LearnedPosition(Position):
         self.table = nn.Parameter(torch.empty(max_length, dim))
         nn.init.normal_(self.table, std=0.02)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """See `Position.forward`."""
-        self.check_length(x.shape[1])
-        return x + self.table[: x.shape[1]]
+    def vectors(self, length: int) -> Tensor:
+        """See `Position.vectors`."""
+        self.check_length(length)
+        return self.table[:length]
 
 
 def sinusoids(length: int, dim: int) -> Tensor:

@@ -12,7 +12,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from models.errors import ModelError, did_you_mean
 from models.knobs import config_from_knobs
@@ -21,31 +21,54 @@ from models.model_spec import Knob, ModelSpec
 if TYPE_CHECKING:
     from models.mixer import Mixer
     from models.positions import Position
+    from models.relative_positions import RelativePosition
     from models.skeleton import Skeleton
 
 MIXERS: dict[str, str] = {
     # attention
     "attention": "models.mixers.attention:Attention",
+    "plain_attention": "models.mixers.plain_attention:PlainAttention",
+    "local_attention": "models.mixers.local_attention:LocalAttention",
     # recurrent
+    "rnn": "models.mixers.rnn:RNN",
+    "gru": "models.mixers.gru:GRU",
     "lstm": "models.mixers.lstm:LSTM",
     # convolution
     "conv": "models.mixers.conv:Convolution",
+    "dilated_conv": "models.mixers.dilated_conv:DilatedConvolution",
+    "separable_conv": "models.mixers.separable_conv:SeparableConvolution",
+    "gated_conv": "models.mixers.gated_conv:GatedConvolution",
+    # linear attention
+    "linformer": "models.mixers.linformer:Linformer",
+    "performer": "models.mixers.performer:Performer",
+    "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
     # fourier
     "fnet": "models.mixers.fnet:FNet",
+    # token mixing
+    "mlp_mixer": "models.mixers.mlp_mixer:MLPMixer",
 }
 
 POSITIONS: dict[str, str] = {
-    # absolute, added to the embeddings
+    # absolute: joined to the embeddings, whatever the mixer
     "none": "models.positions:NoPosition",
     "sinusoidal": "models.positions:SinusoidalPosition",
     "learned": "models.positions:LearnedPosition",
+    # relative: act on scores, inside mixers that have scores
+    "shaw": "models.relative_positions:ShawPosition",
+    "t5": "models.relative_positions:T5Position",
+    "rope": "models.relative_positions:RotaryPosition",
+    "alibi": "models.relative_positions:ALiBiPosition",
 }
 
 SKELETONS: dict[str, str] = {
     # one sequence in, one prediction per token
     "language_model": "models.language_model:LanguageModel",
+    "masked_language_model": "models.masked_language_model:MaskedLanguageModel",
+    "tagger": "models.tagger:Tagger",
     # one sequence in, one prediction per sequence
     "classifier": "models.classifier:Classifier",
+    # two sequences in, one prediction per pair
+    "pair_classifier": "models.pair_classifier:PairClassifier",
 }
 
 
@@ -63,11 +86,21 @@ def mixer_class(name: str) -> type[Mixer]:
     return found
 
 
-def position_class(name: str) -> type[Position]:
-    """The class of a position encoding, imported now; see `mixer_class`."""
-    position = importlib.import_module("models.positions").Position
-    found: type[Position] = _resolve("position", POSITIONS, name, position)
+def position_class(name: str) -> type[Position] | type[RelativePosition]:
+    """The class of a position encoding, absolute or relative, imported now; see `mixer_class`."""
+    absolute = importlib.import_module("models.positions").Position
+    relative = importlib.import_module("models.relative_positions").RelativePosition
+    found: type[Position] | type[RelativePosition] = _resolve(
+        "position", POSITIONS, name, absolute, relative
+    )
     return found
+
+
+def relative_position(name: str) -> type[RelativePosition] | None:
+    """The class of a relative position encoding; None if it is an absolute one."""
+    found = position_class(name)
+    absolute = importlib.import_module("models.positions").Position
+    return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 
 def skeleton_class(name: str) -> type[Skeleton]:
@@ -119,20 +152,50 @@ def build_mixer(
         heads: Number of heads, for mixers that have heads; None is the mixer's default, 4.
         max_length: The longest sequence that it will see, in tokens.
         is_causal: Whether a token may see only itself and earlier ones.
-        position: An encoding that acts inside the mixer; there is none yet.
+        position: A relative encoding, which acts inside the mixer; absolute ones are the
+            skeleton's to join to the embeddings.
         knobs: Fields of the mixer's `Config`.
 
     Raises:
         ModelError: anything that cannot be had as asked, in one sentence.
     """
-    if position is not None:
+    relative = None if position is None else relative_position(position)
+    if position is not None and relative is None:
         raise ModelError(
-            f"position={position!r} cannot act inside a mixer: "
-            f"absolute encodings ({', '.join(POSITIONS)}) are added by the skeleton"
+            f"position={position!r} does not act inside a mixer: absolute encodings are joined "
+            "to the embeddings by the skeleton"
         )
     config = mixer_config(name, dim=dim, heads=heads, knobs=knobs)
+    return construct_mixer(
+        name, dim=dim, max_length=max_length, is_causal=is_causal, config=config, position=relative
+    )
+
+
+def construct_mixer(
+    name: str,
+    *,
+    dim: int,
+    max_length: int,
+    is_causal: bool,
+    config: Any,
+    position: type[RelativePosition] | None,
+) -> Mixer:
+    """A mixer from its checked config; a mixer that takes no relative position is not told of any.
+
+    Raises:
+        ModelError: a relative position inside a mixer that has no place for it, with the reason;
+            whatever else the mixer refuses.
+    """
     mixer = mixer_class(name)
-    return mixer(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    sizes = {"dim": dim, "max_length": max_length}
+    if position is None:
+        return mixer(**sizes, is_causal=is_causal, config=config)
+    if not mixer.supports_relative:
+        raise ModelError(
+            f"{name} takes no relative position ({position.name}): {mixer.why_not_relative}"
+        )
+    relative: Mixer = mixer(**sizes, is_causal=is_causal, config=config, position=position)  # type: ignore[call-arg]
+    return relative
 
 
 def build_model(spec: ModelSpec) -> Skeleton:
@@ -161,7 +224,7 @@ def check_model(spec: ModelSpec) -> None:
         build_model(spec)
 
 
-def _resolve(kind: str, table: Mapping[str, str], name: str, base: type[Any]) -> Any:
+def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
     """The class behind a name of `table` or behind ``package.module:Class``."""
     if name not in table and ":" not in name:
         raise ModelError(
@@ -169,8 +232,9 @@ def _resolve(kind: str, table: Mapping[str, str], name: str, base: type[Any]) ->
             f"(known: {', '.join(table)}; your own is written package.module:Class)"
         )
     found = _load(kind, table.get(name, name))
-    if not (inspect.isclass(found) and issubclass(found, base)):
-        raise ModelError(f"{kind} {name!r} is no subclass of {base.__module__}.{base.__qualname__}")
+    if not (inspect.isclass(found) and issubclass(found, bases)):
+        allowed = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in bases)
+        raise ModelError(f"{kind} {name!r} is no subclass of {allowed}")
     if inspect.isabstract(found):
         missing = ", ".join(sorted(vars(found)["__abstractmethods__"]))
         raise ModelError(f"{kind} {name!r} does not define {missing}")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.initialisation import Initialisation, redraw
+from models.knobs import config_from_knobs
 from models.model_spec import InputKind, ModelSpec
+from models.seeding import PartSeeds
 
 _SIZES = ("dim", "depth", "length", "input_size", "output_size")
 
@@ -21,12 +25,38 @@ class Skeleton(nn.Module, ABC):
         name: Its key in `models.SKELETONS`.
         is_causal: Whether its mixers are built causal.
         input_kinds: What it can read.
+        spec: What it was built from.
+        config: Its knobs, defaults filled in.
     """
 
     version: ClassVar[int] = 1
     name: ClassVar[str]
     is_causal: ClassVar[bool]
     input_kinds: ClassVar[tuple[InputKind, ...]]
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of every skeleton; some add knobs of their own.
+
+        Attributes:
+            norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block
+                (GPT-2); `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1).
+            has_residual: Whether the sum has its x; without it a block is f(norm(x)), or
+                norm(f(x)).
+            dropout: Share of numbers set to zero while training, of the embeddings with their
+                positions and of what each sub-layer puts out, before it is added (Vaswani et al.
+                2017, section 5.4).
+            initialisation: Of all linear maps; see `models.initialisation`.
+            position_mode: How an absolute position p meets its token x: `added`, or
+                `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
+                two identity blocks.
+        """
+
+        norm_placement: Literal["pre", "post"] = "pre"
+        has_residual: bool = True
+        dropout: float = 0.0
+        initialisation: Initialisation = "scaled_normal"
+        position_mode: Literal["added", "concatenated"] = "added"
 
     def __init__(self, spec: ModelSpec) -> None:
         if spec.input_kind not in self.input_kinds:
@@ -36,15 +66,40 @@ class Skeleton(nn.Module, ABC):
             value = getattr(spec, key)
             if type(value) is not int or value < 1:
                 raise ModelError(f"{key}={value!r} is not a whole number of at least 1")
+        config = config_from_knobs(self.Config, spec.settings, owner=self.name)
+        self.check_config(config)
         super().__init__()
         self.spec = spec
+        self.config = config
+        seeds = PartSeeds()
+        self.build(seeds)
+        redraw(self, config.initialisation, seeds)
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """Refuse a `Config` that no model can have.
+
+        Raises:
+            ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
+        """
+        if not 0 <= config.dropout < 1:
+            raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+
+    @abstractmethod
+    def build(self, seeds: PartSeeds) -> None:
+        """Make the parts, each from the stream of its name; called once, by the constructor.
+
+        Raises:
+            ModelError: the sizes, the mixer, the position or the knobs do not go together.
+        """
 
     @abstractmethod
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits.
 
         Args:
-            inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats.
+            inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats; with an axis
+                of two sequences after the batch where a skeleton reads pairs.
             mask: `[batch, time]`, True where a real token stands; None where all are real.
                 What stands at padded positions is never read.
         """
@@ -58,5 +113,5 @@ class Skeleton(nn.Module, ABC):
         """
 
     def num_parameters(self) -> int:
-        """Trainable numbers; a tied matrix counts once."""
+        """Trainable numbers; what is tied or shared between layers counts once."""
         return sum(parameter.numel() for parameter in self.parameters())

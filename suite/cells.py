@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from models import ModelSpec, mixer_class, skeleton_class
+from models import ModelSpec, mixer_class, position_class, skeleton_class
 from suite import training
 from suite.engines import sharded
 from suite.probes.probe import Probe
@@ -120,6 +120,7 @@ def _versions(
     for model in models:
         versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
         versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
+        versions[f"position {model.position}"] = position_class(model.position).version
     if probe.trains:
         versions["training"] = training.VERSION
     if parallel is not None:

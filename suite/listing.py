@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from typing import Any
@@ -34,7 +35,8 @@ def _print_lines(name: str, value: Any) -> None:
         for key, text in value.items():
             print(f"  {key:<22}{text}")
         return
-    print(f"  {name:<22}{', '.join(value) if isinstance(value, list) else value}")
+    text = ", ".join(value) or "none" if isinstance(value, list) else value
+    print(f"  {name:<22}{text}")
 
 
 def _ablations() -> list[dict[str, Any]]:
@@ -68,7 +70,8 @@ def _mixer(name: str) -> dict[str, Any]:
     kind = mixer_class(name)
     traits = {
         "causal": kind.supports_causal, "step by step": kind.supports_step,
-        "context": kind.supports_context, "fixed length": kind.fixed_length,
+        "context": kind.supports_context, "relative positions": kind.supports_relative,
+        "fixed length": kind.fixed_length,
         "sees positions": kind.is_position_aware, "stochastic": kind.is_stochastic,
     }  # fmt: skip
     return {
@@ -76,6 +79,7 @@ def _mixer(name: str) -> dict[str, Any]:
         "sequential_operations": kind.cost.sequential_operations,
         "maximum_path_length": kind.cost.maximum_path_length, "mask_mode": kind.mask_mode,
         "traits": [trait for trait, holds in traits.items() if holds],
+        "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
     }  # fmt: skip
 
 

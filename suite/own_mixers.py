@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 
 import torch
 
-from models import Mixer, ModelError, ModelSpec, mixer_class, mixer_config, skeleton_class
-from suite.spec import SpecError
+from models import (
+    SKELETONS,
+    Mixer,
+    ModelError,
+    ModelSpec,
+    Skeleton,
+    build_model,
+    mixer_class,
+    skeleton_class,
+)
+from suite.spec import MODEL_FIELDS, Scale, SpecError
 from suite.time_limit import import_time_limit
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
@@ -26,7 +36,33 @@ def load_mixer(name: str) -> type[Mixer]:
         kind = _found(name)
     if not dataclasses.is_dataclass(kind.Config):
         raise SpecError(f"mixer {name!r}: its Config must be a frozen dataclass.")
+    _refuse_taken_names(name, kind)
     return kind
+
+
+def knob_names(kind: type[Mixer] | type[Skeleton]) -> set[str]:
+    """The fields of its `Config`."""
+    return {field.name for field in dataclasses.fields(kind.Config)}
+
+
+@cache
+def skeleton_knob_names() -> frozenset[str]:
+    """The knobs of all skeletons together."""
+    return frozenset(knob for name in SKELETONS for knob in knob_names(skeleton_class(name)))
+
+
+def taken_names() -> frozenset[str]:
+    """What no mixer may call a knob: in an ablation the name means something else already."""
+    return skeleton_knob_names() | MODEL_FIELDS | set(Scale.model_fields) | {"task"}
+
+
+def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:
+    for knob in sorted(knob_names(kind) & taken_names()):
+        owner = "skeletons have" if knob in skeleton_knob_names() else "an ablation has"
+        raise SpecError(
+            f"mixer {name!r}: {owner} a {knob!r} already; give this knob of its Config another "
+            "name."
+        )
 
 
 def _found(name: str) -> type[Mixer]:
@@ -45,16 +81,16 @@ def try_own_mixer(spec: ModelSpec) -> None:
         ModelError: if another shape comes out, or something that is no number.
         Exception: whatever the user's code raises.
     """
-    config = mixer_config(spec.mixer, dim=spec.dim, knobs=spec.knobs)
-    is_causal = skeleton_class(spec.skeleton).is_causal
     time = min(spec.length, _LONGEST_TRIED)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        mixer = mixer_class(spec.mixer)(
-            dim=spec.dim, max_length=spec.length, is_causal=is_causal, config=config
-        )
+        mixer = _first_mixer(build_model(dataclasses.replace(spec, depth=1)))
         _refuse_other_shape(mixer(torch.zeros(1, time, spec.dim), None), (1, time, spec.dim))
     if mixer.has_flops_formula():
         _refuse_no_number(mixer.flops(spec.length, batch=1))
+
+
+def _first_mixer(model: Skeleton) -> Mixer:
+    return next(module for module in model.modules() if isinstance(module, Mixer))
 
 
 def _refuse_other_shape(mixed: object, shape: tuple[int, ...]) -> None:

@@ -64,7 +64,7 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
-        ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation.baseline, scale)
+        ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation, scale)
     )
     refuse_foreign_axes(baseline)
     reference, variants = variants_of(baseline)

@@ -172,7 +172,7 @@ def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
-    """``model.*`` and ``mixer.*`` fields that all subjects have with one value."""
+    """``model.*``, ``skeleton.*``, ``mixer.*`` fields that all subjects have with one value."""
     flat = [_flat(subject) for subject in subjects]
     first = flat[0] if flat else {}
     return {
@@ -184,9 +184,9 @@ def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
 
 def _flat(subject: ModelSpec) -> dict[str, object]:
     fields = asdict(subject)
-    knobs = fields.pop("knobs")
-    return {f"model.{name}": value for name, value in fields.items()} | {
-        f"mixer.{name}": value for name, value in knobs.items()
+    parts = {"mixer": fields.pop("knobs"), "skeleton": fields.pop("settings"), "model": fields}
+    return {
+        f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
     }
 
 

@@ -23,6 +23,7 @@ ScaleName = Literal["quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
+MODEL_FIELDS = frozenset({"skeleton", "mixer", "position"})  # besides knobs
 _OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
@@ -80,7 +81,8 @@ class Model(_Spec):
         skeleton: What stays still while the mixer varies; None takes each task's own.
         mixer: A shipped mixer, or the user's own as ``package.module:Class``.
         position: How positions are encoded.
-        knobs: Fields of the mixer's `Config`, given as further keywords.
+        knobs: Fields of the mixer's `Config` and of the skeleton's, given as further keywords:
+            ``heads=8, norm_placement="post"``.
     """
 
     skeleton: _Name | None = None
@@ -129,8 +131,8 @@ def vary(name: str, values: Sequence[Knob]) -> Axis:
     """An axis of an ablation.
 
     Args:
-        name: A field of `Model` (``mixer``, ``position``, any knob of the mixer), a field of
-            `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
+        name: A field of `Model` (``mixer``, ``position``, any knob of the mixer or of the tasks'
+            skeletons), a field of `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
 
     Raises:

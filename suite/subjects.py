@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from models import (
     POSITIONS,
@@ -24,15 +25,14 @@ from models import (
 )
 from models.knobs import config_from_knobs
 from suite.nearest import unknown_name
-from suite.own_mixers import load_mixer, try_own_mixer
+from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
 from suite.schema import Parallel, Training, canonical_json
-from suite.spec import Model, Scale, SpecError
+from suite.spec import MODEL_FIELDS, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 from suite.variants import Baseline, Variant
 
 _IN_ONE_PROCESS = Parallel(workers=1, zero=0, precision="float32", accumulation=1)
-_MODEL_FIELDS = frozenset({"skeleton", "mixer", "position"})
 
 
 class Impossible(Exception):
@@ -51,20 +51,47 @@ class Subject:
     parallel: Parallel | None
 
 
-def with_defaults(model: Model, scale: Scale) -> dict[str, Knob]:
-    """The knobs of the baseline, the defaults of its mixer filled in.
+def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
+    """The baseline's knobs, the defaults of its mixer and of its tasks' skeletons filled in.
 
     Raises:
-        SpecError: if the mixer, or a knob, is not known, or the combination cannot be.
+        SpecError: if the mixer, a task or a knob is not known, or the combination cannot be.
     """
+    model = ablation.baseline
+    owners = {model.mixer: knob_names(load_mixer(model.mixer))} | {
+        name: knob_names(skeleton_class(name)) for name in _skeletons(ablation)
+    }
+    for name in model.knobs:
+        if not any(name in names for names in owners.values()):
+            raise SpecError(_no_such_knob(name, owners))
     try:
-        return _checked_knobs(model.mixer, scale.dim, model.knobs)
+        found = _checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
+        for skeleton in _skeletons(ablation):
+            found |= _checked_settings(skeleton, _only(model.knobs, owners[skeleton]))
     except Impossible as reason:
         raise SpecError(f"the baseline is impossible: {reason}.") from None
+    return found
+
+
+def _no_such_knob(name: str, owners: Mapping[str, set[str]]) -> str:
+    known = set().union(*owners.values())
+    return unknown_name(f"knob of {' or '.join(owners)} is called", name, known)
+
+
+def _skeletons(ablation: Ablation) -> tuple[str, ...]:
+    """Of the tasks that the ablation meets, and the one that it asks for; each once."""
+    varied = [axis.values for axis in ablation.axes if axis.name == "task"]
+    tasks = [*ablation.tasks, *(str(task) for values in varied for task in values)]
+    names = [_task(task).skeleton for task in tasks]
+    names += [name for name in SKELETONS if name == ablation.baseline.skeleton]
+    return tuple(dict.fromkeys(names))
 
 
 def refuse_foreign_axes(baseline: Baseline) -> None:
-    """Refuse an axis that is no field of anything, and no knob of any mixer that it meets.
+    """Refuse an axis that is no field of anything, and no knob of what it meets.
+
+    It meets the baseline's mixer, in a cross those of an axis ``mixer`` too, and the skeletons of
+    all tasks.
 
     Raises:
         SpecError: with the nearest names.
@@ -73,8 +100,11 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     mixers = {baseline.ablation.baseline.mixer}
     if baseline.ablation.combine == "cross":
         mixers.update(str(value) for value in axes.get("mixer", ()))
-    knobs = {name for mixer in mixers for name in _knob_names(mixer)}
-    allowed = knobs | _MODEL_FIELDS | set(Scale.model_fields) | {"task"}
+    kinds = [load_mixer(mixer) for mixer in mixers]
+    knobs = {name for kind in kinds for name in knob_names(kind)}
+    for skeleton in _skeletons(baseline.ablation):
+        knobs |= knob_names(skeleton_class(skeleton))
+    allowed = knobs | MODEL_FIELDS | set(Scale.model_fields) | {"task"}
     for name in axes:
         if name not in allowed:
             raise SpecError(unknown_name("axis", name, allowed))
@@ -149,10 +179,12 @@ def _model_spec(
 ) -> ModelSpec:
     model = baseline.ablation.baseline
     mixer = str(variant.changes.get("mixer", model.mixer))
+    skeleton = _skeleton(variant.changes.get("skeleton", model.skeleton), task, mixer)
+    knobs, settings = _knobs_and_settings(model.knobs, variant, mixer, skeleton)
     return ModelSpec(
-        skeleton=_skeleton(variant.changes.get("skeleton", model.skeleton), task, mixer),
+        skeleton=skeleton,
         mixer=mixer,
-        knobs=_knobs(baseline, variant, mixer, scale.dim),
+        knobs=_checked_knobs(mixer, scale.dim, knobs),
         position=_position(str(variant.changes.get("position", model.position))),
         dim=scale.dim,
         depth=scale.depth,
@@ -160,6 +192,7 @@ def _model_spec(
         input_kind=task.input_kind,
         input_size=task.input_size,
         output_size=task.output_size,
+        settings=_checked_settings(skeleton, settings),
     )
 
 
@@ -183,38 +216,49 @@ def _skeleton(asked: Knob, task: type[Task], mixer: str) -> str:
     return task.skeleton
 
 
-def _knobs(baseline: Baseline, variant: Variant, mixer: str, dim: int) -> dict[str, Knob]:
-    """What the baseline says and the mixer has, then what the variant sets."""
-    allowed = _knob_names(mixer)
-    of_baseline = baseline.ablation.baseline.knobs
-    inherited = {name: value for name, value in of_baseline.items() if name in allowed}
-    own = {
-        name: value
-        for name, value in variant.changes.items()
-        if name not in _MODEL_FIELDS and name not in Scale.model_fields and name != "task"
-    }
-    for name in sorted(own.keys() - allowed):
-        raise Impossible(f"{mixer} has no knob {name!r}")
-    return _checked_knobs(mixer, dim, {**inherited, **own})
+def _knobs_and_settings(
+    of_baseline: Mapping[str, Knob], variant: Variant, mixer: str, skeleton: str
+) -> tuple[dict[str, Knob], dict[str, Knob]]:
+    """The mixer's and the skeleton's: what the baseline says and they have, then the variant's."""
+    of_mixer, of_skeleton = knob_names(load_mixer(mixer)), knob_names(skeleton_class(skeleton))
+    no_knobs = MODEL_FIELDS | set(Scale.model_fields) | {"task"}
+    own = {name: value for name, value in variant.changes.items() if name not in no_knobs}
+    for name in sorted(own.keys() - of_mixer - of_skeleton):
+        owner = skeleton if name in skeleton_knob_names() else mixer
+        raise Impossible(f"{owner} has no knob {name!r}")
+    asked = {**of_baseline, **own}
+    return _only(asked, of_mixer), _only(asked, of_skeleton)
 
 
-def _knob_names(mixer: str) -> set[str]:
-    return {field.name for field in dataclasses.fields(load_mixer(mixer).Config)}
+def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
+    return {name: value for name, value in knobs.items() if name in names}
 
 
 def _checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
     """Each knob by itself must be one; together with the width they may have no sense."""
     kind = load_mixer(mixer)
+    return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
+
+
+def _checked_settings(skeleton: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    kind = skeleton_class(skeleton)
+    return _checked(skeleton, kind.Config, knobs, kind.check_config)
+
+
+def _checked(
+    owner: str, kind: type[Any], knobs: Mapping[str, Knob], check: Callable[[Any], None]
+) -> dict[str, Knob]:
+    """The `Config`, field by field, complete."""
     try:
-        config = config_from_knobs(kind.Config, knobs, owner=mixer)
+        config = config_from_knobs(kind, knobs, owner=owner)
     except ModelError as error:
         raise SpecError(f"{error}.") from None
     except Exception as error:  # a user's own Config may refuse a value in its own way
-        raise Impossible(_in_words(mixer, error)) from None
+        raise Impossible(_in_words(owner, error)) from None
     try:
-        kind.check_config(config, dim=dim)
+        check(config)
     except Exception as error:
-        raise Impossible(_in_words(mixer, error)) from None
+        raise Impossible(_in_words(owner, error)) from None
     return dict(vars(config))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.model_spec import Knob
-from suite.spec import Ablation, Axis, Scale, SpecError
+from suite.spec import MODEL_FIELDS, Ablation, Axis, Scale, SpecError
 
 MOST_VARIANTS = 10_000
 
@@ -23,7 +23,11 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """An ablation's baseline at one scale, with the defaults of its mixer filled in."""
+    """An ablation's baseline at one scale.
+
+    Attributes:
+        knobs: Of its mixer and of its tasks' skeletons, defaults filled in.
+    """
 
     ablation: Ablation
     scale: Scale
@@ -36,7 +40,7 @@ class Baseline:
         if axis in Scale.model_fields:
             of_scale: Knob = getattr(self.scale, axis)
             return of_scale
-        if axis in ("skeleton", "mixer", "position"):
+        if axis in MODEL_FIELDS:
             of_model: Knob = getattr(self.ablation.baseline, axis)
             return of_model
         return self.knobs.get(axis)

@@ -13,14 +13,16 @@ Order: every position enters an output with its own phase, so the transform is n
     to permutations and tells orders apart without a position encoding (the paper adds one all
     the same).
 Padding: as in the paper, padded tokens are mixed like any others; the mask is not read.
-Fast form: `torch.fft.fft2`.
+Precision: float32 at least; lower inputs are widened, and the outputs rounded.
+Fast form: inputs are real, so y_{-k,-j} = y_{k,j}, and half of the columns (`torch.fft.rfft2`) give
+    the other half. The transform is a symmetric matrix, so its gradient is the same transform.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -65,9 +67,13 @@ class FNet(Mixer):
     ) -> Tensor:
         """See `Mixer.forward`; the mask is not read."""
         self.check_inputs(x, mask, context)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
         norm = "ortho" if self.is_orthonormal else "backward"  # torch's name for no factor
-        mixed: Tensor = torch.fft.fft2(x, norm=norm).real
-        return mixed
+        return _transform(wide, norm).to(x.dtype)
+
+    def num_parameters(self) -> int:
+        """None."""
+        return 0
 
     def flops(self, length: int, batch: int = 1) -> float:
         """`length` transforms of dim, then dim transforms of `length`, at 5 n log2 n each."""
@@ -93,3 +99,36 @@ class FNet(Mixer):
                 rows.append((x * torch.cos(2 * math.pi * turns)).sum(dim=(1, 2)))
         factor = (length * dim) ** -0.5 if self.is_orthonormal else 1.0
         return factor * torch.stack(rows, dim=1).reshape(x.shape)
+
+
+class _CosineTransform(torch.autograd.Function):
+    """y_{k,j} = sum_{m,l} x_{m,l} cos(2 pi (k m / n + j l / d)), which is Re(F_time(F_dim(x)))."""
+
+    @staticmethod
+    def forward(x: Tensor, norm: str) -> Tensor:
+        """`[batch, time, dim]`; `norm` as `torch.fft` has it."""
+        dim = x.shape[-1]
+        y = torch.empty_like(x, memory_format=torch.contiguous_format)
+        if x.numel() == 0:  # MKL refuses to transform nothing
+            return y
+        half = torch.fft.rfft2(x, norm=norm).real  # columns 0 to dim / 2
+        y[..., : dim // 2 + 1] = half
+        others = half[..., 1 : (dim + 1) // 2].flip(-1)  # columns -j as columns j ...
+        y[..., :1, dim // 2 + 1 :] = others[..., :1, :]
+        y[..., 1:, dim // 2 + 1 :] = others[..., 1:, :].flip(-2)  # ... and rows -k as rows k
+        return y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str], output: Tensor) -> None:
+        """Nothing of the inputs is needed."""
+        ctx.norm = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The same again, since cosines do not mind k and m, j and l changing places."""
+        return _transform(gradient, ctx.norm), None
+
+
+def _transform(x: Tensor, norm: str) -> Tensor:
+    transformed: Tensor = _CosineTransform.apply(x, norm)  # type: ignore[no-untyped-call]
+    return transformed

@@ -1,13 +1,14 @@
 """The contract, once over every mixer: a newcomer's mixer is tested the day its line is added.
 
-Cases are made from the registry: each mixer, causal where it can be, with its default knobs and
-with every knob changed in turn. Exceptions are traits declared on the mixer, never names here.
+Cases are made from the registry: each mixer, causal where it can be, with its default knobs, with
+every knob changed in turn, and with every relative position that it takes. Exceptions are traits
+declared on the mixer, never names here.
 """
 
 import math
 from dataclasses import MISSING, dataclass, fields
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -15,10 +16,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import MIXERS, Mixer, ModelError, build_mixer, mixer_class
+from models import MIXERS, POSITIONS, Mixer, ModelError, build_mixer, mixer_class
+from models.registry import relative_position
 
 DIM = 8
+MAX_LENGTH = 128
 LENGTHS = (1, 2, 3, 17)
+ODD_LENGTH = 113  # off every chunk, block and window
+RELATIVE = [name for name in POSITIONS if relative_position(name)]
 
 
 @dataclass(frozen=True)
@@ -27,23 +32,39 @@ class Case:
     is_causal: bool
     knob: str = ""
     value: Any = None
+    position: str | None = None
 
     def __str__(self) -> str:
         form = "causal" if self.is_causal else "full"
-        return f"{self.name}-{form}" + (f"-{self.knob}={self.value}" if self.knob else "")
+        changed = f"-{self.knob}={self.value}" if self.knob else ""
+        return f"{self.name}-{form}{changed}" + (f"-{self.position}" if self.position else "")
 
-    def build(self, dim: int = DIM, dtype: torch.dtype = torch.float64) -> Mixer:
-        torch.manual_seed(0)
+    def build(
+        self, dtype: torch.dtype = torch.float64, max_length: int = MAX_LENGTH, seed: int = 0
+    ) -> Mixer:
+        torch.manual_seed(seed)
         knobs = {self.knob: self.value} if self.knob else {}
-        built = build_mixer(self.name, dim=dim, max_length=32, is_causal=self.is_causal, **knobs)
-        return built.to(dtype)
+        if self.position:  # heads of one pair would not tell the angles of RoPE apart
+            knobs = {"heads": 2}
+        mixer = build_mixer(
+            self.name, dim=DIM, max_length=max_length, is_causal=self.is_causal,
+            position=self.position, **knobs,
+        )  # fmt: skip
+        return mixer.to(dtype).eval()
+
+    def stack(self, depth: int) -> list[Mixer]:
+        """As blocks of a model hold them."""
+        layers = [self.build(seed=layer) for layer in range(depth)]
+        for layer, mixer in enumerate(layers):
+            mixer.take_place(layer, layers[0])
+        return layers
 
 
 def alternatives(hint: Any, default: Any) -> list[Any]:
     """Values to try for a knob, besides its default."""
     if get_origin(hint) is Literal:
         candidates = list(get_args(hint))
-    elif isinstance(hint, UnionType):
+    elif get_origin(hint) in (Union, UnionType):
         return [value for option in get_args(hint) for value in alternatives(option, default)]
     else:
         numbers = [1, 2, 3, 5, 8, 16]
@@ -51,22 +72,21 @@ def alternatives(hint: Any, default: Any) -> list[Any]:
     return [value for value in candidates if value != default]
 
 
-def changed_knobs(name: str, is_causal: bool) -> list[Case]:
-    """One case for each knob and up to three other values that the mixer accepts."""
-    config = mixer_class(name).Config
+def changed_knobs(form: Case) -> list[Case]:
+    """One case for each knob and up to three other values (of words, all) that it accepts."""
+    config = mixer_class(form.name).Config
     hints = get_type_hints(config)
     cases = []
     for field in fields(config):
         accepted = []
         for value in alternatives(hints[field.name], field.default):
-            case = Case(name, is_causal, field.name, value)
+            case = Case(form.name, form.is_causal, field.name, value)
             try:
                 case.build()
             except ModelError:
                 continue
             accepted.append(case)
-        assert accepted, f"{name}: no value but the default could be tried for {field.name}"
-        cases += accepted[:3]
+        cases += [case for i, case in enumerate(accepted) if i < 3 or type(case.value) is str]
     return cases
 
 
@@ -75,9 +95,26 @@ def all_forms() -> list[Case]:
     return forms + [Case(name, True) for name in MIXERS if mixer_class(name).supports_causal]
 
 
+def with_positions(form: Case) -> list[Case]:
+    """One case for each relative position that the mixer takes."""
+    if not mixer_class(form.name).supports_relative:
+        return []
+    cases = [Case(form.name, form.is_causal, position=name) for name in RELATIVE]
+    return [case for case in cases if is_built(case)]
+
+
+def is_built(case: Case) -> bool:
+    try:
+        case.build()
+    except ModelError:
+        return False
+    return True
+
+
 FORMS = all_forms()
-CHANGED = [case for form in FORMS for case in changed_knobs(form.name, form.is_causal)]
-CASES = FORMS + CHANGED
+CHANGED = [case for form in FORMS for case in changed_knobs(form)]
+PLACED = [case for form in FORMS for case in with_positions(form)]
+CASES = FORMS + CHANGED + PLACED
 
 forms = pytest.mark.parametrize("case", FORMS, ids=str)
 cases = pytest.mark.parametrize("case", CASES, ids=str)
@@ -119,14 +156,23 @@ def assert_same(fast: list[Tensor], slow: list[Tensor], tolerance: float = 1e-9)
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@names
+def test_every_knob_has_another_value_that_can_be_tried(name: str) -> None:
+    tried = {case.knob for case in CHANGED if case.name == name}
+    assert tried == {field.name for field in fields(mixer_class(name).Config)}
+
+
 @pytest.mark.parametrize("is_padded", [False, True], ids=["whole", "padded"])
 @cases
-def test_fast_form_equals_reference_forward_and_every_gradient(
-    case: Case, is_padded: bool, length: int
-) -> None:
-    mixer = case.build()
+def test_fast_form_equals_reference_forward_and_every_gradient(case: Case, is_padded: bool) -> None:
+    mixer = case.stack(3)[-1] if is_padded else case.build()  # higher layers may differ
     assert mixer.is_proven()
+    lengths = (*LENGTHS, ODD_LENGTH) if case in FORMS else LENGTHS
+    for length in lengths:
+        assert_equals_reference(mixer, length, is_padded)
+
+
+def assert_equals_reference(mixer: Mixer, length: int, is_padded: bool) -> None:
     mask = padding(length) if is_padded else None
     x = sequence(5 if is_padded else 2, length).requires_grad_()
     weights = sequence(*x.shape, seed=2)
@@ -146,7 +192,8 @@ def test_context_equals_reference(case: Case) -> None:
             mixer(x, context=context)
         return
     context.requires_grad_()
-    mask, context_mask = padding(4), padding(6)
+    # Each kind of padding meets another kind: real queries also meet a context of padding alone.
+    mask, context_mask = padding(4).roll(1, dims=0), padding(6)
     weights = sequence(5, 4, seed=3) * mask.unsqueeze(-1)
     fast = mixer(x, mask, context, context_mask)
     slow = mixer.reference(x, mask, context, context_mask)
@@ -169,20 +216,23 @@ def test_gradients_equal_finite_differences(case: Case) -> None:
     assert torch.autograd.gradcheck(function, (x, *parameters.values()), fast_mode=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @cases
-def test_single_precision_kernels_are_as_good_as_the_reference(case: Case) -> None:
-    x = sequence(2, 17)
-    truth = case.build().reference(x)
-    single = case.build(dtype=torch.float32)
-    fast = (single(x.float()) - truth).abs().max()
-    slow = (single.reference(x.float()) - truth).abs().max()
-    assert fast <= 2 * slow + 1e-6 * truth.abs().max()
+def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch.dtype) -> None:
+    """Rounding of parameters and inputs apart: the truth starts from the rounded ones."""
+    low, x = case.build(dtype), sequence(2, 17).to(dtype)
+    truth = case.build(dtype).double().reference(x.double())
+    fast, slow = ((form(x) - truth).square().mean().sqrt() for form in (low, low.reference))
+    assert low(x).dtype is dtype
+    assert fast <= 2 * slow + torch.finfo(dtype).eps * truth.square().mean().sqrt()
 
 
-def influence(mixer: Mixer, length: int) -> Tensor:
+def influence(layers: list[Mixer], length: int) -> Tensor:
     """`[time, time2]`: the largest derivative of output `time` by input `time2`."""
     x = sequence(1, length).requires_grad_()
-    output, direction = mixer(x), sequence(1, length, seed=2)
+    output, direction = x, sequence(1, length, seed=2)
+    for mixer in layers:
+        output = mixer(output)
     rows = [
         torch.autograd.grad((output * direction)[:, t].sum(), x, retain_graph=True)[0]
         for t in range(length)
@@ -191,22 +241,54 @@ def influence(mixer: Mixer, length: int) -> Tensor:
 
 
 @cases
-def test_a_causal_form_never_sees_the_future(case: Case) -> None:
-    seen = influence(case.build(), length=9)
-    if case.is_causal:
-        assert torch.all(seen.triu(1) == 0)
-    assert torch.all(seen.diagonal() > 0)
+def test_a_layer_sees_what_it_declares(case: Case) -> None:
+    """Of a causal one never the future: the derivative is exactly 0 there, and not elsewhere."""
+    seen = influence([case.build()], length=24) > 0
+    declared = case.build().receptive_field(24)
+    assert torch.equal(seen, declared)
+    assert not (case.is_causal and declared.triu(1).any())
+    assert declared.diagonal().all(), "a mixer must see the token itself"
+    assert declared.diagonal(-1).all(), "a mixer must see at least its neighbour"
+
+
+@cases
+def test_layers_see_everything_after_the_declared_path(case: Case) -> None:
+    """Not one layer earlier; and each stack sees the product of what its layers declare."""
+    length = 20
+    depth = case.build().path_length(length)
+    layers = case.stack(depth)
+    declared = torch.eye(length)
+    for mixer in layers:
+        shorter, declared = declared > 0, mixer.receptive_field(length).float() @ declared
+    reached = influence(layers, length) > 0
+    assert torch.equal(reached, declared > 0)
+    final = reached.clone()  # what no deeper stack adds to
+    for mixer in case.stack(depth + 2):
+        final = (mixer.receptive_field(length).float() @ final.float()) > 0
+    assert torch.equal(reached, final)
+    assert not torch.equal(shorter, final)
+
+
+def growth(formula: str, shorter: int, longer: int) -> float:
+    """Of a formula of the cost row, from one length to another."""
+    values = [
+        eval(formula, {"log2": math.log2}, {"n": n, "d": DIM, "k": 3, "r": 3})
+        for n in (shorter, longer)
+    ]
+    return values[1] / values[0]
 
 
 @forms
-def test_sees_what_its_cost_row_says(case: Case) -> None:
-    mixer = case.build()
-    seen = influence(mixer, length=9) > 0
-    allowed = torch.ones(9, 9, dtype=torch.bool)
-    allowed = allowed.tril() if case.is_causal else allowed
-    assert seen.diagonal(-1).all(), "a mixer must see at least its neighbour"
-    if mixer.cost.maximum_path_length in ("1", "n"):  # in one layer: at once, or by recurrence
-        assert torch.equal(seen, allowed)
+def test_the_cost_row_grows_as_flops_and_paths_do(case: Case) -> None:
+    """Its formulas leave out constant factors, so it is their growth in n that is held."""
+    mixer, cost = case.build(), mixer_class(case.name).cost
+    n, m = 2**20, 2**24
+    if mixer.flops(n):  # else all its work is elementwise, and counts as none
+        assert mixer.flops(m) / mixer.flops(n) == pytest.approx(growth(cost.time, n, m), rel=0.02)
+    n, m = 32, 512
+    steps = growth(cost.sequential_operations, n, m)
+    paths = mixer.path_length(m) / mixer.path_length(n) * steps
+    assert paths == pytest.approx(growth(cost.maximum_path_length, n, m), rel=0.25)
 
 
 @cases
@@ -249,30 +331,55 @@ def test_steps_equal_the_parallel_form(case: Case) -> None:
         with pytest.raises(ModelError, match="step"):
             mixer.state_bytes(9)
         return
-    state, outputs = mixer.initial_state(2), []
-    for t in range(9):
-        output, state = mixer.step(x[:, t], state)
-        outputs.append(output)
-        held = sum(part.numel() for part in state) * 4 // 2
-        assert mixer.state_bytes(t + 1) == held
-    assert_same([torch.stack(outputs, dim=1)], [mixer(x)], tolerance=1e-12)
+    for layer in (mixer, case.stack(3)[-1]):
+        state, outputs = layer.initial_state(2), []
+        for t in range(9):
+            output, state = layer.step(x[:, t], state)
+            outputs.append(output)
+            held = sum(part.numel() for part in state) * 4 // 2
+            assert layer.state_bytes(t + 1) == held
+        assert_same([torch.stack(outputs, dim=1)], [layer(x)], tolerance=1e-12)
+
+
+def in_training(layers: list[Mixer], x: Tensor, calls: int) -> Tensor:
+    """The last of several outputs of a stack that trains: what is redrawn now and then, was."""
+    for mixer in layers:
+        mixer.train()
+    torch.manual_seed(3)
+    for _ in range(calls):
+        output = x
+        for mixer in layers:
+            output = mixer(output)
+    return output
 
 
 @cases
 def test_is_deterministic_and_survives_a_state_dict(case: Case) -> None:
     mixer, x = case.build(), sequence(2, 7)
-    output = mixer(x)
     if not mixer.is_stochastic:
-        assert torch.equal(output, mixer(x))
-        assert torch.equal(output, case.build()(x))
-    copy = case.build()
-    for parameter in copy.parameters():
-        torch.nn.init.normal_(parameter)
+        assert torch.equal(mixer(x), mixer(x))
+    assert torch.equal(in_training([mixer], x, 3), in_training([case.build()], x, 3))
+    copy = case.build(seed=1)
     copy.load_state_dict(mixer.state_dict())
-    torch.manual_seed(3)
-    expected = mixer(x)
-    torch.manual_seed(3)
-    assert torch.equal(copy(x), expected)
+    assert torch.equal(in_training([copy], x, 3), in_training([mixer], x, 3))
+
+
+@cases
+def test_the_number_of_parameters_is_a_formula(case: Case) -> None:
+    mixer = case.build()
+    assert mixer.num_parameters() == sum(parameter.numel() for parameter in mixer.parameters())
+
+
+@cases
+def test_huge_inputs_and_an_empty_batch_give_finite_numbers(case: Case) -> None:
+    """At scores of 1e4 and more a softmax picks one token, and an exponential overflows."""
+    mixer, mask = case.build(torch.float32), padding(9)
+    x = (1e2 * sequence(5, 9)).float().requires_grad_()
+    output = mixer(x, mask)
+    assert output.isfinite().all()
+    assert all(g.isfinite().all() for g in gradients(mixer, output, torch.ones_like(x), x))
+    assert mixer(1e4 * x).isfinite().all()
+    assert mixer(x[:0]).shape == (0, 9, DIM)
 
 
 def fft_flops(shape: tuple[int, ...], dims: list[int], *_: Any, **__: Any) -> float:
@@ -304,13 +411,46 @@ def test_flops_formula_equals_the_counter(case: Case, batch: int, length: int) -
     assert flops == pytest.approx(counted_flops(mixer, sequence(batch, length)), rel=1e-12)
 
 
+def moved_outputs(case: Case) -> Tensor:
+    """Of a stack in training, all its parameters moved alike: what starts as neutral shows."""
+    layers = case.stack(4)
+    for parameter in {p for mixer in layers for p in mixer.parameters()}:
+        parameter.data += 0.1
+    return in_training(layers, sequence(2, 17), calls=3)
+
+
 @pytest.mark.parametrize("case", CHANGED, ids=str)
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
     """Peers ship knobs that nothing reads; each of ours moves the output, or says it does not."""
-    default, changed, x = Case(case.name, case.is_causal).build(), case.build(), sequence(2, 17)
-    metadata = {field.name: field.metadata for field in fields(type(changed).Config)}[case.knob]
-    is_same = torch.allclose(default(x), changed(x), rtol=1e-6, atol=1e-6)
-    assert is_same == metadata.get("cost_only", False)
+    form = Case(case.name, case.is_causal)
+    config = mixer_class(case.name).Config
+    field = {field.name: field for field in fields(config)}[case.knob]
+    is_same = torch.allclose(moved_outputs(form), moved_outputs(case), rtol=1e-6, atol=1e-6)
+    stands_for_default = field.default is None and is_same and is_like_none(case)
+    assert is_same == (field.metadata.get("cost_only", False) or stands_for_default)
+
+
+def is_like_none(case: Case) -> bool:
+    """Whether None, the default, stands for this value, and not for every one tried."""
+    others = [each for each in CHANGED if (each.name, each.knob) == (case.name, case.knob)]
+    shapes = {each: [p.shape for p in each.build().parameters()] for each in others}
+    return any(shape != shapes[case] for shape in shapes.values())
+
+
+@pytest.mark.parametrize("case", PLACED, ids=str)
+def test_a_relative_position_tells_orders_apart(case: Case) -> None:
+    placed, x = case.build(), sequence(2, 17)
+    shuffle = torch.randperm(17, generator=torch.Generator().manual_seed(0))
+    assert not torch.allclose(placed(x)[:, shuffle], placed(x[:, shuffle]), rtol=1e-6, atol=1e-6)
+
+
+@names
+def test_a_relative_position_is_refused_with_the_reason(name: str) -> None:
+    mixer = mixer_class(name)
+    if mixer.supports_relative:
+        return
+    with pytest.raises(ModelError, match=f"{name} takes no relative position .rope.: "):
+        build_mixer(name, position="rope")
 
 
 @names
@@ -361,10 +501,10 @@ def test_inputs_of_a_wrong_shape_are_refused(case: Case) -> None:
     with pytest.raises(ModelError, match="takes a boolean mask"):
         mixer(sequence(5, 5), padding(5).double())
     if mixer.fixed_length:
-        with pytest.raises(ModelError, match="at most max_length=32 tokens, not 33"):
-            mixer(sequence(1, 33))
+        with pytest.raises(ModelError, match="at most max_length=128 tokens, not 129"):
+            mixer(sequence(1, 129))
     else:
-        assert mixer(sequence(1, 33)).shape == (1, 33, DIM)
+        assert mixer(sequence(1, 129)).shape == (1, 129, DIM)
 
 
 @cases
@@ -377,9 +517,7 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
     weights = mixer.attention_weights(x, mask)
     assert weights.shape[0] == 5
     assert weights.shape[2:] == (6, 6)
-    allowed = mask[:, None, None, :] & (
-        torch.ones(6, 6).tril().bool() if case.is_causal else torch.ones(6, 6).bool()
-    )
+    allowed = mask[:, None, None, :] & mixer.receptive_field(6)
     assert torch.all(weights.masked_select(~allowed) == 0)
     totals = allowed.any(dim=-1).double().expand(weights.shape[:3])
     torch.testing.assert_close(weights.sum(dim=-1), totals)

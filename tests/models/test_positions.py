@@ -5,6 +5,7 @@ import torch
 
 from models import POSITIONS, ModelError, position_class
 from models.positions import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
+from models.registry import relative_position
 
 
 def test_sinusoids_are_the_papers_formula() -> None:
@@ -24,7 +25,7 @@ def test_a_shift_is_one_linear_map_for_all_positions() -> None:
     torch.testing.assert_close(table[:-shift] @ shift_map.T, table[shift:])
 
 
-@pytest.mark.parametrize("name", list(POSITIONS))
+@pytest.mark.parametrize("name", [name for name in POSITIONS if not relative_position(name)])
 @pytest.mark.parametrize("dim", [1, 7, 8])
 def test_adds_the_same_table_to_every_sequence(name: str, dim: int) -> None:
     position = position_class(name)(dim=dim, max_length=9)
@@ -34,6 +35,10 @@ def test_adds_the_same_table_to_every_sequence(name: str, dim: int) -> None:
     torch.testing.assert_close(added[0], added[1])
     torch.testing.assert_close(added, position(torch.zeros_like(x)))
     assert added.any() != (name == "none")
+    vectors = position.vectors(5)
+    assert (vectors is None) == (name == "none")
+    if vectors is not None:
+        torch.testing.assert_close(added[0], vectors)
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "learned"])

@@ -23,6 +23,7 @@ from models import (
     position_class,
     skeleton_class,
 )
+from models.registry import relative_position
 
 OWN = """
 from dataclasses import dataclass
@@ -176,15 +177,35 @@ def test_heads_reach_mixers_that_have_them_and_no_others() -> None:
     assert mixer_config("attention", dim=64, knobs={}).heads == 4
     assert build_mixer("attention", dim=64).heads == 4
     assert mixer_config("lstm", dim=64, heads=8, knobs={}) == mixer_config("lstm", dim=64, knobs={})
-    with pytest.raises(ModelError, match=r"lstm has no knob 'heads'.*it has no knobs"):
+    with pytest.raises(ModelError, match=r"lstm has no knob 'heads'.*its knobs are layers"):
         mixer_config("lstm", dim=64, knobs={"heads": 4})
     with pytest.raises(ModelError, match="heads=4 and the knob heads=8 differ"):
         mixer_config("attention", dim=64, heads=4, knobs={"heads": 8})
 
 
-def test_a_position_inside_a_mixer_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"position='rope'.* added by the skeleton"):
-        build_mixer("attention", position="rope")
+@pytest.mark.parametrize("position", ["none", "sinusoidal", "learned"])
+def test_an_absolute_position_inside_a_mixer_is_refused(position: str) -> None:
+    with pytest.raises(ModelError, match=f"position='{position}' does not act inside a mixer"):
+        build_mixer("attention", position=position)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: build_mixer("attention", position="rop"), "unknown position 'rop'.*'rope'"),
+        (lambda: build_mixer("fnet", position="rope"), "fnet takes no relative position .rope."),
+        (lambda: build_mixer("attention", dim=4, heads=4, position="rope"), "heads of 1 are no"),
+    ],
+)
+def test_a_relative_position_without_sense_is_refused(build, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        build()
+
+
+def test_which_positions_are_relative() -> None:
+    assert [name for name in POSITIONS if relative_position(name)] == [
+        "shaw", "t5", "rope", "alibi",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [0, -1, 8.0, True, "8"])
@@ -201,7 +222,11 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
         ({"mixer": "lstm", "skeleton": "classifier", "dim": 7}, "even dim"),
         ({"mixer": "fnet"}, "fnet cannot stand in language_model, which is causal: each output"),
         ({"knobs": {"heads": 3}}, "heads=3 does not divide dim=8"),
-        ({"position": "rope"}, "unknown position 'rope'"),
+        ({"position": "rop"}, "unknown position 'rop'; did you mean 'rope'"),
+        ({"position": "rope", "mixer": "lstm"}, "lstm takes no relative position .rope.: it comp"),
+        ({"position": "rope", "knobs": {"heads": 8}}, "rope turns pairs of numbers"),
+        ({"settings": {"dropout": 1.0}}, "language_model: dropout=1.0 is not at least 0 and below"),
+        ({"settings": {"pooling": "mean"}}, "language_model has no knob 'pooling'"),
         ({"skeleton": "encoder"}, "unknown skeleton 'encoder'"),
         ({"input_kind": "vectors"}, "language_model takes tokens, not input_kind='vectors'"),
         ({"output_size": 6}, "ties its output to its embedding"),
@@ -218,5 +243,8 @@ def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: s
 def test_checking_a_model_costs_no_memory_and_no_random_number() -> None:
     torch = importlib.import_module("torch")
     before = torch.get_rng_state()
-    check_model(spec(dim=8192, depth=4, length=65536))  # 13 GB, were it built
+    for settings in ({}, {"initialisation": "truncated_normal", "position_mode": "concatenated"}):
+        check_model(
+            spec(dim=8192, depth=4, length=65536, settings=settings)
+        )  # 13 GB, were it built
     assert torch.equal(torch.get_rng_state(), before)

@@ -1,12 +1,14 @@
-"""What holds for every skeleton with every mixer that it can hold."""
+"""What holds for every skeleton: with every mixer that it can hold, and for every knob."""
 
 import math
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
 
 from models import (
     MIXERS,
@@ -15,136 +17,164 @@ from models import (
     ModelError,
     ModelSpec,
     Skeleton,
-    build_model,
     mixer_class,
     skeleton_class,
 )
+from tests.models.small_models import (
+    BATCH,
+    DEPTH,
+    DIM,
+    LENGTH,
+    SYMBOLS,
+    build,
+    every_kind,
+    inputs,
+    predicts_tokens,
+    reads_pairs,
+    spec,
+)
 
-LENGTH = 9
-
-
-def spec(skeleton: str, mixer: str, input_kind: str, position: str = "learned") -> ModelSpec:
-    return ModelSpec(
-        skeleton=skeleton,
-        mixer=mixer,
-        knobs={},
-        position=position,
-        dim=16,
-        depth=2,
-        length=LENGTH,
-        input_kind=input_kind,
-        input_size=11,
-        output_size=11,
-    )
-
-
-SPECS = [
-    spec(skeleton, mixer, input_kind)
-    for skeleton in SKELETONS
-    for mixer in MIXERS
-    for input_kind in skeleton_class(skeleton).input_kinds
+PAIRINGS = [(skeleton, mixer) for skeleton in SKELETONS for mixer in MIXERS]
+FITTING = [
+    spec(skeleton, mixer)
+    for skeleton, mixer in PAIRINGS
     if mixer_class(mixer).supports_causal or not skeleton_class(skeleton).is_causal
 ]
 every_model = pytest.mark.parametrize(
-    "model_spec", SPECS, ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}"
+    "model_spec", FITTING, ids=lambda s: f"{s.skeleton}-{s.mixer}"
+)
+each_skeleton = pytest.mark.parametrize(
+    "model_spec", every_kind(mixer="conv"), ids=lambda s: f"{s.skeleton}-{s.input_kind}"
+)
+KNOBS = [(name, field) for name in SKELETONS for field in fields(skeleton_class(name).Config)]
+every_knob = pytest.mark.parametrize(
+    ("skeleton", "field"), KNOBS, ids=lambda value: getattr(value, "name", value)
 )
 
 
-def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    return build_model(model_spec)
+def num_sequences(model_spec: ModelSpec) -> int:
+    return BATCH * (2 if reads_pairs(model_spec) else 1)
 
 
-def inputs(model_spec: ModelSpec, batch: int = 3, length: int = LENGTH) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    if model_spec.input_kind == "tokens":
-        return torch.randint(11, (batch, length), generator=generator)
-    return torch.randn(batch, length, 11, generator=generator)
+def outside_the_blocks(model_spec: ModelSpec) -> int:
+    """Parameters by hand."""
+    embedding = SYMBOLS * DIM + (DIM if model_spec.input_kind == "vectors" else 0)
+    position, norm = LENGTH * DIM, 2 * DIM
+    read_by_the_head = 4 * DIM if reads_pairs(model_spec) else DIM
+    is_tied = "language_model" in model_spec.skeleton
+    head = 0 if is_tied else (read_by_the_head + 1) * SYMBOLS
+    return embedding + position + norm + head
 
 
 @every_model
-def test_every_parameter_gets_a_gradient_and_logits_start_small(model_spec: ModelSpec) -> None:
+def test_every_mixer_fits_and_every_parameter_gets_a_gradient(model_spec: ModelSpec) -> None:
     model = build(model_spec)
     logits = model(inputs(model_spec))
-    assert logits.shape == ((3, 11) if model.name == "classifier" else (3, LENGTH, 11))
-    assert logits.std() < 2
-    cross_entropy(logits.flatten(0, -2), torch.arange(logits[..., 0].numel()) % 11).backward()
+    per_token = (LENGTH,) if predicts_tokens(model_spec) else ()
+    assert logits.shape == (BATCH, *per_token, SYMBOLS)
+    assert logits.std() < 3
+    targets = torch.arange(logits[..., 0].numel()) % SYMBOLS
+    cross_entropy(logits.flatten(0, -2), targets).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
 
 
-@every_model
-def test_a_block_adds_mixer_and_feed_forward_to_its_input(model_spec: ModelSpec) -> None:
-    block, x = build(model_spec).trunk.blocks[0], torch.randn(2, LENGTH, 16)
-    mixed = x + block.mixer(block.mixer_norm(x))
-    torch.testing.assert_close(block(x), mixed + block.mlp(block.mlp_norm(mixed)))
+@pytest.mark.parametrize(
+    ("skeleton", "mixer"),
+    [p for p in PAIRINGS if p not in [(s.skeleton, s.mixer) for s in FITTING]],
+)
+def test_a_mixer_that_does_not_fit_is_refused_with_its_reason(skeleton: str, mixer: str) -> None:
+    why = mixer_class(mixer).why_not_causal
+    with pytest.raises(ModelError) as refused:
+        build(spec(skeleton, mixer))
+    assert str(refused.value) == f"{mixer} cannot stand in {skeleton}, which is causal: {why}"
 
 
 @every_model
-def test_num_parameters_is_the_sum_over_parts(model_spec: ModelSpec) -> None:
-    model = build(model_spec)
-    mixer = sum(p.numel() for p in model.trunk.blocks[0].mixer.parameters())
-    mlp, norms = 2 * 4 * 16 * 16 + 4 * 16 + 16, 2 * 2 * 16
-    outside = {
-        "language_model": 11 * 16,
-        "classifier": 11 * 16 + 16 * 11 + 11 + (16 if model_spec.input_kind == "vectors" else 0),
-    }
-    blocks = 2 * (mixer + mlp + norms)
-    assert model.num_parameters() == outside[model.name] + LENGTH * 16 + blocks + 2 * 16
-
-
-@every_model
-def test_flops_are_counted_by_hand(model_spec: ModelSpec) -> None:
-    model = build(model_spec)
-    mixer = model.trunk.blocks[0].mixer.flops(LENGTH, 3)
-    mlp = 3 * LENGTH * 2 * (2 * 16 * 64)
-    head = 2 * 16 * 11 * 3 * (LENGTH if model.name == "language_model" else 1)
-    embedding = 3 * LENGTH * 2 * 11 * 16 if model_spec.input_kind == "vectors" else 0
-    assert model.flops(LENGTH, 3) == 2 * (mixer + mlp) + head + embedding
-
-
-@every_model
-def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) -> None:
-    model, x = build(model_spec).double(), inputs(model_spec)
-    mask = torch.tensor([[True] * 9, [True] * 5 + [False] * 4, [False] * 9])
-    if model_spec.input_kind == "vectors":
-        garbage = x.double().masked_fill(~mask.unsqueeze(-1), math.nan)
-        x = x.double()
-    else:
-        garbage = x.masked_fill(~mask, -1)
-    outputs, gradients = [], []
-    for given in (x, garbage):
-        logits = model(given, mask)
-        kept = logits[mask] if model.name == "language_model" else logits
-        outputs.append(kept)
-        gradients.append(torch.autograd.grad(kept.square().sum(), list(model.parameters())))
-    assert outputs[0].isfinite().all()
-    assert torch.equal(*outputs)
-    for a, b in zip(*gradients, strict=True):
-        assert torch.equal(a, b)
-        assert a.isfinite().all()
-    if mixer_class(model_spec.mixer).mask_mode == "exact":
-        shorter = model(x[1:2, :5])
-        same = model(x, mask)[1:2, :5] if model.name == "language_model" else model(x, mask)[1:2]
-        torch.testing.assert_close(same, shorter)
-
-
-@every_model
-def test_variants_of_a_seed_start_alike_outside_the_mixer(model_spec: ModelSpec) -> None:
-    other = replace(model_spec, mixer="lstm" if model_spec.mixer != "lstm" else "conv")
-    ours, theirs = build(model_spec).state_dict(), build(other).state_dict()
-    shared = [key for key in ours if ".mixer." not in key]
-    assert len(shared) >= 14
-    assert all(torch.equal(ours[key], theirs[key]) for key in shared)
-    assert any(
-        not torch.equal(ours[key], value)
-        for key, value in build(model_spec, 1).state_dict().items()
+def test_parameters_and_flops_are_the_sums_over_parts(model_spec: ModelSpec) -> None:
+    model, num = build(model_spec), num_sequences(model_spec)
+    mixers = [block.mixer for block in model.trunk.blocks]
+    in_mixers = {p: p.numel() for mixer in mixers for p in mixer.parameters()}
+    mlp_and_norms = (2 * 4 * DIM * DIM + 4 * DIM + DIM) + 2 * 2 * DIM
+    blocks = sum(in_mixers.values()) + DEPTH * mlp_and_norms
+    assert model.num_parameters() == outside_the_blocks(model_spec) + blocks
+    mlp = num * LENGTH * 2 * (2 * DIM * 4 * DIM)
+    rows = BATCH * LENGTH if predicts_tokens(model_spec) else num * (2 if num > BATCH else 1)
+    assert model.flops(LENGTH, BATCH) == pytest.approx(
+        sum(mixer.flops(LENGTH, num) + mlp for mixer in mixers) + rows * 2 * DIM * SYMBOLS,
+        rel=1e-12,
     )
 
 
-@every_model
+@pytest.mark.parametrize(
+    "model_spec",
+    [
+        *every_kind(mixer="conv"),
+        *every_kind(mixer="conv", position_mode="concatenated"),
+        *(spec(name, "conv", pooling="class_token") for name in ("classifier", "pair_classifier")),
+        spec("language_model", "conv", is_tied=False),
+    ],
+    ids=lambda s: f"{s.skeleton}-{s.input_kind}-{'-'.join(map(str, s.settings.values()))}",
+)
+def test_flops_by_formula_equal_the_counter(model_spec: ModelSpec) -> None:
+    model, counter = build(model_spec), FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        model(inputs(model_spec))
+    assert model.flops(LENGTH, BATCH) == counter.get_total_flops()
+
+
+def real(model_spec: ModelSpec) -> Tensor:
+    """Masks: whole, cut short, nothing but padding; of a pair both sequences alike."""
+    mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [5], [0]])
+    return mask.unsqueeze(1).expand(-1, 2, -1) if reads_pairs(model_spec) else mask
+
+
+@pytest.mark.parametrize(
+    "model_spec",
+    [*FITTING, *(each for each in every_kind() if each.input_kind == "vectors")],
+    ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}",
+)
+def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) -> None:
+    model = build(model_spec).double().eval()
+    x, mask = inputs(model_spec), real(model_spec)
+    if model_spec.input_kind == "vectors":
+        x = x.double()
+        garbage = x.masked_fill(~mask.unsqueeze(-1), math.nan)
+    else:
+        garbage = x.masked_fill(~mask, -1)
+    kept = mask if predicts_tokens(model_spec) else slice(None)
+    outputs = [model(given, mask)[kept] for given in (x, garbage)]
+    assert outputs[0].isfinite().all()
+    assert torch.equal(*outputs)
+    assert_same_gradients(model, outputs)
+    if mixer_class(model_spec.mixer).mask_mode == "exact":
+        shorter = model(x[1:2, ..., :5] if x.dtype is torch.long else x[1:2, ..., :5, :])
+        padded = model(x, mask)[1:2]
+        same = padded[:, :5] if predicts_tokens(model_spec) else padded
+        torch.testing.assert_close(same, shorter)
+
+
+def assert_same_gradients(model: Skeleton, outputs: list[Tensor]) -> None:
+    parameters = list(model.parameters())
+    found = [torch.autograd.grad(output.square().sum(), parameters) for output in outputs]
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+        assert a.isfinite().all()
+
+
+@each_skeleton
+def test_variants_of_a_seed_start_alike_outside_the_mixer(model_spec: ModelSpec) -> None:
+    ours = build(model_spec).state_dict()
+    theirs = build(replace(model_spec, mixer="lstm")).state_dict()
+    shared = [key for key in ours if ".mixer." not in key]
+    assert len(shared) >= 14
+    assert all(torch.equal(ours[key], theirs[key]) for key in shared)
+    other_seed = build(model_spec, 1).state_dict()
+    assert any(not torch.equal(ours[key], value) for key, value in other_seed.items())
+
+
+@each_skeleton
 def test_deeper_models_start_with_the_same_first_blocks(model_spec: ModelSpec) -> None:
     shallow = build(model_spec).state_dict()
     deep = build(replace(model_spec, depth=3)).state_dict()
@@ -153,57 +183,85 @@ def test_deeper_models_start_with_the_same_first_blocks(model_spec: ModelSpec) -
     assert not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("mixer", [m for m in MIXERS if mixer_class(m).supports_causal])
-def test_a_language_model_never_sees_the_token_it_predicts(mixer: str) -> None:
-    model_spec = spec("language_model", mixer, "tokens")
-    model, tokens = build(model_spec), inputs(model_spec)
-    changed = tokens.clone()
-    changed[:, 5] = (changed[:, 5] + 1) % 11
-    before, after = model(tokens), model(changed)
-    torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-6)
-    assert not torch.allclose(before[:, 5:], after[:, 5:])
+@each_skeleton
+def test_an_empty_batch_has_no_logits(model_spec: ModelSpec) -> None:
+    assert build(model_spec)(inputs(model_spec)[:0]).shape[0] == 0
 
 
-def test_the_output_matrix_is_the_embedding() -> None:
-    model = build(spec("language_model", "conv", "tokens"))
-    table = model.embedding.table.weight
-    assert sum(p is table for p in model.parameters()) == 1
-    assert not [p for p in model.parameters() if p.shape == (11, 16) and p is not table]
-    only_zeros = torch.zeros(1, LENGTH, dtype=torch.long)
-    (as_output,) = torch.autograd.grad(model(only_zeros)[..., 3].sum(), table)
-    assert as_output[3].abs().max() > 0  # token 3 was never read
-    assert as_output[0].abs().max() > 0
+@each_skeleton
+def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
+    for settings in ({}, {"position_mode": "concatenated"}):
+        model = build(replace(model_spec, settings=settings)).bfloat16()
+        x = inputs(model_spec)
+        logits = model(x if x.dtype is torch.long else x.bfloat16())
+        assert logits.dtype is torch.bfloat16
+        assert logits.isfinite().all()
 
 
-def test_tokens_and_sinusoids_enter_with_like_variance() -> None:
-    """Drowned by the sinusoids, 300 steps of width 64 end a bit per character worse."""
-    wide = replace(spec("language_model", "conv", "tokens"), dim=256)
-    model = build(wide)
-    assert model.embedding(inputs(wide)).var().item() == pytest.approx(1, rel=0.15)
+# Knobs.
 
 
-def test_a_classifier_averages_over_real_tokens() -> None:
-    model_spec = spec("classifier", "attention", "vectors", position="none")
-    model, x = build(model_spec).double(), inputs(model_spec).double()
-    hidden = model.trunk(model.embedding(x))
-    torch.testing.assert_close(model(x), model.head(hidden.mean(dim=1)))
-    first = torch.zeros(3, LENGTH, dtype=torch.bool)
-    first[:, 0] = True
-    torch.testing.assert_close(model(x, first), model(x[:, :1]))
-    nothing = model(x, torch.zeros(3, LENGTH, dtype=torch.bool))
-    torch.testing.assert_close(nothing, model.head.bias.expand(3, 11))
+def alternatives(skeleton: str, knob: str) -> list[Any]:
+    config = skeleton_class(skeleton).Config
+    hint, default = get_type_hints(config)[knob], getattr(config(), knob)
+    values = {bool: (False, True), float: (0.5,)}
+    choices = get_args(hint) if get_origin(hint) else values[hint]
+    return [value for value in choices if value != default]
 
 
-@pytest.mark.parametrize("position", list(POSITIONS))
-def test_position_decides_whether_attention_can_tell_orders_apart(position: str) -> None:
-    model_spec = spec("classifier", "attention", "vectors", position=position)
-    model, x = build(model_spec).double(), inputs(model_spec).double()
-    is_blind = torch.allclose(model(x), model(x.flip(1)), rtol=0, atol=1e-10)
-    assert is_blind == (position == "none")
+@every_knob
+def test_every_knob_changes_what_is_computed(skeleton: str, field: Any) -> None:
+    """A knob that nothing reads is the commonest fault of this field."""
+    tried = alternatives(skeleton, field.name)
+    assert tried
+    for value in tried:
+        default, changed = spec(skeleton), spec(skeleton, **{field.name: value})
+        logits = [build(each)(inputs(default)) for each in (default, changed)]
+        assert not torch.allclose(*logits, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
-def test_a_sequence_longer_than_planned_is_refused(position: str) -> None:
-    model_spec = spec("language_model", "attention", "tokens", position=position)
-    with pytest.raises(ModelError, match="has positions for 9 tokens, not 10"):
-        build(model_spec)(inputs(model_spec, length=10))
+@every_knob
+def test_every_knob_is_documented_and_has_a_default(skeleton: str, field: Any) -> None:
+    config = skeleton_class(skeleton).Config
+    assert config.__dataclass_params__.frozen
+    assert field.default is not MISSING
+    assert any(f"{field.name}:" in (kind.__doc__ or "") for kind in config.__mro__)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+def test_a_setting_left_out_has_its_default(skeleton: str) -> None:
+    written = vars(skeleton_class(skeleton).Config())
+    ours, theirs = (build(each) for each in (spec(skeleton), spec(skeleton, **written)))
+    assert torch.equal(ours(inputs(ours.spec)), theirs(inputs(ours.spec)))
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dropout": 1}, "dropout=1.0 is not at least 0 and below 1"),
+        ({"dropout": -0.1}, "dropout=-0.1 is not at least 0"),
+        ({"dropout": "0.1"}, "dropout='0.1' is not allowed"),
+        ({"norm_placment": "post"}, "no knob 'norm_placment'; did you mean 'norm_placement'"),
+        ({"norm_placement": "both"}, "norm_placement='both' is not allowed, give 'pre' or 'post'"),
+        ({"has_residual": 1}, "has_residual=1 is not allowed, give True or False"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    skeleton: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message) as refused:
+        build(spec(skeleton, **settings))
+    assert str(refused.value).startswith(skeleton)
+
+
+@pytest.mark.parametrize("position", [name for name in POSITIONS if name != "none"])
+def test_positions_tell_attention_how_tokens_are_ordered(position: str) -> None:
+    model_spec = spec("classifier", position=position, input_kind="vectors")
+    blind = replace(model_spec, position="none")
+    x = inputs(model_spec).double()
+    shuffle = torch.randperm(LENGTH, generator=torch.Generator().manual_seed(0))
+    for each, is_blind in ((model_spec, False), (blind, True)):
+        model = build(each).double()
+        same = torch.allclose(model(x), model(x[:, shuffle]), rtol=0, atol=1e-10)
+        assert same == is_blind

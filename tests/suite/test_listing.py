@@ -5,11 +5,13 @@ import re
 
 import pytest
 
-from models import MIXERS
+from models import MIXERS, mixer_class
 from suite.catalogue import find, shipped
 from suite.listing import show
 from suite.planning import plan
 from suite.tasks.registry import TASKS
+
+COST = ("time", "sequential_operations", "maximum_path_length")
 
 
 def _entries(kind: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
@@ -32,7 +34,24 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
 def test_every_mixer_with_its_paper_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     entries = _entries("mixers", capsys)
     assert list(entries) == list(MIXERS)
-    assert all(entry["paper"] and entry["time"] for entry in entries.values())
+    for entry in entries.values():
+        assert all(entry[key] for key in ("paper", "family", "mask_mode", *COST))
+
+
+def test_every_mixer_with_its_traits_and_its_knobs_and_their_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    entries = _entries("mixers", capsys)
+    for name, entry in entries.items():
+        kind = mixer_class(name)
+        assert entry["knobs"] == [f"{key}={value}" for key, value in vars(kind.Config()).items()]
+        assert ("relative positions" in entry["traits"]) == kind.supports_relative
+        assert ("causal" in entry["traits"]) == kind.supports_causal
+    assert "heads=4" in entries["attention"]["knobs"]
+    show("mixers", as_json=False)
+    told = capsys.readouterr().out
+    assert re.search(r"^attention\n(  .*\n)*  knobs +heads=4, ", told, re.MULTILINE)
+    assert re.search(r"^fnet\n(  .*\n)*  knobs +norm=none$", told, re.MULTILINE)
 
 
 def test_every_task_with_its_licence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from models import MIXERS, mixer_class
 from suite import time_limit
 from suite.cells import mixer_version
+from suite.own_mixers import knob_names, taken_names
 from suite.planning import plan
 from suite.schema import Plan
 from suite.spec import SpecError
@@ -88,6 +90,16 @@ FAULTS = {
     ),
     "Config is no dataclass": ((("@dataclass(frozen=True, kw_only=True)", ""),), {}, "dataclass"),
     "unknown knob": ((), {"knobs": ", strenth=1.0"}, "did you mean 'strength'"),
+    "knob of a skeleton's name": (
+        (("strength: float", "dropout: float"), ("config.strength", "config.dropout")),
+        {},
+        "mixer 'own.average:Average': skeletons have a 'dropout' already",
+    ),
+    "knob of a scale's name": (
+        (("strength: float", "steps: float"), ("config.strength", "config.steps")),
+        {},
+        "mixer 'own.average:Average': an ablation has a 'steps' already",
+    ),
     "mistyped knob": ((), {"knobs": ', strength="1"'}, "strength='1' is not allowed"),
     "wrong constructor": ((("max_length, is_causal, config):", "is_causal):"),), {}, "TypeError"),
     "raises when built": (((INIT, "raise KeyError('kernel')"),), {}, "KeyError: 'kernel'"),
@@ -137,6 +149,46 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
     for trial in found.trials:
         assert trial.versions["mixer own.average:Average"] == version
         assert dict(trial.subjects[0].knobs) == {"strength": 1.0}
+
+
+def test_ours_have_no_knob_that_means_something_else_in_an_ablation() -> None:
+    found = {name: knob_names(mixer_class(name)) & taken_names() for name in MIXERS}
+    assert found == {name: set() for name in MIXERS}
+
+
+TAKES_POSITIONS = (
+    ("supports_causal = True", "supports_causal = supports_relative = True"),
+    ("max_length, is_causal, config):", "max_length, is_causal, config, position=None):"),
+    (INIT, f"{INIT}; assert position.name == 'rope'"),
+)
+
+
+def test_it_is_handed_the_relative_position_that_it_takes(planned: Planned) -> None:
+    (subject,) = planned(*TAKES_POSITIONS, knobs=', position="rope"').trials[0].subjects
+    assert subject.position == "rope"
+
+
+def test_a_relative_position_that_it_does_not_take_is_refused(planned: Planned) -> None:
+    with pytest.raises(SpecError, match=r"takes no relative position \(rope\): it computes no"):
+        planned(knobs=', position="rope"')
+
+
+def test_it_is_tried_with_room_for_a_class_token(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    looks = f"{INIT}; assert max_length == 50, max_length"
+    (tmp_path / "own_long.py").write_text(AVERAGE.replace(INIT, looks))
+    knobs = 'mixer="own_long:Average", pooling='
+    for pooling, is_refused in (("class_token", False), ("mean", True)):
+        path = write_ablation(
+            baseline=f'Model({knobs}"{pooling}")', axes='[vary("strength", [1.0, 2.0])]',
+            tasks='["fashion_mnist_patches"]',
+        )  # fmt: skip
+        if is_refused:
+            with pytest.raises(SpecError, match="AssertionError: 49"):
+                plan(str(path), seeds=1)
+        else:
+            assert plan(str(path), seeds=1).trials
 
 
 def test_its_constructor_may_look_at_data(planned: Planned) -> None:

@@ -153,8 +153,10 @@ def test_a_setting_moves_the_ids_of_the_probes_that_it_matters_to(
         Model(mixer="lstm"),
         Model(mixer="attention", heads=4, position="none"),
         Model(mixer="attention", heads=4, scale="none"),
+        Model(mixer="attention", heads=4, dropout=0.1),
+        Model(mixer="attention", heads=4, position="rope"),
     ],
-    ids=["heads", "mixer", "position", "scale"],
+    ids=["heads", "mixer", "position", "scale", "skeleton's knob", "relative position"],
 )
 def test_every_part_of_the_model_moves_every_id(
     baseline: Model, make_ablation: MakeAblation
@@ -165,6 +167,20 @@ def test_every_part_of_the_model_moves_every_id(
     assert not _ids(one) & _ids(other)
 
 
+def test_a_skeletons_default_written_out_moves_nothing(make_ablation: MakeAblation) -> None:
+    written = Model(mixer="attention", heads=4, norm_placement="pre", dropout=0)
+    assert _ids(plan(make_ablation(baseline=written))) == _ids(plan(make_ablation()))
+
+
+def test_a_skeletons_knob_is_an_axis_like_any_other(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(axes=[vary("norm_placement", ["pre", "post"])]), seeds=1)
+    assert found.about.baseline == "norm_placement=pre"
+    assert found.about.variants == ("norm_placement=pre", "norm_placement=post")
+    said = {t.subjects[0].settings["norm_placement"] for t in found.trials}
+    assert said == {"pre", "post"}
+    assert found.trials[0].trial_id in _ids(plan(make_ablation(), seeds=1))
+
+
 def test_seeds_move_what_depends_on_them(make_ablation: MakeAblation) -> None:
     found = plan(make_ablation(probes=EVERY_PROBE), seeds=2)
     seeds = {name: {t.seed for t in found.trials if t.probe == name} for name in EVERY_PROBE}
@@ -172,11 +188,13 @@ def test_seeds_move_what_depends_on_them(make_ablation: MakeAblation) -> None:
     assert len(_ids(found)) == len(found.trials)
 
 
-@pytest.mark.parametrize("what", ["task", "probe", "mixer", "skeleton", "training", "data"])
+@pytest.mark.parametrize(
+    "what", ["task", "probe", "mixer", "position", "skeleton", "training", "data"]
+)
 def test_a_new_version_of_a_definition_moves_the_ids(
     what: str, make_ablation: MakeAblation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from models import mixer_class, skeleton_class
+    from models import mixer_class, position_class, skeleton_class
     from suite.cells import mixer_version
 
     before = _ids(plan(make_ablation()))
@@ -185,6 +203,7 @@ def test_a_new_version_of_a_definition_moves_the_ids(
         "task": (task_class(TEXT), "version", 99),
         "probe": (type(probe("quality")), "version", 99),
         "mixer": (mixer_class("attention"), "version", 99),
+        "position": (position_class("sinusoidal"), "version", 99),
         "skeleton": (skeleton_class("language_model"), "version", 99),
         "training": (training, "VERSION", 99),
         "data": (task_class(TEXT), "source", dataclasses.replace(source, sha256="0" * 64)),
@@ -246,6 +265,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "impossible baseline": (
         {"baseline": Model(mixer="fnet"), "axes": [vary("mixer", ["attention"])]},
         ["baseline is impossible", TEXT, "fnet cannot be causal"],
+    ),
+    "knobs of another skeleton than the task's": (
+        {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
+        ["baseline is impossible", f"{TEXT} asks for a language_model, not a classifier"],
     ),
     "baseline longer than the data": (
         {"scale": {"length": 2_000_000}}, ["baseline is impossible", "1048576", "2000000"],
@@ -330,6 +353,8 @@ def test_a_plan_says_what_a_report_must_know(make_ablation: MakeAblation) -> Non
     assert about.claim is not None
     assert about.claim.task == TEXT
     assert about.model["heads"] == 4
+    assert about.model["norm_placement"] == "pre"
+    assert about.model["pooling"] == "mean"  # the images' skeleton has it
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}

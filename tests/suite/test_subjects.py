@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from models import mixer_class
+from models import mixer_class, skeleton_class
 from suite.spec import Ablation, Model, SpecError, vary
 from suite.subjects import Impossible, Subject, refuse_foreign_axes, subject_of, with_defaults
 from suite.variants import Baseline, variants_of
@@ -17,7 +17,7 @@ SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 def _baseline(ablation: Ablation) -> Baseline:
     scale = ablation.scales["quick"]
     return Baseline(
-        ablation=ablation, scale=scale, knobs=with_defaults(ablation.baseline, scale)
+        ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale)
     )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def test_a_subject_is_complete(make_ablation: MakeAblation) -> None:
     subject = _subjects(make_ablation())["heads=1"]
     assert isinstance(subject, Subject)
     assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
+    assert dict(subject.model.settings) == vars(skeleton_class("language_model").Config())
     assert subject.model.skeleton == "language_model"
     assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
 
@@ -62,7 +63,7 @@ def test_a_mixer_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> Non
         for label, subject in found.items()
         if isinstance(subject, Subject)
     }
-    assert knobs["mixer=lstm"] == set()
+    assert "heads" not in knobs["mixer=lstm"]
     assert knobs["mixer=conv"] == {"kernel_size"}
     assert "heads" in knobs["mixer=attention"]
 
@@ -113,6 +114,66 @@ def test_another_skeleton_than_the_tasks_is_a_row(make_ablation: MakeAblation) -
     assert "asks for a language_model, not a classifier" in str(found["skeleton=classifier"])
 
 
+def _settings(found: Subject | str) -> dict[str, Any]:
+    assert isinstance(found, Subject)
+    return dict(found.model.settings)
+
+
+def test_a_skeleton_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> None:
+    baseline = Model(mixer="attention", heads=2, pooling="class_token", dropout=0.25)
+    ablation = make_ablation(
+        baseline=baseline, tasks=[SHAKESPEARE, IMAGES], axes=[vary("norm_placement", ["post"])]
+    )
+    text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
+    for found in (text, images):
+        assert _settings(found["baseline"])["norm_placement"] == "pre"
+        assert _settings(found["norm_placement=post"])["norm_placement"] == "post"
+        assert {_settings(subject)["dropout"] for subject in found.values()} == {0.25}
+    assert "pooling" not in _settings(text["baseline"])
+    assert _settings(images["baseline"])["pooling"] == "class_token"
+    assert _settings(text["baseline"])["is_tied"] is True
+
+
+def test_a_whole_number_of_a_skeletons_number_is_that_number(make_ablation: MakeAblation) -> None:
+    ablation = make_ablation(baseline=Model(mixer="attention", dropout=0))
+    (dropout,) = {_settings(subject)["dropout"] for subject in _subjects(ablation).values()}
+    assert type(dropout) is float
+
+
+def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there(make_ablation: MakeAblation) -> None:
+    axes = [vary("pooling", ["mean", "class_token"])]
+    ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
+    text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
+    assert isinstance(text["pooling=mean"], Subject)  # what the baseline has: nothing is set
+    assert text["pooling=class_token"] == "language_model has no knob 'pooling'"
+    assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
+
+
+def test_the_skeleton_of_a_varied_task_has_its_knobs_too(make_ablation: MakeAblation) -> None:
+    axes = [vary("task", [SHAKESPEARE, IMAGES]), vary("pooling", ["mean", "class_token"])]
+    found = _subjects(make_ablation(axes=axes, combine="cross"))
+    reason = found[f"task={SHAKESPEARE}, pooling=class_token"]
+    assert reason == "language_model has no knob 'pooling'"
+    assert _settings(found[f"task={IMAGES}, pooling=class_token"])["pooling"] == "class_token"
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "reason"),
+    [
+        ("dropout", 1, "language_model: dropout=1.0 is not at least 0 and below 1"),
+        ("position", "rope", "lstm takes no relative position (rope): it computes no score"),
+        ("position_mode", "concatenated", "position='none' has no vectors: there is nothing to"),
+    ],
+)
+def test_what_has_no_sense_is_a_row(
+    axis: str, value: Any, reason: str, make_ablation: MakeAblation
+) -> None:
+    baseline = Model(mixer="lstm", position="none")
+    found = _subjects(make_ablation(baseline=baseline, axes=[vary(axis, [value])]))
+    assert isinstance(found["baseline"], Subject)
+    assert reason in str(found[f"{axis}={value}"])
+
+
 def _with(**fields: Any) -> Callable[[MakeAblation], Ablation]:
     return lambda make: make(**fields)
 
@@ -128,6 +189,32 @@ REFUSED = {
     "knob": (
         _with(baseline=Model(mixer="attention", haeds=4)),
         ["attention", "'haeds'", "did you mean 'heads'"],
+    ),
+    "knob of the skeleton": (
+        _with(baseline=Model(mixer="attention", is_tide=False)),
+        ["attention or language_model", "'is_tide'", "did you mean 'is_tied'", "heads", "dropout"],
+    ),
+    "knob of another task's skeleton": (
+        _with(baseline=Model(mixer="attention", pooling="mean")),
+        ["no knob of attention or language_model is called 'pooling'"],
+    ),
+    "axis of another task's skeleton": (
+        _with(axes=[vary("pooling", ["mean", "class_token"])]), ["no axis 'pooling'", "is_tied"],
+    ),
+    "axis near a skeleton's knob": (
+        _with(axes=[vary("norm", ["pre", "post"])]), ["'norm'", "norm_placement"],
+    ),
+    "setting of the wrong type": (
+        _with(baseline=Model(mixer="attention", dropout="0.1")),
+        ["language_model: knob dropout='0.1' is not allowed", "a finite number"],
+    ),
+    "setting of an axis": (
+        _with(axes=[vary("norm_placement", ["pre", "middle"])]),
+        ["norm_placement='middle' is not allowed", "'pre' or 'post'"],
+    ),
+    "dropout of the baseline": (
+        _with(baseline=Model(mixer="attention", dropout=1)),
+        ["the baseline is impossible", "dropout=1.0"],
     ),
     "knob of the wrong type": (
         _with(baseline=Model(mixer="attention", heads=8.0)), ["heads=8.0", "a whole number"],

@@ -73,6 +73,16 @@ def test_a_label_spells_the_value(make_ablation: MakeAblation, value: Knob, axis
     assert axis in variants
 
 
+def test_a_skeletons_knob_is_labelled_with_the_value_that_the_baseline_has(
+    make_ablation: MakeAblation,
+) -> None:
+    ablation = make_ablation(axes=[vary("has_residual", [False, True])])
+    assert _expanded(ablation, {"heads": 4, "has_residual": True}) == (
+        "has_residual=true",
+        {"has_residual=false": {"has_residual": False}, "has_residual=true": {}},
+    )
+
+
 def test_true_is_not_the_baselines_one(make_ablation: MakeAblation) -> None:
     label, variants = _expanded(make_ablation(axes=[vary("heads", [True])]), {"heads": 1})
     assert label == "baseline"

@@ -1,0 +1,86 @@
+"""From which numbers does a linear map start?
+
+    name               weights                                  paper
+    scaled_normal      normal(0, 1 / inputs), or as the         LeCun et al. 1998, "Efficient
+                       mixer draws its own                      BackProp"
+    truncated_normal   normal(0, 0.02), cut at two standard     Devlin et al. 2019, BERT
+                       deviations: drawn within -0.04..0.04     (arXiv:1810.04805, its code);
+                                                                ViT (arXiv:2010.11929)
+    xavier_uniform     uniform within                           Glorot and Bengio 2010,
+                       +-sqrt(6 / (inputs + outputs))           equation 16
+
+The first leaves every map as its part has drawn it. The other two draw all of them again, the
+mixers' included, from a stream of the map's own name, so that variants of one seed stay paired.
+A linear map is a parameter of two axes or more: a matrix, the kernel of a convolution, or a stack
+of matrices, drawn one by one. Stacked gates of a recurrence are drawn as the one matrix that they
+are stored in. Tables in which something is looked up (embeddings, positions) are no linear maps.
+Biases of layers and convolutions become zero, as in both papers; those of gates stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.positions import Position
+from models.relative_positions import RelativePosition
+from models.seeding import PartSeeds
+
+Initialisation = Literal["scaled_normal", "truncated_normal", "xavier_uniform"]
+_STANDARD_DEVIATION = 0.02
+_TABLES = (nn.Embedding, Position, RelativePosition)
+_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+def scaled_normal(linear: nn.Linear) -> None:
+    """Draw weights from normal(0, 1 / inputs), set biases to zero.
+
+    Outputs are then as large as the inputs at any width. GPT-2's fixed 0.02 suits its width of
+    768 and trains small models more slowly: at width 64, 300 steps on Shakespeare's characters
+    end 0.1 to 0.3 bits worse, whatever the mixer.
+    """
+    nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+    if linear.bias is not None:
+        nn.init.zeros_(linear.bias)
+
+
+def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -> None:
+    """Draw every linear map of the model again; a map shared between layers once."""
+    if initialisation == "scaled_normal":
+        return
+    for name, owner, weight in _linear_maps(model):
+        with seeds.part(f"{initialisation} {name}"), torch.no_grad():
+            _draw(owner, weight, initialisation)
+
+
+def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, Tensor]]:
+    """Name, the module that holds it, and the weights."""
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        if isinstance(module, _TABLES):
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.dim() >= 2 and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield f"{path}.{name}", module, parameter
+
+
+def _draw(owner: nn.Module, weight: Tensor, initialisation: Initialisation) -> None:
+    if not isinstance(owner, _LAYERS):
+        for matrix in weight.view(-1, *weight.shape[-2:]):
+            _draw_map(matrix, initialisation)
+        return
+    _draw_map(weight, initialisation)
+    if owner.bias is not None:
+        nn.init.zeros_(owner.bias)
+
+
+def _draw_map(weight: Tensor, initialisation: Initialisation) -> None:
+    if initialisation == "xavier_uniform":
+        nn.init.xavier_uniform_(weight)
+        return
+    limit = 2 * _STANDARD_DEVIATION
+    nn.init.trunc_normal_(weight, std=_STANDARD_DEVIATION, a=-limit, b=limit)

@@ -1,0 +1,255 @@
+"""Attention whose weights are products of positive features, in time linear in the length.
+
+With features phi in place of the softmax, output i is
+sum_j phi(q_i).phi(k_j) v_j / sum_j phi(q_i).phi(k_j), over all j or, causally, over j <= i.
+The sums over j do not ask for i, so they are taken once: over all tokens, or over whole chunks of
+tokens, which prefix sums then add up; only inside a chunk are products formed and masked. The
+denominator is one more column of the values, of ones.
+
+Log scales: features that are exponentials overflow. So each key's are divided by their largest,
+whose logarithm is carried along and brought back where keys are summed, relative to the largest
+that the query may see; all such factors cancel in the ratio. A query reads nothing of later keys,
+not even their scale, so that causal outputs do not change by one bit when the future does.
+
+Precision: sums over chunks are in float32 at least; products are in the precision of the features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.mixer import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """Of queries and keys, and what is summed; chunks may stand between heads and time.
+
+    Attributes:
+        queries: `[batch, heads, time, features]`, each query's up to a positive factor.
+        keys: `[batch, heads, time2, features]`, each key's divided by exp(log_scale).
+        values: `[batch, heads, time2, width + 1]`, the last column ones; zeros at padding.
+        log_scale: `[batch, heads, time2]`, a constant to autograd; None for zeros.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    log_scale: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scales:
+    """Factors that bring log scales back, none of them above 1.
+
+    Attributes:
+        within: `[batch, heads, chunks, chunk, chunk]`, of a key for a query; 0 for later keys.
+        keys: `[batch, heads, chunks, chunk, 1]`, of a key in the sums of its chunk.
+        before: `[batch, heads, chunks, chunk, 1]`, of the sums before its chunk, for a query.
+        peaks: `[batch, heads, chunks]`: a chunk's sums are divided by exp(peak).
+    """
+
+    within: Tensor
+    keys: Tensor
+    before: Tensor
+    peaks: Tensor
+
+
+def over_all(features: Features) -> Tensor:
+    """Every query over every key, `[batch, heads, time, width]`."""
+    values = features.values
+    if features.log_scale is not None:
+        peak = features.log_scale.amax(dim=-1, keepdim=True)
+        values = values * (features.log_scale - peak).exp().unsqueeze(-1).to(values.dtype)
+    sums = features.keys.transpose(-1, -2) @ values  # (batch, heads, features, width + 1)
+    return _ratio(features.queries @ sums)
+
+
+def over_past(features: Features, chunk: int) -> Tensor:
+    """Every query over the keys up to its own place, `[batch, heads, time, width]`.
+
+    Args:
+        features: Of one sequence: queries and keys stand at the same places.
+        chunk: Tokens whose products are formed, as a matrix of chunk by chunk.
+    """
+    length = features.values.shape[2]
+    chunks = _cut(features, min(chunk, length))
+    scales = None if chunks.log_scale is None else _scales(chunks.log_scale)
+    products = chunks.queries @ chunks.keys.transpose(-1, -2)
+    # In place: neither product nor mask needs what stood there to find its gradient.
+    products = products.tril_() if scales is None else products.mul_(scales.within)
+    sums = products @ chunks.values
+    if chunks.values.shape[2] > 1:
+        sums = sums + _over_earlier_chunks(chunks, scales)
+    return _ratio(sums.flatten(2, 3)[:, :, :length])
+
+
+def one_more(features: Features, state: State) -> tuple[Tensor, State]:
+    """One token more: its output `[batch, heads, 1, width]`, and the new state.
+
+    Args:
+        features: Of a single token.
+        state: Sums `[batch, heads, features, width + 1]`; with log scales, also the largest so
+            far, `[batch, heads]`, whose exponential the sums are divided by.
+    """
+    added = features.keys.transpose(-1, -2) @ features.values
+    if features.log_scale is None:
+        state = (state[0] + added,)
+    else:
+        state = _add(state[0], state[1], added, features.log_scale[..., 0])
+    return _ratio(features.queries.to(state[0].dtype) @ state[0]), state
+
+
+def kernel_flops(num_features: int, width: int, length: int, chunk: int | None) -> float:
+    """Of one head of one sequence; `chunk` is None for the form that sees everything."""
+    sums_and_products = 2 * 2 * num_features * (width + 1)  # a token
+    if chunk is None:
+        return length * sums_and_products
+    chunk = min(chunk, length)
+    num_chunks = -(-length // chunk)
+    within = 2 * num_chunks * chunk**2 * (num_features + width + 1)
+    return within + (num_chunks * chunk * sums_and_products if num_chunks > 1 else 0)
+
+
+def lowest_log_scale(dtype: torch.dtype) -> float:
+    """Of what is not there; finite, and so are its differences."""
+    return torch.finfo(dtype).min / 4
+
+
+def _cut(features: Features, chunk: int) -> Features:
+    """The same in chunks, `[batch, heads, chunks, chunk, ...]`, the last filled up with padding."""
+    length = features.values.shape[2]
+    num_chunks = -(-length // chunk)
+    missing = num_chunks * chunk - length
+
+    def cut(x: Tensor, filling: float = 0.0) -> Tensor:
+        widths = (0, 0) * (x.ndim - 3) + (0, missing)
+        padded = functional.pad(x, widths, value=filling) if missing else x
+        return padded.reshape(*x.shape[:2], num_chunks, chunk, *x.shape[3:])
+
+    log_scale = features.log_scale
+    if log_scale is not None:
+        log_scale = cut(log_scale, lowest_log_scale(log_scale.dtype))
+    queries, keys, values = map(cut, (features.queries, features.keys, features.values))
+    return Features(queries=queries, keys=keys, values=values, log_scale=log_scale)
+
+
+def _scales(log_scale: Tensor) -> Scales:
+    """From the log scales of chunks, `[batch, heads, chunks, chunk]`."""
+    peaks = log_scale.amax(dim=-1)
+    lowest = lowest_log_scale(log_scale.dtype)
+    before = functional.pad(peaks.cummax(dim=-1).values[..., :-1], (1, 0), value=lowest)
+    before = before.unsqueeze(-1)  # (batch, heads, chunks, 1): the largest of earlier chunks
+    highest = torch.maximum(log_scale.cummax(dim=-1).values, before)  # that a query may see
+    within = log_scale.unsqueeze(-2) - highest.unsqueeze(-1)
+    return Scales(
+        within=within.clamp_(max=0.0).exp_().tril_(),
+        keys=(log_scale - peaks.unsqueeze(-1)).exp().unsqueeze(-1),
+        before=(before - highest).exp().unsqueeze(-1),
+        peaks=peaks,
+    )
+
+
+def _over_earlier_chunks(chunks: Features, scales: Scales | None) -> Tensor:
+    """Every query over the keys of all chunks before its own."""
+    dtype = chunks.values.dtype
+    keys = chunks.keys.transpose(-1, -2)
+    if scales is None:
+        sums = keys @ chunks.values
+        before = sums_before(sums, torch.zeros_like(sums[..., 0, 0]))
+        return chunks.queries @ before.to(dtype)
+    before = sums_before(keys @ (chunks.values * scales.keys.to(dtype)), scales.peaks)
+    return chunks.queries @ before.to(dtype) * scales.before.to(dtype)
+
+
+def sums_before(sums: Tensor, peaks: Tensor) -> Tensor:
+    """For each chunk, the sum of all earlier ones, divided by exp(their largest peak).
+
+    Neighbours are added up in pairs, the sums before the pairs are found in the same way, and the
+    sum before the second of a pair is that before the pair, plus the first (Blelloch 1990,
+    "Prefix sums and their applications"). About two additions a chunk, in log2(chunks) rounds.
+
+    Args:
+        sums: `[batch, heads, chunks, features, width + 1]`, divided by exp(peaks).
+        peaks: `[batch, heads, chunks]`.
+
+    Returns:
+        As `sums`, in float32 at least; zeros for the first chunk.
+    """
+    wide = torch.promote_types(sums.dtype, torch.float32)
+    return _before(sums.to(wide), peaks.to(wide))[0]
+
+
+def _before(sums: Tensor, peaks: Tensor) -> tuple[Tensor, Tensor]:
+    """`sums_before`, and the peaks that they are divided by."""
+    num_chunks, lowest = peaks.shape[2], lowest_log_scale(peaks.dtype)
+    if num_chunks == 1:
+        return torch.zeros_like(sums), torch.full_like(peaks, lowest)
+    if num_chunks % 2:
+        sums = functional.pad(sums, (0, 0, 0, 0, 0, 1))
+        peaks = functional.pad(peaks, (0, 1), value=lowest)
+    first, peak_of_first = sums[:, :, ::2], peaks[:, :, ::2]
+    pairs = _add(first, peak_of_first, sums[:, :, 1::2], peaks[:, :, 1::2])
+    before, peak_before = _before(*pairs)
+    middle, peak_of_middle = _add(before, peak_before, first, peak_of_first)
+    both = torch.stack([before, middle], dim=3).flatten(2, 3)
+    peak_of_both = torch.stack([peak_before, peak_of_middle], dim=3).flatten(2, 3)
+    return both[:, :, :num_chunks], peak_of_both[:, :, :num_chunks]
+
+
+def _add(a: Tensor, peak_of_a: Tensor, b: Tensor, peak_of_b: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(peak) sums of two kinds `[..., features, width]`, and the peak they are divided by."""
+    peak = torch.maximum(peak_of_a, peak_of_b)
+    factor_of_a, factor_of_b = (peak_of_a - peak).exp(), (peak_of_b - peak).exp()
+    return a * factor_of_a[..., None, None] + b * factor_of_b[..., None, None], peak
+
+
+def _ratio(sums: Tensor) -> Tensor:
+    """Numerators over denominator, `[batch, heads, time, width + 1]` -> `[..., width]`.
+
+    A denominator of nothing gives zeros. One that has nearly underflowed is held at a floor, since
+    its gradient would overflow: the output then fades to zero.
+    """
+    mixed: Tensor = _Ratio.apply(sums)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+class _Ratio(torch.autograd.Function):
+    """The quotient in as few passes over memory as there are; laid out for heads to be merged."""
+
+    @staticmethod
+    def forward(sums: Tensor) -> Tensor:
+        """See `_ratio`."""
+        batch, heads, time, columns = sums.shape
+        mixed = sums.new_empty(batch, time, heads, columns - 1).transpose(1, 2)
+        return torch.mul(sums[..., :-1], _inverse(sums), out=mixed)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """The quotient, and one over the denominator."""
+        ctx.save_for_backward(_inverse(*inputs), output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """With g the gradient: g / denominator, and -(g / denominator).quotient."""
+        inverse, mixed = ctx.saved_tensors
+        of_numerators = gradient * inverse
+        of_denominator = -torch.linalg.vecdot(of_numerators, mixed).unsqueeze(-1)
+        is_held = inverse >= 1 / _floor(inverse.dtype)
+        return torch.cat([of_numerators, of_denominator.masked_fill(is_held, 0.0)], dim=-1)
+
+
+def _inverse(sums: Tensor) -> Tensor:
+    """One over the denominator, the last column."""
+    return sums[..., -1:].clamp(min=_floor(sums.dtype)).reciprocal()
+
+
+def _floor(dtype: torch.dtype) -> float:
+    """The least denominator: 3e-29 in float32, whose inverse can still be multiplied."""
+    floor: float = torch.finfo(dtype).tiny ** 0.75
+    return floor

@@ -1,0 +1,174 @@
+"""Linformer: softmax attention over keys and values that are projected along time.
+
+Paper: Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity" (arXiv:2006.04768),
+    equation 7 and section 4.
+Equation: head_h = softmax(Q_h (E_h K_h)^T / sqrt(d_h)) (F_h V_h) with Q_h, K_h, V_h as in softmax
+    attention and E_h, F_h of shape k x n; output = concat(head_1, ..., head_H) W^O.
+Cost: n k d; one sequential operation; any two positions are one step apart.
+Departures: E and F start from normal(0, 1 / k), the distribution of the paper's theorems; the
+    paper does not say how its experiments start. Sequences shorter than `max_length` use the first
+    columns of E and F, one per place; the paper has a single length.
+Padding: a padded token enters as zeros, has zeros for key and value, and so adds nothing to any
+    projected key or value; each real token keeps the column of its place.
+Order: every place has a column of its own in E and F, so that orders are told apart without a
+    position encoding.
+Fast form: E (x W) is taken as (E x) W where heads share E and F, so that k projected tokens and
+    not n go through the projections of keys and values; `scaled_dot_product_attention` after that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.mixer import Cost, Mixer, without_padding
+from models.softmax_attention import merge_heads, split_heads
+
+
+class Linformer(Mixer):
+    """Every token takes a weighted mean of k learned sums of values; see the module's note."""
+
+    name = "linformer"
+    paper = "Wang et al. 2020, arXiv:2006.04768"
+    family = "linear attention"
+    cost = Cost(time="n * k * d", sequential_operations="1", maximum_path_length="1")
+    why_not_causal = "each projected key is a sum over all tokens, later ones too"
+    why_not_relative = "projected keys stand at no place"
+    fixed_length = True
+    is_position_aware = True
+    mask_mode = "exact"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of Linformer.
+
+        Attributes:
+            heads: Number of heads; must divide dim.
+            projected_length: k, the number of projected keys and values; at most `max_length`.
+            sharing: Who shares projections along time (section 4): `none` has E and F for each
+                head, `headwise` one E and one F, `key_value` one matrix for keys and values of
+                all heads, `layerwise` that of the bottom layer in all layers.
+        """
+
+        heads: int = 4
+        projected_length: int = 32
+        sharing: Literal["none", "headwise", "key_value", "layerwise"] = "headwise"
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        if config.projected_length > max_length:
+            raise ModelError(
+                f"{self.name}: projected_length={config.projected_length} is more than "
+                f"the {max_length} tokens of the sequence"
+            )
+        self.heads = config.heads
+        self.head_dim = dim // config.heads
+        self.projected_length = config.projected_length
+        self.sharing = config.sharing
+        self.query = nn.Linear(dim, dim, bias=False)
+        self.key = nn.Linear(dim, dim, bias=False)
+        self.value = nn.Linear(dim, dim, bias=False)
+        self.output = nn.Linear(dim, dim, bias=False)
+        for linear in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(linear.weight)
+        self.projections = nn.Parameter(torch.empty(self._shape_of_projections()))
+        nn.init.normal_(self.projections, std=self.projected_length**-0.5)
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse heads that do not divide dim, and a projection to nothing."""
+        if config.heads < 1 or dim % config.heads != 0:
+            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        if config.projected_length < 1:
+            raise ModelError(f"{cls.name}: projected_length={config.projected_length} is below 1")
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        """Layerwise, every layer takes the bottom one's projections."""
+        if self.sharing == "layerwise":
+            assert isinstance(first, Linformer)
+            self.projections = first.projections
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context)
+        x = without_padding(x, mask)
+        queries = split_heads(self.query(x), self.heads)
+        keys, values = self._keys_and_values(x)
+        heads = functional.scaled_dot_product_attention(queries, keys, values)
+        mixed: Tensor = self.output(merge_heads(heads))
+        return mixed
+
+    def num_parameters(self) -> int:
+        """Four projections over width, and those over time; shared ones count in each layer."""
+        return 4 * self.dim**2 + math.prod(self._shape_of_projections())
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Projections over width and over time, k scores a token, k values summed for each."""
+        k, dim = self.projected_length, self.dim
+        over_width = 2 * 2 * length * dim**2  # queries, outputs
+        over_width += 2 * 2 * (length if self.sharing == "none" else k) * dim**2
+        num_over_time = 2 if self.sharing in ("none", "headwise") else 1
+        over_time = 2 * num_over_time * k * length * dim
+        attention = 2 * 2 * length * k * dim
+        return float(batch * (over_width + over_time + attention))
+
+    def reference(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """One projected key, then one query, of one head at a time."""
+        sequences = []
+        for b in range(x.shape[0]):
+            real = [t for t in range(x.shape[1]) if mask is None or mask[b, t]]
+            heads = [self._one_head(h, x[b], real) for h in range(self.heads)]
+            sequences.append(self.output(torch.cat(heads, dim=1)))
+        return torch.stack(sequences)
+
+    def _one_head(self, head: int, x: Tensor, real: list[int]) -> Tensor:
+        """softmax(Q (E K)^T / sqrt(d_h)) (F V) row by row, `[time, head_dim]`."""
+        rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
+        kinds, owners, _, _ = self.projections.shape
+        e, f = (self.projections[kind % kinds, head % owners] for kind in (0, 1))
+        tokens = x[real]
+        all_keys, all_values = (tokens @ each.weight[rows].T for each in (self.key, self.value))
+        keys = torch.stack([(row[real, None] * all_keys).sum(dim=0) for row in e])
+        values = torch.stack([(row[real, None] * all_values).sum(dim=0) for row in f])
+        outputs = []
+        for token in x:
+            query = self.query.weight[rows] @ token
+            terms = torch.exp(keys @ query / self.head_dim**0.5)
+            outputs.append(terms / terms.sum() @ values)
+        return torch.stack(outputs)
+
+    def _shape_of_projections(self) -> tuple[int, int, int, int]:
+        """E and F or both in one, heads or all in one, k, max_length."""
+        kinds = 2 if self.sharing in ("none", "headwise") else 1
+        owners = self.heads if self.sharing == "none" else 1
+        return kinds, owners, self.projected_length, self.max_length
+
+    def _keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Projected over width and time, `[batch, heads, k, head_dim]` each."""
+        projections = self.projections[..., : x.shape[1]]
+        if self.sharing == "none":
+            keys, values = (split_heads(each, self.heads) for each in (self.key(x), self.value(x)))
+            return projections[0] @ keys, projections[1] @ values
+        # One product with all that is taken over time, `[batch, k or 2 k, dim]`.
+        sums = functional.linear(x.transpose(1, 2), projections.flatten(0, 2)).transpose(1, 2)
+        for_keys, for_values = sums.chunk(2, dim=1) if len(projections) == 2 else (sums, sums)
+        keys, values = self.key(for_keys), self.value(for_values)
+        return split_heads(keys, self.heads), split_heads(values, self.heads)

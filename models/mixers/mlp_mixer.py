@@ -1,0 +1,114 @@
+"""MLP-Mixer's token mixing: one perceptron over time, the same for every channel.
+
+Paper: Tolstikhin et al. 2021, "MLP-Mixer: An all-MLP Architecture for Vision" (arXiv:2105.01601),
+    equation 1, first line; its second line, over channels, is the block's feed-forward layer.
+Equation: y_{*,i} = W_2 gelu(W_1 x_{*,i} + b_1) + b_2 for each channel i, W_1 of shape hidden x n
+    and W_2 of shape n x hidden. Norm and residual are the block's.
+Cost: n k d for a hidden width of k; one sequential operation; any two positions are one step
+    apart.
+Departures: equation 1 prints no biases; the paper's code has them. GELU is the exact one, where
+    the paper's code has the approximation by tanh. Weights start from normal(0, 1 / inputs), as
+    in the paper's code but not cut off, biases from zero. Sequences shorter than `max_length`
+    take the first columns of W_1, rows of W_2 and of b_2, one per place; the paper has a single
+    length.
+Padding: a padded token enters as zeros and so adds nothing to the hidden layer; each real token
+    keeps the weights of its place.
+Order: every place has weights of its own, so that orders are told apart without a position
+    encoding.
+Fast form: convolutions of width 1, with places for channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.mixer import Cost, Mixer, without_padding
+
+
+class MLPMixer(Mixer):
+    """A perceptron over time for each channel; see the module's note."""
+
+    name = "mlp_mixer"
+    paper = "Tolstikhin et al. 2021, arXiv:2105.01601"
+    family = "token mixing"
+    cost = Cost(time="n * k * d", sequential_operations="1", maximum_path_length="1")
+    why_not_causal = "every hidden unit sums over all tokens, later ones too"
+    fixed_length = True
+    is_position_aware = True
+    mask_mode = "exact"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Knobs of MLP-Mixer.
+
+        Attributes:
+            hidden: Width of the hidden layer over time; 256 is Mixer-S's, for 196 patches.
+        """
+
+        hidden: int = 256
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        self.hidden = config.hidden
+        self.expand = nn.Linear(max_length, self.hidden)
+        self.contract = nn.Linear(self.hidden, max_length)
+        for linear in (self.expand, self.contract):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+            nn.init.zeros_(linear.bias)
+
+    @classmethod
+    def check_config(cls, config: Config, *, dim: int) -> None:
+        """Refuse an empty hidden layer."""
+        if config.hidden < 1:
+            raise ModelError(f"{cls.name}: hidden={config.hidden} is below 1")
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """See `Mixer.forward`."""
+        self.check_inputs(x, mask, context)
+        length = x.shape[1]
+        into = self.expand.weight[:, :length].unsqueeze(-1)
+        hidden = functional.conv1d(without_padding(x, mask), into, self.expand.bias)
+        out_of = self.contract.weight[:length].unsqueeze(-1)
+        return functional.conv1d(functional.gelu(hidden), out_of, self.contract.bias[:length])
+
+    def num_parameters(self) -> int:
+        """Two matrices of max_length by hidden, and their biases."""
+        return 2 * self.max_length * self.hidden + self.hidden + self.max_length
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Two products of length by hidden for each channel."""
+        return float(batch * self.dim * 2 * 2 * length * self.hidden)
+
+    def reference(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """One channel of one sequence at a time, one sum over the real tokens per hidden unit."""
+        columns = []
+        for b in range(x.shape[0]):
+            real = [t for t in range(x.shape[1]) if mask is None or mask[b, t]]
+            columns += [self._one_channel(x[b, :, i], real) for i in range(self.dim)]
+        mixed = torch.stack(columns).reshape(x.shape[0], self.dim, x.shape[1])
+        return mixed.transpose(1, 2)
+
+    def _one_channel(self, column: Tensor, real: list[int]) -> Tensor:
+        """b_2 + sum_h w_2h gelu(b_1h + sum_t w_1ht x_t), `[time]`."""
+        sums: Tensor = self.expand.bias
+        for t in real:
+            sums = sums + self.expand.weight[:, t] * column[t]
+        gelu = sums * (1 + torch.erf(sums / 2**0.5)) / 2
+        return self.contract.bias[: len(column)] + self.contract.weight[: len(column)] @ gelu

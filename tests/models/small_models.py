@@ -1,0 +1,58 @@
+"""Models small enough for every test to build its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models import SKELETONS, ModelSpec, Skeleton, build_model, skeleton_class
+
+# Linformer's 32 projected tokens need a length of as many.
+DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
+
+
+def spec(skeleton: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
+    """What differs may be a field of the spec, or a knob of the skeleton."""
+    fields: dict[str, Any] = {
+        "skeleton": skeleton, "mixer": mixer, "knobs": {}, "position": "learned", "dim": DIM,
+        "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
+        "output_size": SYMBOLS,
+    }  # fmt: skip
+    of_spec = {name: value for name, value in changes.items() if name in fields}
+    settings = {name: value for name, value in changes.items() if name not in fields}
+    return ModelSpec(**(fields | of_spec), settings=settings)
+
+
+def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
+    """In training mode, as torch has it."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    return build_model(model_spec)
+
+
+def reads_pairs(model_spec: ModelSpec) -> bool:
+    return model_spec.skeleton == "pair_classifier"
+
+
+def predicts_tokens(model_spec: ModelSpec) -> bool:
+    return model_spec.skeleton in ("language_model", "masked_language_model", "tagger")
+
+
+def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
+    """`[batch, time]` or `[batch, 2, time]`; with features where vectors are read."""
+    generator = torch.Generator().manual_seed(1)
+    shape = (batch, 2, length) if reads_pairs(model_spec) else (batch, length)
+    if model_spec.input_kind == "tokens":
+        return torch.randint(SYMBOLS, shape, generator=generator)
+    return torch.randn(*shape, SYMBOLS, generator=generator)
+
+
+def every_kind(**changes: Any) -> list[ModelSpec]:
+    """One spec for each skeleton and each kind of input that it reads."""
+    return [
+        spec(skeleton, input_kind=kind, **changes)
+        for skeleton in SKELETONS
+        for kind in skeleton_class(skeleton).input_kinds
+    ]

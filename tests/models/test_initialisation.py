@@ -1,0 +1,127 @@
+"""Which numbers a model starts from: their distribution, and that variants stay paired."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import SKELETONS, ModelSpec, Skeleton, mixer_class
+from tests.models.small_models import DIM, build, spec
+
+OTHERS = ["truncated_normal", "xavier_uniform"]
+others = pytest.mark.parametrize("initialisation", OTHERS)
+
+
+def matrices(model: Skeleton) -> dict[str, Tensor]:
+    """Everything of two axes or more, by name."""
+    return {name: p.detach() for name, p in model.named_parameters() if p.dim() >= 2}
+
+
+def is_table(name: str) -> bool:
+    return "embedding" in name or "position" in name
+
+
+def bound(weight: Tensor) -> float:
+    """Glorot and Bengio 2010, equation 16; a kernel counts once for each of its taps."""
+    num_outputs, num_inputs = weight.shape[:2]
+    return math.sqrt(6 / ((num_inputs + num_outputs) * math.prod(weight.shape[2:])))
+
+
+@pytest.mark.parametrize("mixer", ["attention", "lstm", "conv"])
+@pytest.mark.parametrize("skeleton", SKELETONS)
+@others
+def test_every_linear_map_is_drawn_again_and_no_table(
+    initialisation: str, skeleton: str, mixer: str
+) -> None:
+    model_spec = spec(skeleton, mixer, dim=64)
+    before = matrices(build(model_spec))
+    after = matrices(build(spec(skeleton, mixer, dim=64, initialisation=initialisation)))
+    kept = {name for name in before if torch.equal(before[name], after[name])}
+    assert kept == {name for name in before if is_table(name)}
+    for name in before.keys() - kept:
+        weight = after[name]
+        largest = 0.04 if initialisation == "truncated_normal" else bound(weight)
+        # Of a normal cut at two standard deviations, and of a uniform one.
+        deviation = 0.8796 * 0.02 if initialisation == "truncated_normal" else largest / 3**0.5
+        assert 0.95 * largest < weight.abs().max() <= largest, name
+        assert weight.std().item() == pytest.approx(deviation, rel=0.05), name
+        assert weight.mean().abs() < 0.1 * deviation, name
+
+
+@others
+def test_the_vectors_of_a_linear_input_are_no_table(initialisation: str) -> None:
+    plain = spec("classifier", input_kind="vectors")
+    redrawn = spec("classifier", input_kind="vectors", initialisation=initialisation)
+    ours, theirs = (build(each).embedding.map.weight for each in (plain, redrawn))
+    assert not torch.equal(ours, theirs)
+
+
+@others
+def test_biases_of_layers_become_zero_and_those_of_gates_stay(initialisation: str) -> None:
+    model = build(spec("classifier", "lstm", input_kind="vectors", initialisation=initialisation))
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv1d) and module.bias is not None:
+            assert not module.bias.any()
+    gates = [p for name, p in model.named_parameters() if "mixer" in name and p.dim() == 1]
+    before = build(spec("classifier", "lstm", input_kind="vectors")).named_parameters()
+    as_drawn = [p for name, p in before if "mixer" in name and p.dim() == 1]
+    assert gates
+    assert all(torch.equal(a, b) for a, b in zip(gates, as_drawn, strict=True))
+    assert not any(
+        p.any()
+        for name, p in build(
+            spec("tagger", "conv", initialisation=initialisation)
+        ).named_parameters()
+        if name.endswith("bias")
+    )
+
+
+@others
+def test_variants_of_a_seed_start_alike_outside_the_mixer(initialisation: str) -> None:
+    def drawn(mixer: str, seed: int = 0, **changes: Any) -> dict[str, Tensor]:
+        model_spec: ModelSpec = spec("tagger", mixer, initialisation=initialisation, **changes)
+        state = build(model_spec, seed).state_dict()
+        return {name: value for name, value in state.items() if ".mixer." not in name}
+
+    ours = drawn("attention")
+    assert all(torch.equal(value, ours[name]) for name, value in drawn("lstm").items())
+    deeper = drawn("attention", depth=3)
+    assert all(torch.equal(value, deeper[name]) for name, value in ours.items())
+    other = drawn("attention", seed=1)
+    assert not torch.equal(other["head.weight"], ours["head.weight"])
+    blocks = [deeper[f"trunk.blocks.{i}.mlp.expand.weight"] for i in range(3)]
+    assert not torch.equal(blocks[0], blocks[1])
+
+
+def test_a_stack_of_matrices_is_drawn_matrix_by_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one map per head; a kernel's third axis is its taps, a stack's first its heads."""
+    conv = mixer_class("conv")
+    plain = conv.__init__
+
+    def with_a_stack(self: Any, **arguments: Any) -> None:
+        plain(self, **arguments)
+        self.stack = nn.Parameter(torch.zeros(4, DIM, 2 * DIM))
+
+    monkeypatch.setattr(conv, "__init__", with_a_stack)
+    model = build(spec("tagger", "conv", initialisation="xavier_uniform"))
+    stack = model.trunk.blocks[0].mixer.stack
+    largest = math.sqrt(6 / (3 * DIM))
+    for matrix in stack:
+        assert 0.95 * largest < matrix.abs().max() <= largest
+    assert not torch.equal(stack[0], stack[1])
+
+
+def test_a_map_that_layers_share_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def share(self: Any, layer: int, first: Any) -> None:
+        for name, parameter in first.named_parameters():
+            owner = self.get_submodule(name.rpartition(".")[0])
+            setattr(owner, name.rpartition(".")[2], parameter)
+
+    settings = {"initialisation": "xavier_uniform"}
+    alone = build(spec("tagger", "conv", **settings)).trunk.blocks[0].mixer.state_dict()
+    monkeypatch.setattr(mixer_class("conv"), "take_place", share)
+    for block in build(spec("tagger", "conv", **settings)).trunk.blocks:
+        for name, value in block.mixer.state_dict().items():
+            assert torch.equal(value, alone[name])

@@ -1,0 +1,75 @@
+"""Every mixer trains on every task that fits it, on a real Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models import MIXERS, mixer_class, skeleton_class
+from suite.checkpoints import Checkpoints
+from suite.events import Finished
+from suite.execution import executing
+from suite.executor import Luggage
+from suite.planning import plan
+from suite.schema import Plan, Status
+from suite.tasks.registry import TASKS, task_class
+
+pytestmark = [pytest.mark.ray]
+
+ABLATION = '''"""Do all of them train?"""
+from suite import Ablation, Model, Scale, vary
+
+ABLATION = Ablation(
+    question="Do all of them train?",
+    baseline=Model(mixer="attention"),
+    axes=[vary("mixer", {mixers!r})],
+    tasks={tasks!r},
+    probes=["quality", "parameters", "flops"],
+    scales={{"quick": Scale({scale}, seeds=1)}},
+)
+'''
+TINY = "dim=16, depth=1, length=64, steps=3, batch=16, num_evaluations=1"
+QUICK = "dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3"
+
+
+def fits(mixer: str, task: str) -> bool:
+    is_causal = skeleton_class(task_class(task).skeleton).is_causal
+    return mixer_class(mixer).supports_causal or not is_causal
+
+
+def planned(folder: Path, tasks: list[str], scale: str) -> Plan:
+    file = folder / "all_mixers.py"
+    file.write_text(ABLATION.format(mixers=list(MIXERS), tasks=tasks, scale=scale))
+    return plan(str(file))
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    home = tmp_path_factory.mktemp("home")
+    luggage = Luggage(source_paths=(), checkpoints=Checkpoints(folder=home / "checkpoints"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with executing("ray", None, luggage) as opened:
+            yield opened
+
+
+def assert_all_train(executor, table: Plan, tasks: list[str]) -> None:
+    filled = {(c.variant.partition("=")[2], c.task) for c in table.cells if c.trial_id}
+    assert filled == {(mixer, task) for mixer in MIXERS for task in tasks if fits(mixer, task)}
+    work = [(trial, table.resources) for trial in table.trials]
+    results = [e.result for e in executor.execute(work) if isinstance(e, Finished)]
+    assert len(results) == len(table.trials)
+    assert [(r.status, r.reason) for r in results if r.status is not Status.OK] == []
+
+
+def test_for_a_few_steps(executor, tmp_path: Path) -> None:
+    tasks = ["shakespeare_characters", "fashion_mnist_patches"]
+    assert_all_train(executor, planned(tmp_path, tasks, TINY), tasks)
+
+
+@pytest.mark.slow
+def test_at_quick_scale(executor, tmp_path: Path) -> None:
+    """Some 40 trials of 300 steps: about half an hour on two cores."""
+    assert_all_train(executor, planned(tmp_path, list(TASKS), QUICK), list(TASKS))
