@@ -1,0 +1,273 @@
+"""Would the battery notice a wrong mixer? Seeds bugs into copies of the models and looks.
+
+    python tools/mutants.py [-k WORD]
+
+Each mutant is one small, plausible mistake in one file. The copy's battery must fail; a mutant
+that survives is a hole in the battery, and the exit code is 1. Prints a line for each, and in the
+end "n of n caught".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake.
+
+    Attributes:
+        mistake: In words.
+        file: Where it is made, below `models/`.
+        old: The right text, which stands there once.
+        new: The wrong text.
+        tests: What pytest's -k selects: the mixers whose battery must notice.
+    """
+
+    mistake: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "1/sqrt(d) is dropped",
+        "mixers/attention.py",
+        '{"1/sqrt(d)": self.key_dim**-0.5,',
+        '{"1/sqrt(d)": 1.0,',
+        "attention",
+    ),
+    Mutant(
+        "the scale is that of the whole width, not of a head",
+        "mixers/attention.py",
+        '{"1/sqrt(d)": self.key_dim**-0.5,',
+        '{"1/sqrt(d)": self.dim**-0.5,',
+        "attention",
+    ),
+    Mutant(
+        "keys and values are swapped",
+        "mixers/attention.py",
+        "        return queries, keys, values\n",
+        "        return queries, values, keys\n",
+        "attention",
+    ),
+    Mutant(
+        "heads are cut out of time, not of width",
+        "softmax_attention.py",
+        "return x.reshape(batch, time, heads, width // heads).transpose(1, 2)",
+        "return x.reshape(batch, heads, time, width // heads)",
+        "attention",
+    ),
+    Mutant(
+        "the causal mask is off by one: the next token is seen",
+        "softmax_attention.py",
+        "allowed = allowed & (self.distance() <= 0)",
+        "allowed = allowed & (self.distance() <= 1)",
+        "attention",
+    ),
+    Mutant(
+        "the causal mask is off by one: the token itself is hidden",
+        "softmax_attention.py",
+        "allowed = allowed & (self.distance() <= 0)",
+        "allowed = allowed & (self.distance() < 0)",
+        "attention",
+    ),
+    Mutant(
+        "the causal flag does not reach the fused kernel",
+        "softmax_attention.py",
+        "queries, keys, values, is_causal=visible.is_causal, scale=scale",
+        "queries, keys, values, scale=scale",
+        "attention",
+    ),
+    Mutant(
+        "padding is not masked",
+        "softmax_attention.py",
+        "return allowed if self.real is None else allowed & self.real[:, None, None, :]",
+        "return allowed",
+        "attention",
+    ),
+    Mutant(
+        "weights are not normalised again after masking",
+        "softmax_attention.py",
+        "return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)",
+        "return scores.softmax(dim=-1).masked_fill(~allowed, 0.0)",
+        "attention",
+    ),
+    Mutant(
+        "a query that may see nothing looks everywhere",
+        "softmax_attention.py",
+        "    return heads.masked_fill(sees_nothing, 0.0)\n",
+        "    return heads\n",
+        "attention",
+    ),
+    Mutant(
+        "the learned temperature is its own logarithm",
+        "mixers/attention.py",
+        "queries = queries * self.log_temperature.exp()",
+        "queries = queries * self.log_temperature",
+        "attention",
+    ),
+    Mutant(
+        "the score's own parameters are not read",
+        "scores.py",
+        "        return queries @ self.matrix, keys\n",
+        "        return queries, keys\n",
+        "attention",
+    ),
+    Mutant(
+        "cosine scores forget the length of keys",
+        "scores.py",
+        "functional.normalize(queries, dim=-1), functional.normalize(keys, dim=-1)",
+        "functional.normalize(queries, dim=-1), keys",
+        "attention",
+    ),
+    Mutant(
+        "the window is one token too wide",
+        "softmax_attention.py",
+        "allowed = allowed & (self.distance().abs() <= self.window)",
+        "allowed = allowed & (self.distance().abs() <= self.window + 1)",
+        "local_attention",
+    ),
+    Mutant(
+        "a step keeps one token too few",
+        "mixers/local_attention.py",
+        "kept = tuple(part[:, :, -self.window :] for part in (keys, values))",
+        "kept = tuple(part[:, :, 1 - self.window :] for part in (keys, values))",
+        "local_attention",
+    ),
+    Mutant(
+        "RoPE turns keys the other way",
+        "relative_positions.py",
+        "turned = [first * cos - second * sin, first * sin + second * cos]",
+        "turned = [first * cos + second * sin, second * cos - first * sin]",
+        "rope",
+    ),
+    Mutant(
+        "RoPE's angles use the width of the wrong pair",
+        "relative_positions.py",
+        "10000 ** (-even / self.head_dim)",
+        "10000 ** (-even / (2 * self.head_dim))",
+        "rope",
+    ),
+    Mutant(
+        "ALiBi's first head has no slope of its own",
+        "relative_positions.py",
+        "head = torch.arange(1, self.heads + 1,",
+        "head = torch.arange(0, self.heads,",
+        "alibi",
+    ),
+    Mutant(
+        "T5's buckets forget the direction",
+        "relative_positions.py",
+        "later = 0 if self.is_causal else num * (distance > 0).long()",
+        "later = 0",
+        "t5",
+    ),
+    Mutant(
+        "Shaw's vectors reach the scores but not the values",
+        "mixers/attention.py",
+        "                heads = heads + position.added_to_values(weights, visible.distance())\n",
+        "                heads = heads + 0\n",
+        "shaw",
+    ),
+    Mutant(
+        "the attention of a token on itself is not counted",
+        "mixers/plain_attention.py",
+        "seen = torch.cat([state[0].to(x_t), x_t.unsqueeze(1)], dim=1)",
+        "seen = torch.cat([state[0].to(x_t), 0 * x_t.unsqueeze(1)], dim=1)",
+        "plain_attention",
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try all mutants, or those whose mistake or file has the word in it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("-k", default="", metavar="WORD", help="only mutants with this word")
+    word = parser.parse_args(arguments).k
+    chosen = [each for each in MUTANTS if word in f"{each.file} {each.mistake}"]
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        caught = list(pool.map(report, chosen))
+    print(f"{sum(caught)} of {len(chosen)} caught")
+    return 0 if all(caught) and chosen else 1
+
+
+def report(mutant: Mutant) -> bool:
+    """Whether the battery caught it; says so."""
+    test = caught_by(mutant)
+    verdict = f"caught by {test}" if test else "SURVIVED"
+    print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
+    return bool(test)
+
+
+def caught_by(mutant: Mutant) -> str:
+    """The first test that fails in a copy with the mistake; empty where none does."""
+
+    def make_mistake(models: Path) -> None:
+        path = models / mutant.file
+        path.write_text(mutated(path.read_text(), mutant))
+
+    return failed_test(battery_of_copy(make_mistake, mutant.tests))
+
+
+def battery_of_copy(change: Callable[[Path], None], tests: str) -> subprocess.CompletedProcess[str]:
+    """Change a copy of `models/`, and run the battery over it, up to the first failure.
+
+    Args:
+        change: Is given the folder of the copy.
+        tests: What pytest's -k selects.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        for part in ("models", "tests/models"):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / part, copy / part, ignore=ignored)
+        change(copy / "models")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
+        return subprocess.run(
+            [*command, "-k", tests, "tests/models/test_every_mixer.py"],
+            cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True,
+        )  # fmt: skip
+
+
+def mutated(text: str, mutant: Mutant) -> str:
+    """The text with the mistake in it.
+
+    Raises:
+        ValueError: if the right text does not stand there exactly once.
+    """
+    if text.count(mutant.old) != 1:
+        raise ValueError(f"{mutant.file} must hold {mutant.old!r} once ({mutant.mistake})")
+    return text.replace(mutant.old, mutant.new)
+
+
+def failed_test(run: subprocess.CompletedProcess[str]) -> str:
+    """Name of the test that failed.
+
+    Raises:
+        RuntimeError: where pytest neither passed nor failed: that proves nothing.
+    """
+    lines = [line for line in run.stdout.splitlines() if line.startswith("FAILED ")]
+    if run.returncode == 0:
+        return ""
+    if run.returncode != 1 or not lines:
+        raise RuntimeError(f"pytest ended with {run.returncode}:\n{run.stdout[-2000:]}")
+    return lines[0].removeprefix("FAILED tests/models/test_every_mixer.py::").partition(" - ")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
