@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test cluster-test bench lint types ui clean
+.PHONY: setup demo test slow-test mutants cluster-test bench lint types ui clean
 
 setup: .venv/done
 
@@ -19,6 +19,9 @@ test: setup
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow
+
+mutants: setup
+	$(BIN)/python tools/mutants.py
 
 cluster-test: setup
 	$(BIN)/python -m pytest -m cluster

@@ -137,7 +137,8 @@ class Performer(KernelMixer):
     def _products(self, x: Tensor) -> Tensor:
         """w_f.y for each token and f, in float32 at least."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        return x.to(wide) @ (self.directions.to(wide) * self.head_dim**-0.25).T
+        scaled: Tensor = (self.directions.to(wide) * self.head_dim**-0.25).T
+        return x.to(wide) @ scaled
 
     def _redraw(self) -> None:
         """The draw that the number of calls asks for."""

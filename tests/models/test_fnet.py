@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -44,3 +45,25 @@ def test_the_orthonormal_transform_is_the_same_but_for_a_factor() -> None:
 def test_the_mask_is_not_read() -> None:
     mixer, x = build_mixer("fnet", dim=8), tokens()
     assert torch.equal(mixer(x, torch.zeros(2, 7, dtype=torch.bool)), mixer(x))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 9])
+def test_the_half_that_is_not_computed_is_mirrored_right(length: int, dim: int) -> None:
+    x = tokens(length, dim)
+    torch.testing.assert_close(build_mixer("fnet", dim=dim)(x), torch.fft.fft2(x).real)
+
+
+@pytest.mark.parametrize("norm", ["none", "ortho"])
+def test_the_gradient_is_the_transform_itself_and_has_one_too(norm: str) -> None:
+    mixer, x = build_mixer("fnet", dim=8, norm=norm), tokens().requires_grad_()
+    direction = tokens(seed=2).requires_grad_()
+    (gradient,) = torch.autograd.grad(mixer(x), x, direction, create_graph=True)
+    torch.testing.assert_close(gradient, mixer(direction))
+    (second,) = torch.autograd.grad(gradient, direction, tokens(seed=3))
+    torch.testing.assert_close(second, mixer(tokens(seed=3)))
+
+
+def test_bfloat16_is_transformed_in_float32() -> None:
+    mixer, x = build_mixer("fnet", dim=8), tokens().bfloat16()
+    assert torch.equal(mixer(x), mixer(x.float()).bfloat16())

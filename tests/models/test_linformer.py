@@ -1,0 +1,98 @@
+"""Laws of Linformer that the reference does not settle."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelError, build_mixer
+from models.mixers.linformer import Linformer
+
+SHARINGS = ["none", "headwise", "key_value", "layerwise"]
+sharings = pytest.mark.parametrize("sharing", SHARINGS)
+
+
+def tokens(batch: int = 2, length: int = 12, dim: int = 8, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+
+
+def build(max_length: int = 12, seed: int = 0, **knobs: Any) -> Linformer:
+    torch.manual_seed(seed)
+    knobs = {"projected_length": 5, "heads": 4, **knobs}
+    mixer = build_mixer("linformer", dim=8, max_length=max_length, **knobs)
+    assert isinstance(mixer, Linformer)
+    return mixer.double()
+
+
+@sharings
+def test_projected_to_itself_it_is_attention(sharing: str) -> None:
+    """k = n, and the identity for E and F."""
+    mixer, x = build(projected_length=12, sharing=sharing), tokens()
+    with torch.no_grad():
+        mixer.projections.copy_(torch.eye(12).expand_as(mixer.projections))
+    attention = build_mixer("attention", dim=8, heads=4).double()
+    attention.load_state_dict(mixer.state_dict(), strict=False)
+    torch.testing.assert_close(mixer(x), attention(x))
+
+
+@pytest.mark.parametrize(
+    ("sharing", "matrices"), [("none", 2 * 4), ("headwise", 2), ("key_value", 1), ("layerwise", 1)]
+)
+def test_sharing_says_how_many_matrices_there_are(sharing: str, matrices: int) -> None:
+    mixer = build(sharing=sharing)
+    assert mixer.num_parameters() == 4 * 8 * 8 + matrices * 5 * 12
+
+
+@sharings
+def test_only_layerwise_shares_with_the_layer_below(sharing: str) -> None:
+    layers = [build(seed=layer, sharing=sharing) for layer in range(3)]
+    for layer, mixer in enumerate(layers):
+        mixer.take_place(layer, layers[0])
+    owners = {id(mixer.projections) for mixer in layers}
+    assert len(owners) == (1 if sharing == "layerwise" else 3)
+    total = sum(parameter.numel() for parameter in nn.ModuleList(layers).parameters())
+    per_layer = layers[0].num_parameters()
+    saved = 2 * 5 * 12 if sharing == "layerwise" else 0
+    assert total == 3 * per_layer - saved
+    assert torch.equal(layers[0].projections, build(sharing=sharing).projections)
+
+
+@sharings
+def test_a_padded_place_has_no_part_in_any_projected_key(sharing: str) -> None:
+    """Not by what stands there, nor by its columns of E and F, which get no gradient."""
+    mixer, x = build(sharing=sharing), tokens(batch=1)
+    mask = torch.tensor([[True, False, True, True, False, True] + 6 * [False]])
+    output = mixer(x, mask)
+    (gradient,) = torch.autograd.grad(output[mask].square().sum(), mixer.projections)
+    assert torch.all(gradient[..., ~mask[0]] == 0)
+    assert torch.all(gradient[..., mask[0]] != 0)
+    with torch.no_grad():
+        mixer.projections[..., ~mask[0]] = 1e6
+    assert torch.equal(mixer(x, mask)[mask], output[mask])
+
+
+def test_a_shorter_sequence_takes_the_first_columns() -> None:
+    longer, shorter, x = build(max_length=20), build(), tokens()
+    with torch.no_grad():
+        shorter.projections.copy_(longer.projections[..., :12])
+    torch.testing.assert_close(longer(x), shorter(x))
+
+
+def test_projections_start_with_a_variance_of_one_over_k() -> None:
+    mixer = build(max_length=1000, projected_length=64)
+    assert mixer.projections.std().item() == pytest.approx(1 / 8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"projected_length": 64}, "projected_length=64 is more than the 12 tokens of"),
+        ({"projected_length": 0}, "projected_length=0 is below 1"),
+        ({"heads": 3}, "heads=3 does not divide dim=8"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(knobs: dict[str, int], said: str) -> None:
+    with pytest.raises(ModelError, match=f"linformer: {said}"):
+        build(**knobs)
