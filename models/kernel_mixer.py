@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.kernel_attention import (
     Features,
     kernel_flops,
@@ -25,7 +26,6 @@ from models.kernel_attention import (
     over_past,
 )
 from models.mixer import Mixer, State, without_padding
-from models.softmax_attention import merge_heads, split_heads
 
 
 class KernelMixer(Mixer):
@@ -51,14 +51,12 @@ class KernelMixer(Mixer):
         self.key = nn.Linear(dim, dim, bias=False)
         self.value = nn.Linear(dim, dim, bias=False)
         self.output = nn.Linear(dim, dim, bias=False)
-        for linear in (self.query, self.key, self.value, self.output):
-            nn.init.xavier_uniform_(linear.weight)
+        draw_projections(self.query, self.key, self.value, self.output)
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
         """Refuse heads that do not divide dim, and empty chunks."""
-        if config.heads < 1 or dim % config.heads != 0:
-            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        check_heads(cls.name, heads=config.heads, dim=dim)
         if config.chunk < 1:
             raise ModelError(f"{cls.name}: chunk={config.chunk} is below 1")
 

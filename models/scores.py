@@ -42,7 +42,7 @@ class Score(nn.Module):
         return queries @ keys.transpose(-1, -2)
 
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
-        """By the formula: of one head, a query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
+        """By the formula, of one head: query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
         return keys @ query
 
     def num_parameters(self) -> int:

@@ -119,14 +119,3 @@ def softmax_weights(scores: Tensor, allowed: Tensor) -> Tensor:
     """
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)
-
-
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """`[batch, time, heads * width]` -> `[batch, heads, time, width]`."""
-    batch, time, width = x.shape
-    return x.reshape(batch, time, heads, width // heads).transpose(1, 2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """`[batch, heads, time, width]` -> `[batch, time, heads * width]`."""
-    return x.transpose(1, 2).flatten(2)

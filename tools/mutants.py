@@ -66,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "heads are cut out of time, not of width",
-        "softmax_attention.py",
+        "heads.py",
         "return x.reshape(batch, time, heads, width // heads).transpose(1, 2)",
         "return x.reshape(batch, heads, time, width // heads)",
         "attention",

@@ -26,16 +26,15 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
+from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, State, without_padding
 from models.relative_positions import RelativePosition, RotaryPosition, ShawPosition
 from models.scores import SCORES
 from models.softmax_attention import (
     Visibility,
     fused_attention,
-    merge_heads,
     newest_token,
     softmax_weights,
-    split_heads,
     whole_sequence,
 )
 
@@ -100,13 +99,11 @@ class Attention(Mixer):
         key_width, value_width = self.heads * self.key_dim, self.heads * self.value_dim
         self.query = nn.Linear(dim, key_width, bias=config.bias)
         self.key = nn.Linear(dim, key_width, bias=config.bias)
-        self.value = None if config.has_tied_values else nn.Linear(dim, value_width, bias=config.bias)
+        self.value = (
+            None if config.has_tied_values else nn.Linear(dim, value_width, bias=config.bias)
+        )
         self.output = nn.Linear(value_width, dim, bias=config.bias)
-        for linear in (self.query, self.key, self.value, self.output):
-            # Keeps the variance of a normalised input, so that scores have variance d unscaled:
-            # the premise of the paper's footnote on 1/sqrt(d).
-            if linear is not None:
-                nn.init.xavier_uniform_(linear.weight)
+        draw_projections(self.query, self.key, self.value, self.output)
         self.score = SCORES[config.score](heads=self.heads, key_dim=self.key_dim)
         self.scale, self.log_temperature = self._scaling(config)
         self.position = self._placed(config, position)
@@ -116,8 +113,7 @@ class Attention(Mixer):
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse widths that do not fit, and a fused kernel where there is none."""
-        if config.heads < 1 or dim % config.heads != 0:
-            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        check_heads(cls.name, heads=config.heads, dim=dim)
         for key in ("key_dim", "value_dim"):
             if getattr(config, key) is not None and getattr(config, key) < 1:
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")

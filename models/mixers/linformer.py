@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, without_padding
-from models.softmax_attention import merge_heads, split_heads
 
 
 class Linformer(Mixer):
@@ -75,16 +75,14 @@ class Linformer(Mixer):
         self.key = nn.Linear(dim, dim, bias=False)
         self.value = nn.Linear(dim, dim, bias=False)
         self.output = nn.Linear(dim, dim, bias=False)
-        for linear in (self.query, self.key, self.value, self.output):
-            nn.init.xavier_uniform_(linear.weight)
+        draw_projections(self.query, self.key, self.value, self.output)
         self.projections = nn.Parameter(torch.empty(self._shape_of_projections()))
         nn.init.normal_(self.projections, std=self.projected_length**-0.5)
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse heads that do not divide dim, and a projection to nothing."""
-        if config.heads < 1 or dim % config.heads != 0:
-            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        check_heads(cls.name, heads=config.heads, dim=dim)
         if config.projected_length < 1:
             raise ModelError(f"{cls.name}: projected_length={config.projected_length} is below 1")
 

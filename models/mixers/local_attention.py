@@ -22,15 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, State, without_padding
 from models.relative_positions import RelativePosition, ShawPosition
-from models.softmax_attention import (
-    Visibility,
-    masked_attention,
-    merge_heads,
-    softmax_weights,
-    split_heads,
-)
+from models.softmax_attention import Visibility, masked_attention, softmax_weights
 
 _SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
 
@@ -83,8 +78,7 @@ class LocalAttention(Mixer):
         self.key = nn.Linear(dim, dim, bias=config.bias)
         self.value = nn.Linear(dim, dim, bias=config.bias)
         self.output = nn.Linear(dim, dim, bias=config.bias)
-        for linear in (self.query, self.key, self.value, self.output):
-            nn.init.xavier_uniform_(linear.weight)  # as in `attention`
+        draw_projections(self.query, self.key, self.value, self.output)
         self.position = (
             None
             if position is None
@@ -94,8 +88,7 @@ class LocalAttention(Mixer):
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse heads that do not divide dim, and a window without neighbours."""
-        if config.heads < 1 or dim % config.heads != 0:
-            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        check_heads(cls.name, heads=config.heads, dim=dim)
         if config.window < 1:
             raise ModelError(f"{cls.name}: window={config.window} is below 1")
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_mixer
-from models.softmax_attention import merge_heads, split_heads
+from models.heads import merge_heads, split_heads
 
 
 def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
@@ -115,7 +115,7 @@ def test_a_kernel_is_what_it_says(kernel: str) -> None:
     [
         ({"heads": 3}, "heads=3 does not divide dim=8"),
         ({"key_dim": 0}, "key_dim=0 is below 1"),
-        ({"has_tied_values": True, "value_dim": 3}, "keys of width 2 cannot serve as values of width 3"),
+        ({"has_tied_values": True, "value_dim": 3}, "of width 2 cannot serve as values of width 3"),
         ({"score": "additive", "kernel": "fused"}, "score='additive' has no fused kernel"),
         ({"score": "additive", "position": "rope"}, "score='additive' has none"),
         ({"score": "cosine", "position": "shaw"}, "score='cosine' has none"),
