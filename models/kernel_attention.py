@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from models.mixer import State
@@ -235,6 +236,7 @@ class _Ratio(torch.autograd.Function):
         ctx.save_for_backward(_inverse(*inputs), output)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         """With g the gradient: g / denominator, and -(g / denominator).quotient."""
         inverse, mixed = ctx.saved_tensors

@@ -91,7 +91,7 @@ class KernelMixer(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         source = x if context is None else without_padding(context, context_mask)
         projected = self._project(x, source)

@@ -212,29 +212,49 @@ class Mixer(nn.Module, ABC):
         """
 
     def check_inputs(
-        self, x: Tensor, mask: Tensor | None = None, context: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
     ) -> None:
-        """Refuse inputs of a wrong shape; looks at shapes only, never at data.
+        """Refuse inputs of a wrong shape or kind; never looks at data.
 
         Raises:
-            ModelError: wrong width or rank, too long, a malformed mask, an unwanted context.
+            ModelError: wrong width or rank, no token, too many, whole numbers, a malformed mask,
+                an unwanted context, or one of another batch.
         """
-        if x.ndim != 3 or x.shape[-1] != self.dim:
-            raise ModelError(
-                f"{self.name} takes [batch, time, {self.dim}], not {list(x.shape)} (dim={self.dim})"
-            )
+        self._check_sequence("x", x, mask)
         if self.fixed_length and x.shape[1] > self.max_length:
             raise ModelError(
                 f"{self.name} takes at most max_length={self.max_length} tokens, not {x.shape[1]}"
             )
+        if context is None and context_mask is None:
+            return
+        if self.is_causal or not self.supports_context:
+            kind = "a causal mixer" if self.supports_context else self.name
+            raise ModelError(f"{kind} takes no context")
+        if context is None:
+            raise ModelError(f"{self.name} takes no context_mask without a context")
+        self._check_sequence("context", context, context_mask)
+        if len(context) != len(x):
+            raise ModelError(
+                f"{self.name} takes a context of the batch {len(x)}, not {len(context)}"
+            )
+
+    def _check_sequence(self, key: str, x: Tensor, mask: Tensor | None) -> None:
+        if x.ndim != 3 or x.shape[-1] != self.dim or x.shape[1] == 0:
+            raise ModelError(
+                f"{self.name} takes [batch, time, {self.dim}] with a token at least, "
+                f"not {list(x.shape)} (dim={self.dim}, {key})"
+            )
+        if not x.is_floating_point():
+            raise ModelError(f"{self.name} takes real numbers, not {x.dtype} ({key})")
         if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
             raise ModelError(
                 f"{self.name} takes a boolean mask {list(x.shape[:2])}, "
-                f"not {mask.dtype} {list(mask.shape)}"
+                f"not {mask.dtype} {list(mask.shape)} ({key})"
             )
-        if context is not None and (self.is_causal or not self.supports_context):
-            kind = "a causal mixer" if self.supports_context else self.name
-            raise ModelError(f"{kind} takes no context")
 
     def check_steps(self) -> None:
         """Refuse to step a mixer that was not built causal.

@@ -122,7 +122,7 @@ class Recurrence(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`; zeros at padded positions."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         if mask is not None and len(x) > 0:  # an empty batch cannot be packed, and has no padding
             return self._forward_real(without_padding(x, mask), mask)
         hidden: Tensor = self.network(x)[0]

@@ -86,7 +86,9 @@ class RotaryPosition(RelativePosition):
     def __init__(self, *, heads: int, head_dim: int, is_causal: bool) -> None:
         super().__init__(heads=heads, head_dim=head_dim, is_causal=is_causal)
         if head_dim % 2 != 0:
-            raise ModelError(f"rope turns pairs of numbers: heads of {head_dim} are no pairs")
+            raise ModelError(
+                f"rope turns pairs of numbers: {heads} heads of width {head_dim} are no pairs"
+            )
 
     def rotate(self, x: Tensor, places: Tensor) -> Tensor:
         """See `RelativePosition.rotate`."""
@@ -137,8 +139,8 @@ class T5Position(RelativePosition):
     Raffel et al. 2020, "Exploring the Limits of Transfer Learning" (arXiv:1910.10683), section
     2.1: 32 buckets; half of them hold one distance each, the rest grow logarithmically up to a
     distance of 128, beyond which all share the last. Without a causal mask half of the buckets
-    are for each direction. Drawn from normal(0, 0.02). Each layer has its own table; the paper
-    shares one between layers.
+    are for each direction. Departures: drawn from normal(0, 0.02); each layer has its own table,
+    where the paper shares one between layers; scores keep their scale, which T5 leaves out.
     """
 
     name = "t5"

@@ -41,6 +41,10 @@ class Score(nn.Module):
         """`[batch, heads, time, time2]`, of prepared queries and keys, not yet scaled."""
         return queries @ keys.transpose(-1, -2)
 
+    def reference_query(self, head: int, query: Tensor) -> Tensor:
+        """What a relative position turns: one head's query `[key_dim]`, or a map of it."""
+        return query
+
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
         """By the formula, of one head: query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
         return keys @ query
@@ -67,9 +71,9 @@ class GeneralScore(Score):
         """See `Score.prepare`."""
         return queries @ self.matrix, keys
 
-    def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
-        """See `Score.reference`."""
-        return (keys @ self.matrix[head].T) @ query
+    def reference_query(self, head: int, query: Tensor) -> Tensor:
+        """W^T q, so that q . W k is its product with k."""
+        return torch.stack([column.dot(query) for column in self.matrix[head].T])
 
     def num_parameters(self) -> int:
         """A matrix per head."""
@@ -85,7 +89,12 @@ class CosineScore(Score):
 
     def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """See `Score.prepare`; a zero vector stays one."""
-        return functional.normalize(queries, dim=-1), functional.normalize(keys, dim=-1)
+        # The usual least length, 1e-12, is 0 in float16, and 0 / 0 is no number.
+        least = max(1e-12, torch.finfo(queries.dtype).tiny)
+        return (
+            functional.normalize(queries, dim=-1, eps=least),
+            functional.normalize(keys, dim=-1, eps=least),
+        )
 
     def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
         """See `Score.reference`."""
@@ -101,7 +110,7 @@ class AdditiveScore(Score):
     def __init__(self, *, heads: int, key_dim: int) -> None:
         super().__init__(heads=heads, key_dim=key_dim)
         self.vector = nn.Parameter(torch.empty(heads, key_dim, 1))
-        # Unit variance of the score where tanh is linear, like that of a scaled dot product.
+        # Unit variance of the score where tanh is nearly linear.
         nn.init.normal_(self.vector, std=key_dim**-0.5)
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:

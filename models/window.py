@@ -129,7 +129,7 @@ class SlidingWindow(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         window = self.window(x.shape[1])
         channels = without_padding(x, mask).transpose(1, 2)  # (batch, dim, time)
         if self.is_causal:

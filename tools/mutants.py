@@ -130,8 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "cosine scores forget the length of keys",
         "scores.py",
-        "functional.normalize(queries, dim=-1), functional.normalize(keys, dim=-1)",
-        "functional.normalize(queries, dim=-1), keys",
+        "functional.normalize(keys, dim=-1, eps=least),",
+        "keys,",
         "attention",
     ),
     Mutant(

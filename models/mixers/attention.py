@@ -6,9 +6,10 @@ Equation: head_h = softmax(s Q_h K_h^T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V
     Q_h K_h^T are those of `models.scores`; a relative position (`models.relative_positions`) turns
     queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
-Departures: dropout of the weights is left out. A query that may see nothing takes zeros from
-    every head (the paper's softmax is undefined). Between two sequences, distances mean nothing:
-    there a relative position is left out, as in T5.
+Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
+    the weights is left out. A query that may see nothing takes zeros from every head (the paper's
+    softmax is undefined). Between two sequences, distances mean nothing: there a relative position
+    is left out, as in T5.
 Kernels: `fused` is `scaled_dot_product_attention`, which never writes the weights to memory where
     a fused kernel exists; `materialised` writes the n x n matrix, so that its cost can be
     measured. Additive scores and Shaw's positions have no fused kernel. A learned bias (t5) is
@@ -38,6 +39,13 @@ from models.softmax_attention import (
     whole_sequence,
 )
 
+_SCALE_OF_SCORE = {
+    "dot": "1/sqrt(d)",
+    "general": "1/sqrt(d)",
+    "additive": "none",
+    "cosine": "learned",
+}
+
 
 class Attention(Mixer):
     """Every token takes a weighted mean of all tokens' values; see the module's note."""
@@ -64,7 +72,10 @@ class Attention(Mixer):
                 Bahdanau's network, `cosine` the cosine of their angle.
             scale: What scores are multiplied by before the softmax; d is the width of a head's
                 keys. `learned` is a temperature for each head, which starts at 1/sqrt(d), for
-                cosines at 10 (Liu et al. 2022, arXiv:2111.09883, start there too).
+                cosines at 10 (Liu et al. 2022, arXiv:2111.09883, start there too). None takes
+                what suits the score: 1/sqrt(d) for `dot` and `general`, whose spread grows with
+                sqrt(d); `none` for `additive`, as in its paper; `learned` for `cosine`. One scale
+                for all would leave the last two almost without a preference.
             key_dim: Width of a head's queries and keys; None is dim / heads.
             value_dim: Width of a head's values; None is dim / heads.
             has_tied_values: Whether keys serve as values too, without a projection of their own.
@@ -74,7 +85,7 @@ class Attention(Mixer):
 
         heads: int = 4
         score: Literal["dot", "general", "additive", "cosine"] = "dot"
-        scale: Literal["1/sqrt(d)", "none", "1/d", "learned"] = "1/sqrt(d)"
+        scale: Literal["1/sqrt(d)", "none", "1/d", "learned"] | None = None
         key_dim: int | None = None
         value_dim: int | None = None
         has_tied_values: bool = False
@@ -113,7 +124,8 @@ class Attention(Mixer):
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse widths that do not fit, and a fused kernel where there is none."""
-        check_heads(cls.name, heads=config.heads, dim=dim)
+        if config.key_dim is None or config.value_dim is None or config.heads < 1:
+            check_heads(cls.name, heads=config.heads, dim=dim)
         for key in ("key_dim", "value_dim"):
             if getattr(config, key) is not None and getattr(config, key) < 1:
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
@@ -134,7 +146,7 @@ class Attention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, keys, values = self._project(x, mask, context, context_mask)
         visible = self._visible(x, mask, context, context_mask)
         position = self.position if context is None else None
@@ -148,7 +160,7 @@ class Attention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, context, context_mask)
         visible = self._visible(x, mask, context, context_mask)
         return self._weights(queries, keys, visible, self.position if context is None else None)
@@ -232,6 +244,7 @@ class Attention(Mixer):
         query = _rows(self.query, head, self.key_dim, token)
         keys = _rows(self.key, head, self.key_dim, others)
         values = keys if self.value is None else _rows(self.value, head, self.value_dim, others)
+        query = self.score.reference_query(head, query)
         added = torch.zeros_like(keys[:, 0])
         if position is not None and places:
             distances = [other - place for other in places]
@@ -253,13 +266,15 @@ class Attention(Mixer):
             return learned
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
-        return scales[self.config.scale]
+        own = "none" if self.config.score == "additive" else "1/sqrt(d)"
+        return scales[self.config.scale or own]
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
         """What scores are multiplied by: a number, or the exponential of what each head learns."""
         by_name = {"1/sqrt(d)": self.key_dim**-0.5, "1/d": 1 / self.key_dim, "none": 1.0}
-        if config.scale != "learned":
-            return by_name[config.scale], None
+        scale = config.scale or _SCALE_OF_SCORE[config.score]
+        if scale != "learned":
+            return by_name[scale], None
         start = torch.tensor(10.0 if config.score == "cosine" else by_name["1/sqrt(d)"])
         return 1.0, nn.Parameter(start.log().repeat(self.heads, 1, 1))
 
@@ -284,7 +299,7 @@ class Attention(Mixer):
                 f"not of {self.key_dim} and {self.value_dim}"
             )
         if config.kernel == "fused":
-            raise ModelError("shaw has no fused kernel")
+            raise ModelError("shaw has no fused kernel: leave kernel='fused' out")
 
     def _projections(self) -> list[nn.Linear]:
         return [m for m in (self.query, self.key, self.value, self.output) if m is not None]

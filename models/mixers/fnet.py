@@ -66,7 +66,7 @@ class FNet(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`; the mask is not read."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         norm = "ortho" if self.is_orthonormal else "backward"  # torch's name for no factor
         return _transform(wide, norm).to(x.dtype)

@@ -5,9 +5,10 @@ Paper: Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity" (arX
 Equation: head_h = softmax(Q_h (E_h K_h)^T / sqrt(d_h)) (F_h V_h) with Q_h, K_h, V_h as in softmax
     attention and E_h, F_h of shape k x n; output = concat(head_1, ..., head_H) W^O.
 Cost: n k d; one sequential operation; any two positions are one step apart.
-Departures: E and F start from normal(0, 1 / k), the distribution of the paper's theorems; the
-    paper does not say how its experiments start. Sequences shorter than `max_length` use the first
-    columns of E and F, one per place; the paper has a single length.
+Departures: E and F start from normal(0, 1 / (n + k)), the variance of the authors' code, so that
+    projected keys are about as large as keys; the normal(0, 1 / k) of the paper's theorems makes
+    them sqrt(n / k) times as large and the softmax pick one. Sequences shorter than `max_length`
+    use the first columns of E and F, one per place; the paper has a single length.
 Padding: a padded token enters as zeros, has zeros for key and value, and so adds nothing to any
     projected key or value; each real token keeps the column of its place.
 Order: every place has a column of its own in E and F, so that orders are told apart without a
@@ -77,7 +78,7 @@ class Linformer(Mixer):
         self.output = nn.Linear(dim, dim, bias=False)
         draw_projections(self.query, self.key, self.value, self.output)
         self.projections = nn.Parameter(torch.empty(self._shape_of_projections()))
-        nn.init.normal_(self.projections, std=self.projected_length**-0.5)
+        nn.init.normal_(self.projections, std=(max_length + self.projected_length) ** -0.5)
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
@@ -100,7 +101,7 @@ class Linformer(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         queries = split_heads(self.query(x), self.heads)
         keys, values = self._keys_and_values(x)

@@ -100,7 +100,7 @@ class LocalAttention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, keys, values = self._project(without_padding(x, mask))
         places = torch.arange(x.shape[1], device=x.device)
         queries, keys = self._turned(queries, places), self._turned(keys, places)
@@ -115,7 +115,7 @@ class LocalAttention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """`[batch, heads, time, time]`, all of it, zero outside the window."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(without_padding(x, mask))
         places = torch.arange(x.shape[1], device=x.device)
         visible = self._visible(places, places, mask)

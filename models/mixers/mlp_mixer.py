@@ -75,7 +75,7 @@ class MLPMixer(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         length = x.shape[1]
         into = self.expand.weight[:, :length].unsqueeze(-1)
         hidden = functional.conv1d(without_padding(x, mask), into, self.expand.bias)

@@ -17,7 +17,9 @@ Padding: padded keys and values are left out of both sums.
 Features: drawn on the CPU from a seed, drawn at construction, plus the number of the draw; every
     `redraw_interval`-th call in training makes a new draw. Seed and number of calls are kept
     with the parameters (as extra state), so that a resumed training sees the same draws. They are
-    counted on the CPU, and nothing waits for a GPU.
+    counted on the CPU, and nothing waits for a GPU. Recomputing activations (checkpointing) would
+    count a call twice, and differentiate another draw: freeze the draw there
+    (`redraw_interval` beyond the number of steps).
 Fast form: `models.kernel_attention`. Exponents are taken relative to their largest, over features
     for a query, over features and all keys that it may see for a key; constants to autograd, that
     cancel in the ratio. `step` holds the sums and the largest exponent so far.
@@ -52,9 +54,11 @@ class Performer(KernelMixer):
 
         Attributes:
             heads: Number of heads; must divide dim.
-            num_features: m, for each head. The error falls as m^-1/2. The paper asks for the
-                order of d log d with heads of width d (theorem 4), and takes 256 for 64; the
-                default suits heads of width 16 to 24.
+            num_features: m, for each head. The error falls as m^-1/2 where exp(|q + k|^2 / sqrt(d))
+                is small beside m, and far more slowly for longer queries and keys: with tokens
+                of unit variance, m = 64 and width 16 it is as large as the weights themselves.
+                The paper asks for the order of d log d with heads of width d (theorem 4), and
+                takes 256 for 64.
             is_orthogonal: Whether the w of a block are orthogonal; else they are independent.
             redraw_interval: Calls in training from one draw of features to the next.
             chunk: Tokens to a chunk of the causal form; products inside one are formed.

@@ -58,7 +58,7 @@ class PlainAttention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """See `Mixer.forward`."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, others, real = self._tokens(x, mask, context, context_mask)
         visible = whole_sequence(
             x.shape[1], others.shape[2], real, is_causal=self.is_causal, device=x.device
@@ -73,7 +73,7 @@ class PlainAttention(Mixer):
         context_mask: Tensor | None = None,
     ) -> Tensor:
         """`[batch, 1, time, time2]`; a row sums to one, or to zero if it may see nothing."""
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         queries, others, real = self._tokens(x, mask, context, context_mask)
         visible = whole_sequence(
             x.shape[1], others.shape[2], real, is_causal=self.is_causal, device=x.device

@@ -121,7 +121,7 @@ def test_a_kernel_is_what_it_says(kernel: str) -> None:
         ({"score": "cosine", "position": "shaw"}, "score='cosine' has none"),
         ({"key_dim": 1, "position": "shaw"}, "not of 1 and 2"),
         ({"kernel": "fused", "position": "shaw"}, "shaw has no fused kernel"),
-        ({"heads": 8, "position": "rope"}, "heads of 1 are no pairs"),
+        ({"heads": 8, "position": "rope"}, "8 heads of width 1 are no pairs"),
     ],
 )
 def test_what_has_no_sense_is_refused_by_name(knobs: dict[str, object], message: str) -> None:
@@ -139,6 +139,21 @@ def test_a_learned_temperature_starts_where_it_says() -> None:
         plain.query.weight.data *= scale if score == "dot" else 1
         plain.scale = scale if score == "cosine" else 1.0
         torch.testing.assert_close(learned(x), plain(x), rtol=1e-6, atol=1e-6)
+
+
+def test_by_default_every_score_has_a_preference_of_like_strength() -> None:
+    """At one scale for all, additive and cosine attention would be almost uniform."""
+    x = tokens(batch=4, length=64, dim=64)
+    for score in ("dot", "general", "additive", "cosine"):
+        torch.manual_seed(0)
+        weights = build_mixer("attention", dim=64, score=score).double().attention_weights(x)
+        assert 3 < weights.amax(dim=-1).mean().item() * 64 < 32, score
+
+
+def test_cosine_scores_of_nothing_are_numbers_in_half_precision() -> None:
+    mixer, x = build_mixer("attention", dim=8, score="cosine").half(), tokens().half()
+    x[:, 3] = 0
+    assert mixer(x).isfinite().all()
 
 
 def test_cosine_scores_forget_how_long_a_token_is() -> None:

@@ -6,7 +6,7 @@ declared on the mixer, never names here.
 """
 
 import math
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -45,7 +45,7 @@ class Case:
         torch.manual_seed(seed)
         knobs = {self.knob: self.value} if self.knob else {}
         if self.position:  # heads of one pair would not tell the angles of RoPE apart
-            knobs = {"heads": 2}
+            knobs = {"heads": 2} | knobs
         mixer = build_mixer(
             self.name, dim=DIM, max_length=max_length, is_causal=self.is_causal,
             position=self.position, **knobs,
@@ -167,9 +167,26 @@ def test_every_knob_has_another_value_that_can_be_tried(name: str) -> None:
 def test_fast_form_equals_reference_forward_and_every_gradient(case: Case, is_padded: bool) -> None:
     mixer = case.stack(3)[-1] if is_padded else case.build()  # higher layers may differ
     assert mixer.is_proven()
-    lengths = (*LENGTHS, ODD_LENGTH) if case in FORMS else LENGTHS
-    for length in lengths:
+    longest = (ODD_LENGTH,) if case in FORMS else ()
+    if case in PLACED and not is_padded:
+        longest = (40,)  # beyond the distances that Shaw clips
+    for length in (*LENGTHS, *longest):
         assert_equals_reference(mixer, length, is_padded)
+
+
+@pytest.mark.parametrize("placed", PLACED, ids=str)
+def test_every_knob_goes_with_every_position(placed: Case) -> None:
+    """What acts inside a mixer meets all its other parts; some pairs are refused."""
+    changed = [case for case in CHANGED if case.knob and is_form_of(placed, case)]
+    pairs = [replace(case, position=placed.position) for case in changed]
+    built = [pair for pair in pairs if is_built(pair)]
+    assert len(built) >= len(pairs) / 2
+    for pair in built:
+        assert_equals_reference(pair.build(), 5, is_padded=False)
+
+
+def is_form_of(form: Case, case: Case) -> bool:
+    return (form.name, form.is_causal) == (case.name, case.is_causal)
 
 
 def assert_equals_reference(mixer: Mixer, length: int, is_padded: bool) -> None:
@@ -191,6 +208,14 @@ def test_context_equals_reference(case: Case) -> None:
         with pytest.raises(ModelError, match="takes no context"):
             mixer(x, context=context)
         return
+    for wrong, said in (
+        ({"context_mask": padding(6)}, "no context_mask without a context"),
+        ({"context": context[:2]}, "a context of the batch 5, not 2"),
+        ({"context": context[..., :3]}, "not .5, 6, 3. .*context"),
+        ({"context": context, "context_mask": padding(5)}, "takes a boolean mask .5, 6."),
+    ):
+        with pytest.raises(ModelError, match=said):
+            mixer(x, **wrong)
     context.requires_grad_()
     # Each kind of padding meets another kind: real queries also meet a context of padding alone.
     mask, context_mask = padding(4).roll(1, dims=0), padding(6)
@@ -227,6 +252,19 @@ def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch
     assert fast <= 2 * slow + torch.finfo(dtype).eps * truth.square().mean().sqrt()
 
 
+@forms
+def test_low_precision_lasts_over_a_long_sequence(case: Case) -> None:
+    """What sums or turns over a thousand tokens must do so in more digits than bfloat16 has."""
+    low, wide = case.build(torch.bfloat16, 1024), case.build(torch.bfloat16, 1024).double()
+    errors = []
+    for length in (16, 1024):
+        x = sequence(1, length).bfloat16()
+        truth = wide(x.double())
+        errors.append((low(x) - truth).square().mean().sqrt() / truth.square().mean().sqrt())
+    assert errors[1] < 0.05
+    assert errors[1] < 3 * errors[0]
+
+
 def influence(layers: list[Mixer], length: int) -> Tensor:
     """`[time, time2]`: the largest derivative of output `time` by input `time2`."""
     x = sequence(1, length).requires_grad_()
@@ -249,6 +287,16 @@ def test_a_layer_sees_what_it_declares(case: Case) -> None:
     assert not (case.is_causal and declared.triu(1).any())
     assert declared.diagonal().all(), "a mixer must see the token itself"
     assert declared.diagonal(-1).all(), "a mixer must see at least its neighbour"
+
+
+@cases
+def test_no_bit_of_a_causal_output_depends_on_the_future(case: Case) -> None:
+    """Gradients do not see what leaks through a maximum, a sort or a hash."""
+    if not case.is_causal:
+        return
+    mixer, x, later = case.build(), sequence(2, 17), 1e4 * sequence(2, 8, seed=2)
+    other = torch.cat([x[:, :9], later], dim=1)
+    assert torch.equal(mixer(x)[:, :9], mixer(other)[:, :9])
 
 
 @cases
@@ -495,8 +543,13 @@ def test_causal_form_is_built_or_refused_with_the_reason(name: str) -> None:
 @forms
 def test_inputs_of_a_wrong_shape_are_refused(case: Case) -> None:
     mixer = case.build()
-    with pytest.raises(ModelError, match=rf"takes \[batch, time, {DIM}\], not \[2, 5, 7\]"):
+    takes = rf"takes \[batch, time, {DIM}\] with a token at least, not"
+    with pytest.raises(ModelError, match=rf"{takes} \[2, 5, 7\]"):
         mixer(sequence(2, 5, dim=7))
+    with pytest.raises(ModelError, match=rf"{takes} \[2, 0, {DIM}\]"):
+        mixer(sequence(2, 0))
+    with pytest.raises(ModelError, match=r"takes real numbers, not torch.int64"):
+        mixer(sequence(2, 5).long())
     with pytest.raises(ModelError, match="takes a boolean mask"):
         mixer(sequence(2, 5), padding(5))
     with pytest.raises(ModelError, match="takes a boolean mask"):

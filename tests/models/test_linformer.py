@@ -80,9 +80,11 @@ def test_a_shorter_sequence_takes_the_first_columns() -> None:
     torch.testing.assert_close(longer(x), shorter(x))
 
 
-def test_projections_start_with_a_variance_of_one_over_k() -> None:
+def test_projections_start_so_that_sums_are_about_as_large_as_tokens() -> None:
     mixer = build(max_length=1000, projected_length=64)
-    assert mixer.projections.std().item() == pytest.approx(1 / 8, rel=0.02)
+    assert mixer.projections.std().item() == pytest.approx(1064**-0.5, rel=0.02)
+    sums = mixer.projections[0, 0].double() @ torch.randn(1000, 8, dtype=torch.float64)
+    assert 0.8 < sums.std().item() < 1.2
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def test_a_window_over_everything_is_attention(position: str | None, is_causal: 
     attention.load_state_dict(local.state_dict())
     x = tokens(40)
     torch.testing.assert_close(local(x), attention(x))
+    torch.testing.assert_close(local.attention_weights(x), attention.attention_weights(x))
 
 
 @pytest.mark.parametrize("window", [1, 7, 32, 33])

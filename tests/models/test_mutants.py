@@ -47,7 +47,7 @@ class Pooling(Mixer):
             raise ModelError(f"pooling: window={config.window} is below 2")
 
     def forward(self, x, mask=None, context=None, context_mask=None):
-        self.check_inputs(x, mask, context)
+        self.check_inputs(x, mask, context, context_mask)
         x = functional.pad(without_padding(x, mask), (0, 0, self.config.window - 1, 0))
         return x.unfold(1, self.config.window, 1).mean(dim=-1)
 

@@ -1,5 +1,6 @@
 """Laws of attention without parameters that the reference does not settle."""
 
+import pytest
 import torch
 
 from models import build_mixer
@@ -10,9 +11,10 @@ def tokens(length: int = 7, dim: int = 8) -> torch.Tensor:
     return torch.randn(2, length, dim, generator=generator, dtype=torch.float64)
 
 
-def test_is_attention_with_one_head_and_identities_for_projections() -> None:
-    plain, x = build_mixer("plain_attention", dim=8), tokens()
-    attention = build_mixer("attention", dim=8, heads=1, scale="none").double()
+@pytest.mark.parametrize("scale", ["none", "1/sqrt(d)"])
+def test_is_attention_with_one_head_and_identities_for_projections(scale: str) -> None:
+    plain, x = build_mixer("plain_attention", dim=8, scale=scale), tokens()
+    attention = build_mixer("attention", dim=8, heads=1, scale=scale).double()
     for linear in (attention.query, attention.key, attention.value, attention.output):
         linear.weight.data = torch.eye(8, dtype=torch.float64)
     torch.testing.assert_close(plain(x), attention(x))

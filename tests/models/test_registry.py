@@ -194,7 +194,7 @@ def test_an_absolute_position_inside_a_mixer_is_refused(position: str) -> None:
     [
         (lambda: build_mixer("attention", position="rop"), "unknown position 'rop'.*'rope'"),
         (lambda: build_mixer("fnet", position="rope"), "fnet takes no relative position .rope."),
-        (lambda: build_mixer("attention", dim=4, heads=4, position="rope"), "heads of 1 are no"),
+        (lambda: build_mixer("attention", dim=4, heads=4, position="rope"), "width 1 are no"),
     ],
 )
 def test_a_relative_position_without_sense_is_refused(build, message: str) -> None:

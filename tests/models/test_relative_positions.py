@@ -76,3 +76,16 @@ def test_between_two_sequences_distances_mean_nothing(position: str) -> None:
     mixer = build_mixer("attention", dim=32, position=position).double()
     x, context = vectors(9, 32)[0, :2], vectors(5, 32, seed=2)[0, :2]
     torch.testing.assert_close(mixer(x, context=context), mixer(x, context=context.flip(1)))
+    weights = mixer.attention_weights(x, context=context)
+    flipped = mixer.attention_weights(x, context=context.flip(1))
+    torch.testing.assert_close(weights, flipped.flip(-1))
+
+
+def test_rope_keeps_its_digits_far_away() -> None:
+    """A place of 4,000 in float32, times an angle, would have three digits left."""
+    rope, x = _rope(), vectors(1)
+    place = torch.tensor([4001])
+    truth = rope.rotate(x, place)
+    torch.testing.assert_close(rope.rotate(x.float(), place).double(), truth, rtol=0, atol=1e-6)
+    low = rope.rotate(x.bfloat16(), place).double()
+    torch.testing.assert_close(low, truth, rtol=0, atol=0.05)

@@ -132,8 +132,12 @@ def real(model_spec: ModelSpec) -> Tensor:
 
 @pytest.mark.parametrize(
     "model_spec",
-    [*FITTING, *(each for each in every_kind() if each.input_kind == "vectors")],
-    ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}",
+    [
+        *FITTING,
+        *(each for each in every_kind() if each.input_kind == "vectors"),
+        *(replace(each, settings={"norm_placement": "post"}) for each in every_kind()),
+    ],
+    ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}-{s.settings.get('norm_placement')}",
 )
 def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) -> None:
     model = build(model_spec).double().eval()
