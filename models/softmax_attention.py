@@ -31,6 +31,10 @@ class Visibility:
     is_causal: bool
     window: int | None = None
 
+    def is_everything(self) -> bool:
+        """Whether nothing is hidden from anybody."""
+        return self.real is None and self.window is None and not self.is_causal
+
     def distance(self) -> Tensor:
         """`[time, time2]`: place of the key minus place of the query."""
         return self.keys[None, :] - self.queries[:, None]
@@ -110,12 +114,17 @@ def masked_attention(
     return heads.masked_fill(sees_nothing, 0.0)
 
 
-def softmax_weights(scores: Tensor, allowed: Tensor) -> Tensor:
+def softmax_weights(scores: Tensor, visible: Visibility) -> Tensor:
     """The softmax over what may be seen; a row that may see nothing is zero.
 
     Args:
-        scores: `[batch, heads, time, time2]`, scaled and biased.
-        allowed: True where a key may be seen; broadcasts to the same shape.
+        scores: `[batch, heads, time, time2]`, scaled and biased; hidden ones are overwritten.
+        visible: Who may see whom.
     """
+    if visible.is_everything():
+        return scores.softmax(dim=-1)
+    hidden = ~visible.mask()
+    if visible.real is None:  # every query sees a key, itself at least
+        return scores.masked_fill_(hidden, -torch.inf).softmax(dim=-1)
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)
+    return scores.masked_fill_(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)

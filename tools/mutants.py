@@ -102,8 +102,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "weights are not normalised again after masking",
         "softmax_attention.py",
-        "return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)",
-        "return scores.softmax(dim=-1).masked_fill(~allowed, 0.0)",
+        "return scores.masked_fill_(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)",
+        "return scores.softmax(dim=-1).masked_fill(hidden, 0.0)",
         "attention",
     ),
     Mutant(
@@ -116,8 +116,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the learned temperature is its own logarithm",
         "mixers/attention.py",
-        "queries = queries * self.log_temperature.exp()",
-        "queries = queries * self.log_temperature",
+        "return x * self.log_temperature.exp()",
+        "return x * self.log_temperature",
         "attention",
     ),
     Mutant(

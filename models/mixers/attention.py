@@ -334,8 +334,8 @@ class Attention(Mixer):
         """Heads side by side, through the output map: `[batch, time, dim]`."""
         if self.is_fused:
             queries, keys = self._prepare(queries, keys, visible, position)
-            if self.log_temperature is not None:
-                queries = queries * self.log_temperature.exp()
+            if self.log_temperature is not None:  # the scale is 1 then
+                queries = self._scaled(queries)
             bias = None if position is None else position.bias(visible.distance(), queries.dtype)
             heads = fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
         else:
@@ -368,14 +368,21 @@ class Attention(Mixer):
     ) -> Tensor:
         """`[batch, heads, time, time2]`, in memory."""
         queries, keys = self._prepare(queries, keys, visible, position)
+        if self.score.is_product:  # fewer numbers to scale than there are scores
+            queries = self._scaled(queries)
         scores = self.score.scores(queries, keys)
         if isinstance(position, ShawPosition):
             scores = scores + position.added_to_scores(queries, visible.distance())
-        scores = scores * self.scale
-        if self.log_temperature is not None:
-            scores = scores * self.log_temperature.exp()
+        if not self.score.is_product:
+            scores = self._scaled(scores)
         bias = None if position is None else position.bias(visible.distance(), queries.dtype)
-        return softmax_weights(scores if bias is None else scores + bias, visible.mask())
+        return softmax_weights(scores if bias is None else scores + bias, visible)
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Queries or scores `[batch, heads, ...]`, times the scale or each head's temperature."""
+        if self.log_temperature is not None:
+            return x * self.log_temperature.exp()
+        return x if self.scale == 1.0 else x * self.scale
 
 
 def _rows(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:

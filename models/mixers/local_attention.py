@@ -122,7 +122,7 @@ class LocalAttention(Mixer):
         queries, keys = self._turned(queries, places), self._turned(keys, places)
         scores = self.scale * queries @ keys.transpose(-1, -2)
         bias = self._bias(visible, scores.dtype)
-        return softmax_weights(scores if bias is None else scores + bias, visible.mask())
+        return softmax_weights(scores if bias is None else scores + bias, visible)
 
     def receptive_field(self, length: int) -> Tensor:
         """A band."""

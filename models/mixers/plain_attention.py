@@ -78,7 +78,7 @@ class PlainAttention(Mixer):
         visible = whole_sequence(
             x.shape[1], others.shape[2], real, is_causal=self.is_causal, device=x.device
         )
-        return softmax_weights(self.scale * queries @ others.transpose(-1, -2), visible.mask())
+        return softmax_weights(self.scale * queries @ others.transpose(-1, -2), visible)
 
     def initial_state(self, batch: int) -> State:
         """No tokens yet, `[batch, 0, dim]`."""
