@@ -26,8 +26,12 @@ mutants: setup
 cluster-test: setup
 	$(BIN)/python -m pytest -m cluster
 
-bench: setup
-	$(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
+bench: .venv/bench
+	BAKEOFF_BENCHMARKS=docs/benchmarks.md $(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
+
+.venv/bench: .venv/done
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	touch .venv/bench
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,0 +1,167 @@
+"""One mixer beside its peers: are the outputs the same, and then who is faster, who takes less?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.mixer import Mixer
+from models.registry import build_mixer
+from tests.benchmarks.interleaved import Contest, Limits, Ratio, Times
+from tests.benchmarks.peers import Pairing, Peer
+from tests.benchmarks.places import Pass, Place, Shape
+
+OURS = "ours"
+AT_MOST = 1.1  # times as long as a peer takes
+SAME = 1e-8  # of the largest number, in float64
+
+
+class NotTheSame(Exception):
+    """A peer that should compute what the mixer computes does not; no speed is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of a table: a mixer at one shape beside one peer, or alone.
+
+    Attributes:
+        mixer: Its name in the registry.
+        title: With what sets it apart.
+        shape: Batch, length and widths.
+        peer: Name of the peer.
+        seconds: Of one pass of ours, median.
+        peer_seconds: Of theirs; None where it did not run.
+        ratio: Ours over theirs.
+        num_rounds: That count.
+        peak: Bytes of ours.
+        peer_peak: Bytes of theirs.
+        is_same: Whether outputs and gradients are the same; None where it did not run.
+        note: What differs, or why it did not run.
+    """
+
+    mixer: str
+    title: str
+    shape: Shape
+    peer: str
+    seconds: float
+    peak: int
+    num_rounds: int
+    peer_seconds: float | None = None
+    ratio: Ratio | None = None
+    peer_peak: int | None = None
+    is_same: bool | None = None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Whether ours takes at most `AT_MOST` times as long, as far as the interval tells."""
+        if self.ratio is None:
+            return ""
+        if self.ratio.high <= AT_MOST:
+            return "yes"
+        return "no" if self.ratio.low > AT_MOST else "open"
+
+
+@dataclass(frozen=True)
+class _Entrants:
+    """Who takes turns; and by peer, why its outputs differ or why it does not run."""
+
+    passes: dict[str, Pass]
+    notes: dict[str, str]
+
+
+def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[Row]:
+    """A row for each peer: first checked, then timed in turns, then measured for memory.
+
+    Raises:
+        NotTheSame: a peer that claims to give our outputs gives others.
+    """
+    entrants = _enter(pairing, shape, place)
+    times = Contest(entrants.passes, limits, settle=place.settle).run()
+    peaks = {name: place.peak_bytes(entrant) for name, entrant in entrants.passes.items()}
+    return [_row(pairing, shape, peer, entrants, times, peaks) for peer in pairing.peers]
+
+
+def _enter(pairing: Pairing, shape: Shape, place: Place) -> _Entrants:
+    ours = mixer_of(pairing, shape)
+    is_float32 = any(peer.is_float32_only for peer in pairing.peers)
+    dtype = torch.float32 if is_float32 else place.dtype
+    entrants = _Entrants({OURS: Pass(copy.deepcopy(ours), shape, place, dtype)}, {})
+    entrants.passes[OURS]()
+    for peer in pairing.peers:
+        if not peer.installed():
+            entrants.notes[peer.name] = f"{peer.package} is not installed"
+            continue
+        try:
+            theirs = _checked(peer, ours, shape, place)
+            entrant = Pass(theirs, shape, place, dtype)
+            entrant()
+        except NotTheSame:
+            raise
+        except Exception as error:  # a package may raise anything, and a device be too small
+            entrants.notes[peer.name] = f"did not run: {_one_line(error)}"
+            continue
+        entrants.passes[peer.name] = entrant
+        entrants.notes[peer.name] = peer.differs
+    return entrants
+
+
+def mixer_of(pairing: Pairing, shape: Shape) -> Mixer:
+    """Ours in its place, its parameters always the same."""
+    torch.manual_seed(0)
+    mixer = build_mixer(
+        pairing.mixer, dim=shape.dim, heads=shape.heads, max_length=shape.length,
+        is_causal=pairing.is_causal, **pairing.knobs,
+    )  # fmt: skip
+    mixer.take_place(pairing.layer, mixer)
+    return mixer
+
+
+def _checked(peer: Peer, ours: Mixer, shape: Shape, place: Place) -> nn.Module:
+    theirs = peer.adapt(ours)
+    if peer.check is not None:
+        with peer.check():
+            distance = farthest(ours, theirs, shape, place.device)
+        if not distance <= SAME:
+            raise NotTheSame(f"{peer.name}: {distance:.1e} of the largest number, over {SAME:g}")
+    return theirs
+
+
+def farthest(ours: nn.Module, theirs: nn.Module, shape: Shape, device: str) -> float:
+    """How far outputs and gradients to the input are apart, of the largest number, in float64."""
+    drawn = torch.Generator().manual_seed(2)
+    sizes = (1, shape.length, shape.dim)
+    x, gradient = (torch.randn(sizes, generator=drawn, dtype=torch.float64) for _ in range(2))
+
+    def seen(module: nn.Module) -> Iterator[Tensor]:
+        module = copy.deepcopy(module).to(device, torch.float64).train()
+        here = x.to(device).requires_grad_()
+        mixed = module(here)
+        yield mixed.detach()
+        yield torch.autograd.grad(mixed, here, gradient.to(device))[0]
+
+    pairs = zip(seen(ours), seen(theirs), strict=True)
+    return max(float((mine - other).abs().max() / other.abs().max()) for mine, other in pairs)
+
+
+def _row(
+    pairing: Pairing, shape: Shape, peer: Peer, entrants: _Entrants, times: Times,
+    peaks: Mapping[str, int],
+) -> Row:  # fmt: skip
+    did_run = peer.name in entrants.passes
+    return Row(
+        mixer=pairing.mixer, title=pairing.title, shape=shape, peer=peer.name,
+        seconds=times.median(OURS), peak=peaks[OURS], num_rounds=len(times.seconds[OURS]),
+        peer_seconds=times.median(peer.name) if did_run else None,
+        ratio=times.ratio(OURS, peer.name) if did_run else None,
+        peer_peak=peaks[peer.name] if did_run else None,
+        is_same=peer.check is not None if did_run else None, note=entrants.notes[peer.name],
+    )  # fmt: skip
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

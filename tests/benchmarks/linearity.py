@@ -1,0 +1,80 @@
+"""Does the time per token stay what it was as sequences grow? And does memory, and work in Python?
+
+The lengths take turns as mixers do. Calls of torch are counted too: a loop over positions would
+call it more often the longer the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.benchmarks.duels import mixer_of
+from tests.benchmarks.interleaved import Contest, Limits, Ratio
+from tests.benchmarks.peers import Pairing
+from tests.benchmarks.places import Pass, Place, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """One length of a mixer.
+
+    Attributes:
+        title: Of the mixer.
+        length: Tokens; the batch is 1.
+        seconds: Of one pass, median.
+        per_token: Time per token, over that at the shortest length.
+        peak: Bytes of a pass.
+        num_calls: Of torch's operators, forward and backward.
+    """
+
+    title: str
+    length: int
+    seconds: float
+    per_token: Ratio
+    peak: int
+    num_calls: int
+
+
+def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
+    """One for each length of the place."""
+    shapes = {
+        str(length): Shape(batch=1, length=length, dim=place.dim, heads=place.heads)
+        for length in place.lengths
+    }
+    passes = {
+        name: Pass(mixer_of(pairing, shape), shape, place, place.dtype)
+        for name, shape in shapes.items()
+    }
+    times = Contest(passes, limits, settle=place.settle).run()
+    shortest = next(iter(shapes))
+    for name, shape in shapes.items():
+        ratio, longer = times.ratio(name, shortest), shape.length / shapes[shortest].length
+        yield Growth(
+            title=pairing.title, length=shape.length, seconds=times.median(name),
+            per_token=Ratio(ratio.value / longer, ratio.low / longer, ratio.high / longer),
+            peak=place.peak_bytes(passes[name]), num_calls=num_calls(passes[name]),
+        )  # fmt: skip
+
+
+def num_calls(one_pass: Pass) -> int:
+    """Of torch's operators in one pass."""
+    counter = _Counter()
+    with counter:
+        one_pass()
+    return counter.num_calls
+
+
+class _Counter(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_calls = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.num_calls += 1
+        return func(*args, **(kwargs or {}))

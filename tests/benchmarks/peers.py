@@ -1,0 +1,157 @@
+"""Which public implementation is held against which mixer? The table, one entry each.
+
+A peer takes the mixer's own parameters, and must give the same outputs and gradients before a speed
+is told. Where it computes something else, it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+from torch import nn
+
+from models.model_spec import Knob
+from tests.benchmarks import package_peers, torch_peers
+from tests.benchmarks.torch_peers import Adapter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A public implementation of what a mixer does.
+
+    Attributes:
+        name: As tables call it.
+        adapt: From a mixer of ours to the public module in its place.
+        package: The distribution that it comes with.
+        differs: What it does otherwise than the mixer, if anything.
+        check: A context in which it computes what the mixer does, where outputs are compared;
+            None where there is none.
+        is_float32_only: Whether it fails in bfloat16, so that both are timed in float32.
+    """
+
+    name: str
+    adapt: Adapter
+    package: str = "torch"
+    differs: str = ""
+    check: Callable[[], AbstractContextManager[object]] | None = nullcontext
+    is_float32_only: bool = False
+
+    def installed(self) -> str:
+        """The version of its package; empty where there is none."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairing:
+    """A mixer of ours and the peers that take turns with it.
+
+    Attributes:
+        mixer: Its name in the registry.
+        is_causal: Whether a token may see only itself and earlier ones.
+        peers: At least one.
+        knobs: Of the mixer; `heads` not among them.
+        layer: Where it stands in a stack, for mixers whose layers differ.
+    """
+
+    mixer: str
+    is_causal: bool
+    peers: tuple[Peer, ...]
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    layer: int = 0
+
+    @property
+    def title(self) -> str:
+        """As tables and tests call it."""
+        causal = ["causal"] if self.is_causal else []
+        knobs = [f"{key}={value}" for key, value in self.knobs.items()]
+        layer = [f"layer {self.layer}"] if self.layer else []
+        return " ".join([self.mixer, *causal, *knobs, *layer])
+
+
+def _both(mixer: str, *peers: Peer, layer: int = 0, **knobs: Knob) -> tuple[Pairing, Pairing]:
+    """Not causal, and causal."""
+    return (
+        Pairing(mixer=mixer, is_causal=False, peers=peers, knobs=knobs, layer=layer),
+        Pairing(mixer=mixer, is_causal=True, peers=peers, knobs=knobs, layer=layer),
+    )
+
+
+_MULTIHEAD = Peer(
+    name="nn.MultiheadAttention", adapt=torch_peers.multihead_attention(needs_weights=False)
+)
+_WITH_WEIGHTS = Peer(
+    name="nn.MultiheadAttention with weights",
+    adapt=torch_peers.multihead_attention(needs_weights=True),
+)
+_BARE = Peer(
+    name="scaled_dot_product_attention between nn.Linear", adapt=torch_peers.scaled_dot_product
+)
+_DOT = Peer(name="scaled_dot_product_attention", adapt=torch_peers.dot_product)
+_WINDOW = Peer(
+    name="local-attention, exact window", package="local-attention",
+    adapt=package_peers.windowed_attention,
+)  # fmt: skip
+_BLOCKS = Peer(
+    name="local-attention, as it comes", package="local-attention",
+    adapt=package_peers.blockwise_attention,
+    differs="a query sees whole blocks, up to 2 r - 1 tokens away", check=None,
+)  # fmt: skip
+_RNN = Peer(name="nn.RNN", adapt=torch_peers.recurrent(nn.RNN))
+_GRU = Peer(name="nn.GRU", adapt=torch_peers.recurrent(nn.GRU))
+_LSTM = Peer(name="nn.LSTM", adapt=torch_peers.recurrent(nn.LSTM))
+_CONV = Peer(name="nn.Conv1d", adapt=torch_peers.convolution)
+_SEPARABLE = Peer(name="two nn.Conv1d", adapt=torch_peers.separable_convolution)
+_GATED = Peer(name="nn.Conv1d, nn.GLU", adapt=torch_peers.gated_convolution)
+_LINFORMER = Peer(name="linformer", package="linformer", adapt=package_peers.linformer)
+_PERFORMER = Peer(
+    name="performer-pytorch", package="performer-pytorch", adapt=package_peers.performer,
+    differs="compared without the epsilons that it adds", check=package_peers.without_epsilons,
+)  # fmt: skip
+_LINEAR = Peer(
+    name="linear-attention-transformer", package="linear-attention-transformer",
+    adapt=package_peers.linear_attention, check=None,
+    differs="softmax for features, in place of elu + 1",
+)  # fmt: skip
+_TOKENS = Peer(
+    name="mlp-mixer-pytorch", package="mlp-mixer-pytorch", adapt=package_peers.token_mixing
+)
+_FNET = Peer(
+    name="transformers FNet", package="transformers", adapt=package_peers.fourier_transform,
+    is_float32_only=True,
+)  # fmt: skip
+
+PAIRINGS: tuple[Pairing, ...] = (
+    *_both("attention", _MULTIHEAD, _BARE),
+    *_both("attention", _WITH_WEIGHTS, kernel="materialised"),
+    *_both("plain_attention", _DOT),
+    *_both("local_attention", _WINDOW, _BLOCKS, window=64),
+    *_both("rnn", _RNN),
+    *_both("gru", _GRU),
+    *_both("lstm", _LSTM),
+    Pairing(mixer="lstm", is_causal=True, peers=(_LSTM,), knobs={"layers": 2}),
+    *_both("conv", _CONV),
+    *_both("dilated_conv", _CONV, layer=2),
+    *_both("separable_conv", _SEPARABLE),
+    *_both("gated_conv", _GATED),
+    Pairing(
+        mixer="linformer", is_causal=False, peers=(_LINFORMER,), knobs={"projected_length": 256}
+    ),
+    *_both("performer", _PERFORMER, num_features=128),
+    *_both("linear_transformer", _LINEAR),
+    Pairing(mixer="mlp_mixer", is_causal=False, peers=(_TOKENS,)),
+    Pairing(mixer="fnet", is_causal=False, peers=(_FNET,)),
+)
+
+WITHOUT_PEER: Mapping[str, str] = {}
+
+
+def packages() -> Mapping[str, str]:
+    """The version of every package that a peer comes with; empty where it is not installed."""
+    peers = [peer for pairing in PAIRINGS for peer in pairing.peers]
+    return {peer.package: peer.installed() for peer in peers}

@@ -1,0 +1,74 @@
+"""Is each mixer's fast form as fast as the public implementation? `make bench` prints the tables.
+
+With BAKEOFF_BENCHMARKS=FILE in the environment they are written into that file too, between its
+marks, if nothing was left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.benchmarks.control import control
+from tests.benchmarks.document import Report, write
+from tests.benchmarks.duels import duel
+from tests.benchmarks.interleaved import Limits
+from tests.benchmarks.linearity import grow
+from tests.benchmarks.peers import PAIRINGS, Pairing
+from tests.benchmarks.places import here
+
+pytestmark = [
+    pytest.mark.bench,
+    pytest.mark.filterwarnings("default"),  # the packages warn of their own parts
+]
+
+DOCUMENT = os.environ.get("BAKEOFF_BENCHMARKS")
+LIMITS = Limits()
+LINEAR = [
+    pairing
+    for pairing in PAIRINGS
+    if pairing.mixer in ("performer", "linear_transformer") and pairing.is_causal
+]
+CONTROLS = [
+    Pairing(mixer=mixer, is_causal=is_causal, peers=())
+    for mixer, is_causal in (("attention", True), ("conv", False), ("lstm", True))
+]
+
+
+def titles(pairing: Pairing) -> str:
+    return pairing.title
+
+
+@pytest.fixture(scope="module")
+def report() -> Iterator[Report]:
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    report = Report(here())
+    yield report
+    text = report.text()
+    print(f"\n\n{text}")
+    torch.set_num_threads(num_threads)
+    if DOCUMENT and (lacks := report.lacks()):
+        print(f"\n{DOCUMENT} stays as it is, for want of: {', '.join(lacks)}")
+    elif DOCUMENT:
+        write(text, Path(DOCUMENT))
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS, ids=titles)
+def test_beside_its_peers(pairing: Pairing, report: Report) -> None:
+    for shape in report.place.shapes:
+        report.rows += duel(pairing, shape, report.place, LIMITS)
+
+
+@pytest.mark.parametrize("pairing", CONTROLS, ids=titles)
+def test_beside_itself(pairing: Pairing, report: Report) -> None:
+    report.controls += control(pairing, report.place, LIMITS)
+
+
+@pytest.mark.parametrize("pairing", LINEAR, ids=titles)
+def test_growing_longer(pairing: Pairing, report: Report) -> None:
+    report.growths += grow(pairing, report.place, LIMITS)

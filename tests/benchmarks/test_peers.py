@@ -1,0 +1,108 @@
+"""Has every mixer a peer, or a reason; and does the peer compute the same, where it should?"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.registry import MIXERS, build_mixer, mixer_class
+from tests.benchmarks.duels import SAME, NotTheSame, Row, duel, farthest, mixer_of
+from tests.benchmarks.interleaved import Limits, Ratio
+from tests.benchmarks.peers import PAIRINGS, WITHOUT_PEER, Pairing, Peer
+from tests.benchmarks.places import Pass, Shape, here
+from tests.benchmarks.torch_peers import Adapter
+
+SHAPE = Shape(batch=2, length=256, dim=16, heads=2)
+SOON = Limits(warm_up_rounds=1, warm_up_seconds=0, least_rounds=3, most_rounds=3)
+INSTALLED = [
+    pytest.param(pairing, peer, id=f"{pairing.title}-{peer.name}")
+    for pairing in PAIRINGS
+    for peer in pairing.peers
+    if peer.installed() and peer.check
+]
+
+
+def test_every_mixer_is_compared_or_its_peer_is_said_to_be_missing() -> None:
+    compared = {pairing.mixer for pairing in PAIRINGS}
+    assert compared | set(WITHOUT_PEER) == set(MIXERS)
+    assert not compared & set(WITHOUT_PEER)
+
+
+@pytest.mark.parametrize("name", sorted({pairing.mixer for pairing in PAIRINGS}))
+def test_a_causal_form_is_compared_too_where_there_is_one(name: str) -> None:
+    causal = {pairing.is_causal for pairing in PAIRINGS if pairing.mixer == name}
+    assert causal == ({False, True} if mixer_class(name).supports_causal else {False})
+
+
+@pytest.mark.filterwarnings("default")  # the packages warn of their own parts
+@pytest.mark.parametrize(("pairing", "peer"), INSTALLED)
+def test_a_peer_with_our_parameters_gives_our_outputs(pairing: Pairing, peer: Peer) -> None:
+    ours = mixer_of(pairing, SHAPE)
+    assert peer.check is not None
+    theirs = peer.adapt(ours)
+    with peer.check():
+        assert farthest(ours, theirs, SHAPE, "cpu") <= SAME
+
+
+def _pairing(peer: Peer) -> Pairing:
+    return Pairing(mixer="conv", is_causal=True, peers=(peer,))
+
+
+def test_a_peer_that_gives_other_outputs_is_never_timed() -> None:
+    other = Peer(name="other", adapt=lambda ours: build_mixer("conv", dim=16, is_causal=True))
+    with pytest.raises(NotTheSame, match="other"):
+        duel(_pairing(other), SHAPE, here(), SOON)
+
+
+def test_a_peer_that_says_that_it_differs_is_timed_with_its_reason() -> None:
+    other = Peer(
+        name="other", differs="drawn anew", check=None,
+        adapt=lambda ours: build_mixer("conv", dim=16, is_causal=True),
+    )  # fmt: skip
+    (row,) = duel(_pairing(other), SHAPE, here(), SOON)
+    assert (row.is_same, row.note) == (False, "drawn anew")
+    assert row.ratio is not None
+    assert row.peer_peak == row.peak
+
+
+@pytest.mark.parametrize("adapt", [copy.deepcopy, lambda ours: nn.Linear(3, 3)])
+def test_without_its_package_or_failing_ours_is_timed_alone(adapt: Adapter) -> None:
+    package = "no-such-package" if adapt is copy.deepcopy else "torch"
+    (row,) = duel(_pairing(Peer(name="other", adapt=adapt, package=package)), SHAPE, here(), SOON)
+    assert row.seconds > 0
+    assert (row.ratio, row.peer_seconds, row.peer_peak, row.verdict) == (None, None, None, "")
+    assert row.is_same is None
+    assert "is not installed" in row.note if adapt is copy.deepcopy else "RuntimeError" in row.note
+
+
+def test_memory_is_what_a_pass_takes_beyond_parameters_and_input() -> None:
+    """Three squares: the product, and the gradients of both factors."""
+    place = here()
+
+    class Square(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            product: Tensor = x @ self.weight
+            return product
+
+    shape = Shape(batch=1, length=64, dim=64, heads=1)
+    peak = place.peak_bytes(Pass(Square(), shape, place, torch.float32))
+    assert peak == 3 * 64 * 64 * 4  # the gradient of the output is an input of the pass
+
+
+def test_times_of_a_row_are_told_as_a_verdict() -> None:
+    def row(low: float, high: float) -> Row:
+        return Row(
+            mixer="conv", title="conv", shape=SHAPE, peer="other", seconds=1.0, peak=1,
+            num_rounds=9, peer_seconds=1.0, peer_peak=1, ratio=Ratio(1.0, low, high),
+        )  # fmt: skip
+
+    assert row(0.9, 1.1).verdict == "yes"
+    assert row(1.0, 1.2).verdict == "open"
+    assert row(1.11, 1.2).verdict == "no"

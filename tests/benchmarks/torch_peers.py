@@ -1,0 +1,172 @@
+"""torch's own layers in a mixer's place, with that mixer's parameters; and attention between them.
+
+Each function takes one of our mixers and gives a module from `[batch, time, dim]` to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Adapter = Callable[[Any], nn.Module]
+
+
+class Recurrent(nn.Module):
+    """`nn.RNN`, `nn.GRU` or `nn.LSTM`, outputs only."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.layer(x)[0]
+        return hidden
+
+
+def recurrent(kind: type[nn.RNNBase]) -> Adapter:
+    """Of the same layers and directions."""
+
+    def adapt(ours: Any) -> nn.Module:
+        theirs = kind(
+            ours.dim, ours.hidden, num_layers=ours.layers, batch_first=True,
+            bidirectional=ours.num_directions == 2,
+        )  # fmt: skip
+        theirs.load_state_dict(ours.network.state_dict())
+        return Recurrent(theirs)
+
+    return adapt
+
+
+class Convolved(nn.Module):
+    """`nn.Conv1d`s one after the other over time; the first pads by itself."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[1]  # a causal one pads both ends, and its tail is cut off
+        mixed: Tensor = self.layers(x.transpose(1, 2))[..., :length]
+        return mixed.transpose(1, 2)
+
+
+def convolution(ours: Any) -> nn.Module:
+    return Convolved(_padded(ours.conv, ours))
+
+
+def separable_convolution(ours: Any) -> nn.Module:
+    """`nn.Conv1d` with a group to each channel, then one with a kernel of 1."""
+    pointwise = nn.Conv1d(ours.dim, ours.dim, 1)
+    weight = ours.pointwise.weight.reshape(ours.dim, ours.dim, 1)
+    pointwise.load_state_dict({"weight": weight, "bias": ours.pointwise.bias})
+    return Convolved(_padded(ours.depthwise, ours), pointwise)
+
+
+def gated_convolution(ours: Any) -> nn.Module:
+    return Convolved(_padded(ours.conv, ours), nn.GLU(dim=1))
+
+
+def _padded(conv: nn.Conv1d, ours: Any) -> nn.Conv1d:
+    """The same convolution, dilated as ours, which pads by itself."""
+    span = ours.dilation * (ours.kernel_size - 1)
+    theirs = nn.Conv1d(
+        conv.in_channels, conv.out_channels, ours.kernel_size, dilation=ours.dilation,
+        groups=conv.groups, bias=conv.bias is not None,
+        padding=span if ours.is_causal else span // 2,
+    )  # fmt: skip
+    theirs.load_state_dict(conv.state_dict())
+    return theirs
+
+
+class MultiheadAttention(nn.Module):
+    """`nn.MultiheadAttention` of a sequence with itself, in training mode."""
+
+    def __init__(self, layer: nn.MultiheadAttention, hidden: Tensor | None, weights: bool) -> None:
+        super().__init__()
+        self.layer = layer
+        self.register_buffer("hidden", hidden)  # moves with the module
+        self.weights = weights
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = None if self.hidden is None else self.hidden[: x.shape[1], : x.shape[1]]
+        mixed: Tensor = self.layer(
+            x, x, x, need_weights=self.weights, average_attn_weights=False,
+            attn_mask=hidden, is_causal=hidden is not None,
+        )[0]  # fmt: skip
+        return mixed
+
+
+def multihead_attention(*, needs_weights: bool) -> Adapter:
+    """Without `needs_weights` it calls the fused kernel; with it, it returns all weights."""
+
+    def adapt(ours: Any) -> nn.Module:
+        layer = nn.MultiheadAttention(ours.dim, ours.heads, bias=False, batch_first=True)
+        parts = [linear.weight for linear in (ours.query, ours.key, ours.value)]
+        layer.load_state_dict(
+            {"in_proj_weight": torch.cat(parts), "out_proj.weight": ours.output.weight}
+        )
+        later = torch.ones(ours.max_length, ours.max_length, dtype=torch.bool).triu(1)
+        return MultiheadAttention(layer, later if ours.is_causal else None, needs_weights)
+
+    return adapt
+
+
+class BetweenProjections(nn.Module):
+    """`attend(queries, keys, values)` over heads, between four `nn.Linear`."""
+
+    def __init__(self, ours: Any, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.heads = ours.heads
+        self.query, self.key, self.value, self.output = (
+            _copied(linear) for linear in (ours.query, ours.key, ours.value, ours.output)
+        )
+        self.attend = attend
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [
+            linear(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for linear in (self.query, self.key, self.value)
+        ]
+        heads = self.attend(*parts)  # (batch, heads, time, width)
+        mixed: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return mixed
+
+
+def scaled_dot_product(ours: Any) -> nn.Module:
+    """The bare function, between the same projections."""
+    return BetweenProjections(ours, partial(_attend, is_causal=ours.is_causal, scale=None))
+
+
+class WithoutProjections(nn.Module):
+    """`scaled_dot_product_attention` of the tokens themselves, unscaled."""
+
+    def __init__(self, is_causal: bool) -> None:
+        super().__init__()
+        self.is_causal = is_causal
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.unsqueeze(1)  # one head
+        return _attend(tokens, tokens, tokens, is_causal=self.is_causal, scale=1.0).squeeze(1)
+
+
+def dot_product(ours: Any) -> nn.Module:
+    return WithoutProjections(ours.is_causal)
+
+
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, *, is_causal: bool, scale: float | None
+) -> Tensor:
+    return functional.scaled_dot_product_attention(
+        queries, keys, values, is_causal=is_causal, scale=scale
+    )
+
+
+def _copied(linear: nn.Linear) -> nn.Linear:
+    theirs = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)
+    theirs.load_state_dict(linear.state_dict())
+    return theirs
