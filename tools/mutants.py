@@ -116,8 +116,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the learned temperature is its own logarithm",
         "mixers/attention.py",
-        "return x * self.log_temperature.exp()",
-        "return x * self.log_temperature",
+        "return x * self.log_temperature.exp().reshape(-1, 1, 1)",
+        "return x * self.log_temperature.reshape(-1, 1, 1)",
         "attention",
     ),
     Mutant(

@@ -262,7 +262,7 @@ class Attention(Mixer):
     def _reference_scale(self, head: int) -> Tensor | float:
         """By the knob's words, from nothing that the fast form uses."""
         if self.log_temperature is not None:
-            learned: Tensor = self.log_temperature[head, 0, 0].exp()
+            learned: Tensor = self.log_temperature[head].exp()
             return learned
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
@@ -276,7 +276,7 @@ class Attention(Mixer):
         if scale != "learned":
             return by_name[scale], None
         start = torch.tensor(10.0 if config.score == "cosine" else by_name["1/sqrt(d)"])
-        return 1.0, nn.Parameter(start.log().repeat(self.heads, 1, 1))
+        return 1.0, nn.Parameter(start.log().repeat(self.heads))
 
     def _placed(
         self, config: Config, position: type[RelativePosition] | None
@@ -381,7 +381,7 @@ class Attention(Mixer):
     def _scaled(self, x: Tensor) -> Tensor:
         """Queries or scores `[batch, heads, ...]`, times the scale or each head's temperature."""
         if self.log_temperature is not None:
-            return x * self.log_temperature.exp()
+            return x * self.log_temperature.exp().reshape(-1, 1, 1)
         return x if self.scale == 1.0 else x * self.scale
 
 

@@ -125,3 +125,15 @@ def test_a_map_that_layers_share_is_drawn_once(monkeypatch: pytest.MonkeyPatch) 
     for block in build(spec("tagger", "conv", **settings)).trunk.blocks:
         for name, value in block.mixer.state_dict().items():
             assert torch.equal(value, alone[name])
+
+
+@pytest.mark.parametrize("initialisation", ["truncated_normal", "xavier_uniform"])
+def test_what_is_no_linear_map_starts_as_its_part_says(initialisation: str) -> None:
+    """Of every mixer: gains, temperatures and the like have one axis."""
+    knobs = {"heads": 4, "score": "cosine", "scale": "learned"}
+    drawn, plain = (
+        build(spec("classifier", knobs=knobs, initialisation=each)).trunk.blocks[0].mixer
+        for each in (initialisation, "scaled_normal")
+    )
+    assert torch.equal(drawn.log_temperature, plain.log_temperature)
+    assert not torch.equal(drawn.query.weight, plain.query.weight)
