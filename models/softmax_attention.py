@@ -125,6 +125,8 @@ def softmax_weights(scores: Tensor, visible: Visibility) -> Tensor:
         return scores.softmax(dim=-1)
     hidden = ~visible.mask()
     if visible.real is None:  # every query sees a key, itself at least
-        return scores.masked_fill_(hidden, -torch.inf).softmax(dim=-1)
+        # Added, since that costs the gradient nothing, where filling would fill it too.
+        penalty = scores.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+        return scores.add_(penalty).softmax(dim=-1)
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill_(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)

@@ -575,3 +575,20 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
     assert torch.all(weights.masked_select(~allowed) == 0)
     totals = allowed.any(dim=-1).double().expand(weights.shape[:3])
     torch.testing.assert_close(weights.sum(dim=-1), totals)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_gpu_gives_what_the_cpu_gives() -> None:
+    """Of every form, padded and not, forward and gradients; float64, so that kernels may differ."""
+    for case in FORMS + PLACED:
+        mixer, x, mask = case.build(), sequence(5, 17).requires_grad_(), padding(17)
+        weights = sequence(5, 17, seed=2) * mask.unsqueeze(-1)
+        for real in (None, mask):
+            here = mixer(x, real)
+            found = gradients(mixer, here, weights, x)
+            there = mixer.cuda()(x.cuda(), None if real is None else real.cuda())
+            on_gpu = gradients(mixer, there, weights.cuda(), x)
+            assert_same([there.cpu() * weights], [here * weights])
+            assert_same([gradient.cpu() for gradient in on_gpu], found)
+            mixer.cpu()
