@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/cluster.md", "docs/benchmarks.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/cluster.md",
+    "docs/benchmarks.md",
+]
 
 
 def code_blocks(text: str) -> list[str]:
