@@ -183,24 +183,20 @@ class Attention(Mixer):
     def state_bytes(self, length: int) -> int:
         """A key and a value per token: grows with the length."""
         self.check_steps()
-        width = self.key_dim + (0 if self.value is None else self.value_dim)
-        return 4 * self.heads * width * length
+        return 4 * self.heads * (self.key_dim + self._own_value_dim()) * length
 
     def num_parameters(self) -> int:
         """Projections, and what score, temperature and position learn."""
-        widths = [linear.weight.shape[0] for linear in self._projections()]
-        num_biases = sum(widths) if self.query.bias is not None else 0
         learned = 0 if self.log_temperature is None else self.heads
         position = 0 if self.position is None else self.position.num_parameters()
-        projections = self.dim * self.heads * (2 * self.key_dim + self.value_dim)
-        if self.value is not None:
-            projections += self.dim * self.heads * self.value_dim
+        num_projected = self.heads * (2 * self.key_dim + self._own_value_dim())
+        num_biases = 0 if self.query.bias is None else num_projected + self.dim
+        projections = self.dim * (num_projected + self.heads * self.value_dim)
         return projections + num_biases + self.score.num_parameters() + learned + position
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Projections, scores, and the weighted sum of values."""
-        num_projected = 2 * self.key_dim + self.value_dim
-        num_projected += 0 if self.value is None else self.value_dim
+        num_projected = 2 * self.key_dim + self.value_dim + self._own_value_dim()
         projections = 2 * length * self.dim * self.heads * num_projected
         attention = self.score.flops(length, length)
         attention += 2 * length**2 * self.heads * self.value_dim
@@ -301,8 +297,9 @@ class Attention(Mixer):
         if config.kernel == "fused":
             raise ModelError("shaw has no fused kernel: leave kernel='fused' out")
 
-    def _projections(self) -> list[nn.Linear]:
-        return [m for m in (self.query, self.key, self.value, self.output) if m is not None]
+    def _own_value_dim(self) -> int:
+        """Width of a head's values where they have a projection; 0 where keys serve."""
+        return 0 if self.value is None else self.value_dim
 
     def _project(
         self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None

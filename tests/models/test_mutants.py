@@ -1,7 +1,8 @@
 """The battery notices wrong mixers, old and new: bugs seeded into copies of the models."""
 
-import importlib.util
+import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -75,27 +76,27 @@ class Pooling(Mixer):
 '''
 
 
-def mutants() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def mutants(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    yield importlib.import_module("mutants")
+    for name in ("mutants", "mistakes"):
+        sys.modules.pop(name, None)
 
 
-def test_every_mutant_can_be_made_and_is_a_mistake_of_its_own() -> None:
-    table = mutants().MUTANTS
+def test_every_mutant_can_be_made_and_is_a_mistake_of_its_own(mutants: ModuleType) -> None:
+    table = mutants.MUTANTS
     assert len(table) >= 20
     assert len({each.mistake for each in table}) == len({each.new for each in table}) == len(table)
     for each in table:
         path = ROOT / "models" / each.file
-        text = mutants().mutated(path.read_text(), each)
+        text = mutants.mutated(path.read_text(), each)
         compile(text, each.file, "exec")
 
 
 @pytest.mark.slow
-def test_every_mutant_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
-    assert mutants().main([]) == 0, capfd.readouterr().out
+def test_every_mutant_is_caught(mutants: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    assert mutants.main([]) == 0, capfd.readouterr().out
 
 
 @pytest.mark.slow
@@ -108,12 +109,14 @@ def test_every_mutant_is_caught(capfd: pytest.CaptureFixture[str]) -> None:
         ("", ""),  # the right one
     ],
 )
-def test_a_newcomers_mixer_is_tested_by_its_line_alone(wrong: str, right: str) -> None:
+def test_a_newcomers_mixer_is_tested_by_its_line_alone(
+    mutants: ModuleType, wrong: str, right: str
+) -> None:
     def add(models: Path) -> None:
         (models / "mixers" / "pooling.py").write_text(POOLING.replace(right, wrong))
         registry = models / "registry.py"
         line = 'MIXERS: dict[str, str] = {\n    "pooling": "models.mixers.pooling:Pooling",'
         registry.write_text(registry.read_text().replace("MIXERS: dict[str, str] = {", line))
 
-    run = mutants().battery_of_copy(add, "pooling")
-    assert bool(mutants().failed_test(run)) == (wrong != right), run.stdout
+    run = mutants.battery_of_copy(add, "pooling")
+    assert bool(mutants.failed_test(run)) == (wrong != right), run.stdout
