@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test mutants cluster-test bench lint types ui clean
+.PHONY: setup demo test slow-test timing-test mutants cluster-test bench lint types ui clean
 
 setup: .venv/done
 
@@ -12,13 +12,16 @@ setup: .venv/done
 	touch .venv/done
 
 demo: setup
-	$(BIN)/bakeoff run heads mixers --scale quick
+	$(BIN)/bakeoff run heads complexity --scale quick
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow
+
+timing-test: setup
+	$(BIN)/python -m pytest -m timing -s
 
 mutants: setup
 	$(BIN)/python tools/mutants.py

@@ -117,6 +117,77 @@ def kernel_flops(num_features: int, width: int, length: int, chunk: int | None) 
     return within + (num_chunks * chunk * sums_and_products if num_chunks > 1 else 0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Of the `Features` of one sequence.
+
+    Attributes:
+        num_features: Of all heads.
+        width: Of a head's values.
+        heads: Number of heads.
+        has_log_scale: Whether log scales are carried along.
+    """
+
+    num_features: int
+    width: int
+    heads: int
+    has_log_scale: bool
+
+    @property
+    def values(self) -> int:
+        """Numbers of a token's values, the denominator's column among them."""
+        return self.heads * (self.width + 1)
+
+    @property
+    def scales(self) -> int:
+        """Numbers of a token's log scales."""
+        return self.heads if self.has_log_scale else 0
+
+    @property
+    def a_token(self) -> int:
+        """Numbers of the features of one token, its values included."""
+        return 2 * self.num_features + self.values + self.scales
+
+
+def numbers_of_sums(sizes: Sizes, length: int, chunk: int | None) -> float:
+    """Numbers beyond the features at the largest moment of one sequence.
+
+    Args:
+        sizes: Of its features.
+        length: Tokens.
+        chunk: As `over_past` takes it; None for `over_all`.
+    """
+    ratio = length * sizes.heads * (sizes.width + 2)  # output, denominators, their inverses
+    if chunk is None:
+        scaled = length * sizes.values if sizes.has_log_scale else 0
+        sums = sizes.num_features * (sizes.width + 1)
+        return scaled + sums + length * sizes.values + ratio
+    chunk = min(chunk, length)
+    num_chunks = -(-length // chunk)
+    tokens = num_chunks * chunk
+    held = tokens * sizes.a_token if tokens > length else 0  # cut into chunks by copying
+    products = tokens * sizes.heads * chunk
+    held += products + tokens * sizes.values  # and their sums
+    if sizes.has_log_scale:
+        held += products + 2 * tokens * sizes.heads  # `Scales`
+    if num_chunks == 1:
+        return held + ratio
+    return held + max(ratio, _numbers_over_earlier_chunks(sizes, tokens, num_chunks))
+
+
+def _numbers_over_earlier_chunks(sizes: Sizes, tokens: int, num_chunks: int) -> float:
+    """At the largest of three moments: prefix sums, their products with queries, the total.
+
+    An odd number of chunks is copied, to make pairs.
+    """
+    of_a_chunk = sizes.num_features * (sizes.width + 1)
+    prefixes, odd = num_chunks * of_a_chunk, num_chunks % 2
+    values = tokens * sizes.values
+    scaled = values if sizes.has_log_scale else 0
+    summing = 3.5 * (prefixes + odd * of_a_chunk) + odd * prefixes
+    return max(summing, prefixes + values + scaled, 2 * values)
+
+
 def lowest_log_scale(dtype: torch.dtype) -> float:
     """Of what is not there; finite, and so are its differences."""
     return torch.finfo(dtype).min / 4

@@ -19,8 +19,10 @@ from models.errors import ModelError
 from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.kernel_attention import (
     Features,
+    Sizes,
     kernel_flops,
     lowest_log_scale,
+    numbers_of_sums,
     one_more,
     over_all,
     over_past,
@@ -138,6 +140,16 @@ class KernelMixer(Mixer):
         chunk = self.chunk if self.is_causal else None
         sums = self.heads * kernel_flops(self.num_features(), self.head_dim, length, chunk)
         return float(batch * (projections + self.feature_flops(length) + sums))
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Projections, features, log scales, and the sums; see `numbers_of_sums`."""
+        features = Sizes(
+            num_features=self.heads * self.num_features(), width=self.head_dim, heads=self.heads,
+            has_log_scale=self.has_log_scale,
+        )  # fmt: skip
+        chunk = self.chunk if self.is_causal else None
+        numbers = 3 * length * self.dim + length * features.a_token
+        return 4.0 * batch * (numbers + numbers_of_sums(features, length, chunk))
 
     def reference(
         self,

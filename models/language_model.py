@@ -2,6 +2,11 @@
 
 Embedding + position -> depth x block -> logits. The output matrix is the embedding (Press and
 Wolf 2017, arXiv:1608.05859), or one of its own; it has no bias.
+
+Step form: in use, a language model writes its own next input, so that tokens come one by one. A
+step reads one and carries on what the mixers know of the earlier ones (keys and values, the state
+of a recurrence); it equals the parallel form token by token, where that one would read all earlier
+tokens again. What a step costs, and how that grows, is what a mixer costs when it decodes.
 """
 
 from __future__ import annotations
@@ -13,8 +18,22 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import scaled_normal
 from models.layers import TokenEmbedding, Trunk
+from models.mixer import State
 from models.seeding import PartSeeds
 from models.skeleton import Skeleton
+
+
+@dataclass(frozen=True)
+class DecodingState:
+    """What a language model knows of the tokens that it has read.
+
+    Attributes:
+        num_tokens: How many; the place of the next one.
+        layers: The states of the mixers, from the bottom upwards.
+    """
+
+    num_tokens: int
+    layers: tuple[State, ...]
 
 
 class LanguageModel(Skeleton):
@@ -65,7 +84,34 @@ class LanguageModel(Skeleton):
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `Skeleton.forward`; `[batch, time, output_size]`."""
         tokens = inputs if mask is None else inputs.masked_fill(~mask, 0)
-        hidden = self.trunk(self.embedding(tokens), mask)
+        return self._logits(self.trunk(self.embedding(tokens), mask))
+
+    def initial_state(self, batch: int) -> DecodingState:
+        """The state before the first token of each sequence.
+
+        Raises:
+            ModelError: the mixer has no step form, or the model sees later tokens.
+        """
+        return DecodingState(num_tokens=0, layers=self.trunk.initial_states(batch))
+
+    def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """One token of each sequence.
+
+        Args:
+            tokens: `[batch]` integers.
+            state: Of the tokens before.
+
+        Returns:
+            The logits of the next token, `[batch, output_size]`, and the new state.
+
+        Raises:
+            ModelError: a place beyond those that the position knows.
+        """
+        embedded = self.embedding(tokens)
+        hidden, layers = self.trunk.step(embedded, state.num_tokens, state.layers)
+        return self._logits(hidden), DecodingState(num_tokens=state.num_tokens + 1, layers=layers)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
         if not self.config.is_tied:
             logits: Tensor = self.head(hidden)
             return logits

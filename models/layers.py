@@ -1,4 +1,7 @@
-"""What skeletons share: reading the inputs, the block, the trunk of blocks."""
+"""What skeletons share: reading the inputs, the block, the trunk of blocks.
+
+Block and trunk have a second form, one token at a time, for models that put out token by token.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from torch import Tensor, nn
 
 from models.errors import ModelError
 from models.initialisation import scaled_normal
-from models.mixer import Mixer
+from models.mixer import Mixer, State
 from models.model_spec import ModelSpec
 from models.positions import NoPosition, Position
 from models.registry import (
@@ -121,6 +124,16 @@ class Block(nn.Module):
         mixed: Tensor = self.mlp_norm(self._add(x, self.mlp(x)))
         return mixed
 
+    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
+        """One token `[batch, dim]`, and the mixer's state before it; see `Mixer.step`."""
+        if self.is_pre_norm:
+            mixed, state = self.mixer.step(self.mixer_norm(x_t), state)
+            x_t = self._add(x_t, mixed)
+            return self._add(x_t, self.mlp(self.mlp_norm(x_t))), state
+        mixed, state = self.mixer.step(x_t, state)
+        x_t = self.mixer_norm(self._add(x_t, mixed))
+        return self.mlp_norm(self._add(x_t, self.mlp(x_t))), state
+
     def _add(self, x: Tensor, change: Tensor) -> Tensor:
         change = self.dropout(change)
         return x + change if self.has_residual else change
@@ -146,6 +159,15 @@ class ConcatenatedPosition(nn.Module):
         """`[batch, time, dim]` -> the same shape."""
         vectors = self.position.vectors(x.shape[1])
         assert vectors is not None, "the trunk refuses positions without vectors"
+        return self._joined(x, vectors)
+
+    def at(self, x_t: Tensor, place: int) -> Tensor:
+        """One token `[batch, dim]` that stands there."""
+        vectors = self.position.vectors(place + 1)
+        assert vectors is not None, "the trunk refuses positions without vectors"
+        return self._joined(x_t, vectors[place])
+
+    def _joined(self, x: Tensor, vectors: Tensor) -> Tensor:
         joined: Tensor = self.join(torch.cat([x, vectors.expand_as(x).to(x.dtype)], dim=-1))
         return joined
 
@@ -169,7 +191,7 @@ class Trunk(nn.Module):
         blocks: list[Block] = []
         for layer in range(spec.depth):
             with seeds.part(f"blocks.{layer}.mixer"):
-                mixer = _build_mixer(spec, is_causal=is_causal)
+                mixer = build_mixer_of(spec, is_causal=is_causal)
                 mixer.take_place(layer, blocks[0].mixer if blocks else mixer)
             with seeds.part(f"blocks.{layer}.mlp"):
                 blocks.append(Block(mixer, FeedForward(spec.dim), config))
@@ -185,10 +207,44 @@ class Trunk(nn.Module):
         normed: Tensor = self.norm(x)
         return normed
 
+    def initial_states(self, batch: int) -> tuple[State, ...]:
+        """Of every layer's mixer, before the first token.
+
+        Raises:
+            ModelError: the mixer has no step form, or sees later tokens.
+        """
+        return tuple(block.mixer.initial_state(batch) for block in self._layers)
+
+    def step(
+        self, x_t: Tensor, place: int, states: tuple[State, ...]
+    ) -> tuple[Tensor, tuple[State, ...]]:
+        """One token `[batch, dim]` that stands at `place`, and what layers know of earlier ones.
+
+        Raises:
+            ModelError: a place beyond those that the position knows.
+        """
+        x_t = self.dropout(self._placed(x_t, place))
+        new = []
+        for block, state in zip(self._layers, states, strict=True):
+            x_t, after = block.step(x_t, state)
+            new.append(after)
+        normed: Tensor = self.norm(x_t)
+        return normed, tuple(new)
+
+    def _placed(self, x_t: Tensor, place: int) -> Tensor:
+        if isinstance(self.position, ConcatenatedPosition):
+            return self.position.at(x_t, place)
+        vectors = self.position.vectors(place + 1)
+        return x_t if vectors is None else x_t + vectors[place]
+
+    @property
+    def _layers(self) -> list[Block]:
+        return cast("list[Block]", list(self.blocks))  # a ModuleList forgets its members' type
+
     def flops(self, length: int, batch: int = 1) -> float:
         """Blocks, and what joins positions to tokens."""
-        blocks = cast("list[Block]", self.blocks)  # a ModuleList forgets its members' type
-        return sum((b.flops(length, batch) for b in blocks), self.position.flops(length, batch))
+        layers = (block.flops(length, batch) for block in self._layers)
+        return sum(layers, self.position.flops(length, batch))
 
 
 def _build_position(
@@ -210,7 +266,12 @@ def _build_position(
         return ConcatenatedPosition(position)
 
 
-def _build_mixer(spec: ModelSpec, *, is_causal: bool) -> Mixer:
+def build_mixer_of(spec: ModelSpec, *, is_causal: bool) -> Mixer:
+    """One mixer of the model that the spec names.
+
+    Raises:
+        ModelError: a mixer that has no causal form where one is needed; whatever it refuses.
+    """
     config = mixer_config(spec.mixer, dim=spec.dim, knobs=spec.knobs)
     mixer = mixer_class(spec.mixer)
     if is_causal and not mixer.supports_causal:

@@ -120,6 +120,11 @@ class Mixer(nn.Module, ABC):
         """Whether `flops` is defined."""
         return cls.flops is not Mixer.flops
 
+    @classmethod
+    def has_bytes_formula(cls) -> bool:
+        """Whether `forward_bytes` is defined; a form of the mixer may still have none."""
+        return cls.forward_bytes is not Mixer.forward_bytes
+
     @abstractmethod
     def forward(
         self,
@@ -182,9 +187,25 @@ class Mixer(nn.Module, ABC):
         """
         raise ModelError(f"{self.name} gives no FLOPs formula")
 
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Bytes at the peak of a forward pass by formula; causal as the mixer is.
+
+        Of a pass without gradients and without a mask, in float32 on a CPU, beyond parameters,
+        tables and the input: the tensors that are held at the largest moment, and the scratch
+        that torch's kernels take from torch's allocator.
+
+        Raises:
+            ModelError: there is no formula, or none for this form.
+        """
+        raise ModelError(f"{self.name} gives no formula for its bytes")
+
     def num_parameters(self) -> int:
         """Trainable numbers by formula; what is shared between layers counts in each."""
         raise ModelError(f"{self.name} gives no formula for its parameters")
+
+    def cost_symbols(self) -> dict[str, float]:
+        """What k and r of the `cost` row stand for in this mixer; n and d are the sequence's."""
+        return {}
 
     def receptive_field(self, length: int) -> Tensor:
         """`[time, time2]`, True where an output of this layer depends on an input.

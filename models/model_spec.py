@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 Knob = bool | int | float | str | None
 InputKind = Literal["tokens", "vectors"]
+Runtime = Literal["eager", "compiled", "cuda_graph"]
+RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,9 @@ class ModelSpec:
         output_size: Number of logits per token (language models, tagger), per sequence or pair
             (classifiers).
         settings: The skeleton's `Config`, field by field; what is left out has its default.
+        runtime: How forward and backward are run: operation by operation (``eager``), compiled by
+            torch (``compiled``), or captured once and replayed (``cuda_graph``). Changes what the
+            model costs, never what it computes.
     """
 
     skeleton: str
@@ -45,3 +50,4 @@ class ModelSpec:
     input_size: int
     output_size: int
     settings: Mapping[str, Knob] = field(default_factory=dict)
+    runtime: Runtime = "eager"

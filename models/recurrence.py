@@ -168,6 +168,22 @@ class Recurrence(Mixer):
         per_step = 2 * self.num_gates * self.hidden * (self.dim + self.hidden)
         return float(batch * length * self.layers * self.num_directions * per_step)
 
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """All gates of a direction from the input, and its outputs twice: one by one, and stacked.
+
+        Of two directions the outputs of both are held, and joined in the end; before that, while
+        the second one's gates are computed, those of the first are still there, and in the bottom
+        layer a copy of several sequences. Other layers hold the outputs of the one below.
+        """
+        vector = 4 * batch * length * self.hidden
+        gates, outputs = self.num_gates * vector, 2 * vector
+        below = self.num_directions * vector if self.layers > 1 else 0
+        if self.num_directions == 1:
+            return float(gates + outputs + below)
+        second = 2 * gates + outputs
+        bottom = second + (2 * vector if batch > 1 else 0)
+        return float(max(gates + 2 * outputs + 2 * vector + below, second + below, bottom))
+
     def num_parameters(self) -> int:
         """For each gate two matrices and torch's two biases, in each direction and layer."""
         per_gate = self.hidden * (self.dim + self.hidden + 2)

@@ -71,6 +71,12 @@ SKELETONS: dict[str, str] = {
     "pair_classifier": "models.pair_classifier:PairClassifier",
 }
 
+# No skeletons for a task: vectors in, vectors out, for measuring a mixer alone.
+WITHOUT_SKELETON: dict[str, str] = {
+    "mixer_alone": "models.mixer_alone:MixerAlone",
+    "causal_mixer_alone": "models.mixer_alone:CausalMixerAlone",
+}
+
 
 def mixer_class(name: str) -> type[Mixer]:
     """The class of a mixer, imported now.
@@ -106,7 +112,8 @@ def relative_position(name: str) -> type[RelativePosition] | None:
 def skeleton_class(name: str) -> type[Skeleton]:
     """The class of a skeleton, imported now; see `mixer_class`."""
     skeleton = importlib.import_module("models.skeleton").Skeleton
-    found: type[Skeleton] = _resolve("skeleton", SKELETONS, name, skeleton)
+    table = WITHOUT_SKELETON if name in WITHOUT_SKELETON else SKELETONS
+    found: type[Skeleton] = _resolve("skeleton", table, name, skeleton)
     return found
 
 

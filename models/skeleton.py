@@ -73,7 +73,7 @@ class Skeleton(nn.Module, ABC):
         self.config = config
         seeds = PartSeeds()
         self.build(seeds)
-        redraw(self, config.initialisation, seeds)
+        self.redraw(seeds)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
@@ -84,6 +84,10 @@ class Skeleton(nn.Module, ABC):
         """
         if not 0 <= config.dropout < 1:
             raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+
+    def redraw(self, seeds: PartSeeds) -> None:
+        """Draw the linear maps anew, by the initialisation that the config asks for."""
+        redraw(self, self.config.initialisation, seeds)
 
     @abstractmethod
     def build(self, seeds: PartSeeds) -> None:

@@ -114,6 +114,24 @@ def masked_attention(
     return heads.masked_fill(sees_nothing, 0.0)
 
 
+def fused_scratch_bytes(*, rows: int, queries: int, keys: int, width: int) -> float:
+    """What torch's fused kernel for the CPU takes for itself, in float32.
+
+    The logarithm of each query's sum, and in each thread a tile of scores, two numbers for each of
+    its queries, and their outputs so far. Tiles are 256 queries high where there are 768, 64 where
+    there are 192, else 32, and 512 keys wide (torch 2.13, FlashAttentionKernel.cpp).
+
+    Args:
+        rows: Batch times heads.
+        queries: Of each row.
+        keys: Of each row.
+        width: Of a head.
+    """
+    height = 256 if queries >= 768 else 64 if queries >= 192 else 32
+    tile = min(height, queries) * (min(keys, 512) + 2 + width)
+    return 4.0 * (rows * queries + torch.get_num_threads() * tile)
+
+
 def softmax_weights(scores: Tensor, visible: Visibility) -> Tensor:
     """The softmax over what may be seen; a row that may see nothing is zero.
 

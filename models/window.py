@@ -22,6 +22,8 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.mixer import Mixer, State, without_padding
 
+_LARGEST_UNROLLED = 20480  # numbers of a single sequence that torch does not hand to oneDNN
+
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
@@ -121,6 +123,25 @@ class SlidingWindow(Mixer):
         taps = self.window(length).taps
         return int(taps.stop - taps.start)
 
+    def convolution_bytes(self, length: int, batch: int, *, widening: int = 1) -> float:
+        """At the peak of a convolution of all channels: its input channel by channel, and itself.
+
+        oneDNN takes input and kernel in a layout of its own, and its output is held in two at the
+        end. Of a single short sequence torch writes all windows out instead.
+
+        Args:
+            length: Tokens.
+            batch: Sequences.
+            widening: Output channels for each input channel.
+        """
+        taps = self.num_taps(length)
+        channels = 4 * batch * length * self.dim
+        outputs = widening * channels
+        if batch == 1 and length * self.dim <= _LARGEST_UNROLLED:
+            return channels + taps * channels + outputs
+        kernel = 4 * taps * widening * self.dim**2
+        return channels + max(channels + kernel + outputs, 2 * outputs)
+
     def forward(
         self,
         x: Tensor,
@@ -157,6 +178,10 @@ class SlidingWindow(Mixer):
         """The window's earlier tokens, as far as there were any: soon does not grow."""
         self.check_steps()
         return 4 * self.dim * min(length, self.taps_before * self.dilation)
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the taps."""
+        return {"k": self.kernel_size}
 
     def receptive_field(self, length: int) -> Tensor:
         """A band, with gaps where it is dilated."""

@@ -19,13 +19,18 @@ from reports.statistics import (
     paired_differences,
     paired_ratio,
 )
+from reports.timings import Outcome, compare
 from suite.schema import About, Status
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 _TITLES = {
     "num_parameters": "parameters",
     "forward_flops": "forward FLOPs per sequence",
+    "forward_seconds": "forward",
+    "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
+    "decode_token_seconds": "decoding a token",
+    "peak_memory_bytes": "peak memory of a training step",
 }
 
 
@@ -37,7 +42,7 @@ class Entry:
         estimate: In the unit of the measurements, unrounded.
         text: The number, or why there is none.
         interval: As ``[2.40, 2.43]``; empty where there is none.
-        note: What must be said beside it.
+        note: What must be said beside it; the page keeps its line breaks.
         tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
             number; else empty.
     """
@@ -56,7 +61,7 @@ class Column:
     Attributes:
         key: As in CSV, as ``bits_per_character``.
         title: As on a page.
-        measured_unit: Of the estimates; ``1`` for pure numbers.
+        measured_unit: Of the estimates; ``1`` for pure numbers, empty where entries are words.
         unit: Of the displayed numbers, as ``ms``; empty for pure numbers.
         arrow: Which direction is good.
         note: Coordinate, machine, kind of interval.
@@ -69,6 +74,11 @@ class Column:
     arrow: str
     note: str
     entries: Mapping[str, Entry]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its entries are words."""
+        return not self.measured_unit
 
 
 def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
@@ -136,9 +146,9 @@ def _times(about: About, series: Series, variants: Sequence[str]) -> Column:
         )
         for variant, estimate in estimates.items()
     }
-    machine = _machine(about, series)
-    indicative = "indicative" if about.is_indicative else ""
-    note = ", ".join(filter(None, (machine, "median [spread]", indicative)))
+    is_exact = series.unit in ("B", "bytes")
+    kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
+    note = ", ".join(filter(None, (_machine(about, series), *kind)))
     return _column(series, written, entries, note=note)
 
 
@@ -210,7 +220,7 @@ def _count(values: Sequence[float]) -> Estimate:
 def _median(readings: Sequence[Reading]) -> Estimate:
     """Over processes; of a single process, with the spread of its own samples.
 
-    A noisy time is shown, and marked; no ratio is made with it.
+    A noisy time is shown, and marked; its ratio gets no verdict.
     """
     usable = [r for r in readings if r.has_number and r.status in (Status.OK, Status.NOISY)]
     if len(usable) != 1:
@@ -224,8 +234,19 @@ def _median(readings: Sequence[Reading]) -> Estimate:
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
     if variant == about.baseline:
         return []
+    if series.unit == "s":
+        return _verdict(series.of(variant), series.of(about.baseline))
     ratio = paired_ratio(series.values(variant), series.values(about.baseline))
     return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+
+
+def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[str]:
+    """How many times as long, and whether that is sure; what is noisy says so anyway."""
+    found = compare(readings, reference)
+    if found.ratio.point is None:
+        return []
+    ratio = f"{found.ratio.point:.2f} × baseline"
+    return [ratio] if found.outcome is Outcome.NOISY else [ratio, str(found.outcome)]
 
 
 def _remarks(series: Series, variant: str) -> list[str]:

@@ -1,8 +1,6 @@
 """How did the variants learn? A validation metric against steps, and against training FLOPs.
 
-Two views of the same points: at equal steps, and at equal FLOPs. Colours are those of Okabe and
-Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart; beyond them, line
-styles differ. The name of a line stands beside the plot, never over data.
+Two views of the same points: at equal steps, and at equal FLOPs.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from reports.baseline import shown_name
 from reports.figures import Drawing, axis_title, sentence, words
+from reports.lines import MAX_LINES, LineName, look, write_names
 from reports.notation import for_quantities
 from reports.series import Series, belongs
 from reports.svg import drawing_style, label, to_svg
@@ -26,12 +26,6 @@ from reports.text import slug
 from suite.schema import About
 
 Against = Literal["step", "flops"]
-MAX_LINES = 12
-_COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#30343a",
-)  # fmt: skip
-_DASHES = ("-", (0, (4, 1.5)))
-_LABEL_GAP = 0.068  # of the height of the plot
 _SETTLED = 0.45  # of the training, from where on the values set the frame
 _FAR = 5.0  # interquartile ranges beyond which a value leaves the frame
 
@@ -64,7 +58,7 @@ def curve_figure(
         is_cut = _set_limits(axes, lines)
         for index, (variant, seeds) in enumerate(lines.items()):
             _draw(axes, index, seeds, is_baseline=variant == about.baseline)
-        _name_lines(axes, lines, about.baseline)
+        _name_lines(axes, about, lines)
         _dress(axes, lines, axis_title(metric, unit, better), against)
         name = f"{slug(judged.task)}-{slug(metric)}-by-{against}"
         view = "training steps" if against == "step" else "training FLOPs"
@@ -114,19 +108,14 @@ def _mean(seeds: Sequence[_Line]) -> _Line:
     return _Line(steps=tuple(steps), x=tuple(x_of[s] for s in steps), y=tuple(y))
 
 
-def _look(index: int) -> dict[str, Any]:
-    colour = _COLOURS[index % len(_COLOURS)]
-    return {"color": colour, "linestyle": _DASHES[index // len(_COLOURS) % len(_DASHES)]}
-
-
 def _draw(axes: Axes, index: int, seeds: Sequence[_Line], *, is_baseline: bool) -> None:
-    look = _look(index)
+    shown = look(index)
     for line in seeds:
-        axes.plot(line.x, line.y, linewidth=0.8, alpha=0.45, **look)
+        axes.plot(line.x, line.y, linewidth=0.8, alpha=0.45, **shown)
     mean = _mean(seeds)
     width = 2.8 if is_baseline else 1.9
-    axes.plot(mean.x, mean.y, linewidth=width, **look)
-    axes.plot(mean.x[-1:], mean.y[-1:], marker="o", markersize=4.5, color=look["color"])
+    axes.plot(mean.x, mean.y, linewidth=width, **shown)
+    axes.plot(mean.x[-1:], mean.y[-1:], marker="o", markersize=4.5, color=shown["color"])
 
 
 def _set_limits(axes: Axes, lines: Mapping[str, Sequence[_Line]]) -> bool:
@@ -148,41 +137,28 @@ def _set_limits(axes: Axes, lines: Mapping[str, Sequence[_Line]]) -> bool:
     return not all(bottom <= y <= top for _, y in points)
 
 
-def _name_lines(axes: Axes, lines: Mapping[str, Sequence[_Line]], baseline: str) -> None:
-    """Names at the right edge, near the ends of their lines and never over each other."""
+def _name_lines(axes: Axes, about: About, lines: Mapping[str, Sequence[_Line]]) -> None:
     low, high = axes.get_ylim()
-    ends = []
+    early = _early(lines)
+    names = []
     for index, (variant, seeds) in enumerate(lines.items()):
         last = (_mean(seeds).y or seeds[0].y)[-1]
-        ends.append(((min(max(last, low), high) - low) / (high - low), index, variant))
-    ends.sort(key=lambda end: (-end[0], end[1]))
-    for height, (_, index, variant) in zip(_spread([e[0] for e in ends]), ends, strict=True):
-        look = _look(index)
-        axes.plot(
-            [1.02, 1.06], [height, height], transform=axes.transAxes, clip_on=False,
-            linewidth=2.8 if variant == baseline else 1.9, **look,
-        )  # fmt: skip
-        text = label(f"{variant} (baseline)" if variant == baseline else variant, length=32)
-        text += " †" if variant in _early(lines) else ""
-        axes.text(1.075, height, text, transform=axes.transAxes, va="center", fontsize=9)
+        width = 2.8 if variant == about.baseline else 1.9
+        names.append(
+            LineName(
+                height=(last - low) / (high - low),
+                text=shown_name(about, variant),
+                mark=" †" if variant in early else "",
+                look={**look(index), "linewidth": width},
+            )
+        )
+    write_names(axes, names)
 
 
 def _early(lines: Mapping[str, Sequence[_Line]]) -> set[str]:
     """Variants whose mean ends before the longest one."""
     ends = {variant: max((0.0, *_mean(seeds).steps)) for variant, seeds in lines.items()}
     return {variant for variant, end in ends.items() if end < max(ends.values())}
-
-
-def _spread(heights: Sequence[float]) -> list[float]:
-    """Descending heights, moved apart by at least the gap, as near to where they were as fits."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(min(height, placed[-1] - _LABEL_GAP) if placed else height)
-    lowest = 0.0
-    for index in reversed(range(len(placed))):
-        placed[index] = max(placed[index], lowest)
-        lowest = placed[index] + _LABEL_GAP
-    return placed
 
 
 def _dress(

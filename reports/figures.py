@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from reports.baseline import shown_name
 from reports.readings import coverage
 from reports.series import Series, belongs, num_expected
 from reports.statistics import mean_interval
@@ -50,7 +51,7 @@ def score_figure(about: About, series: Series) -> Drawing | None:
         _draw_baseline(axes, series, about.baseline)
         for row, variant in enumerate(variants):
             _draw_scores(axes, row, series, variant, num_expected(series, about))
-        _dress_scores(axes, series, variants, about.baseline)
+        _dress_scores(axes, series, [shown_name(about, variant) for variant in variants])
         name = f"{slug(series.task)}-{slug(series.metric)}"
         title = f"{words(series.metric)} of each variant on {series.task}"
         svg = to_svg(
@@ -84,10 +85,9 @@ def _draw_scores(axes: Axes, row: int, series: Series, variant: str, expected: i
     )  # fmt: skip
 
 
-def _dress_scores(axes: Axes, series: Series, variants: Sequence[str], baseline: str) -> None:
-    names = [label(f"{v} (baseline)" if v == baseline else v) for v in variants]
-    axes.set_yticks(range(len(variants)), names)
-    axes.set_ylim(len(variants) - 0.4, -0.6)
+def _dress_scores(axes: Axes, series: Series, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [label(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
     axes.set_xlabel(label(axis_title(series.metric, series.unit, series.better), length=72))

@@ -11,7 +11,7 @@ _MINUS = "−"
 _DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
-_PREFIXED = frozenset({"FLOP", "tokens/s", "tokens_per_second"})
+_PREFIXED = frozenset({"FLOP", "FLOP/s", "B/s", "tokens/s", "tokens_per_second"})
 _SPELLED = {"k": "thousand", "M": "million", "G": "billion", "T": "trillion"}
 _LARGE_COUNT = 10_000.0
 _ROUNDING = 1e-9  # an interval narrower than this is what is left of equal numbers
@@ -74,6 +74,19 @@ def for_quantities(unit: str, values: Sequence[float]) -> Notation:
         factor, prefix = next((f, p) for f, p in _DECIMAL if typical >= f)
         return Notation(factor=factor, unit=_SPELLED.get(prefix, f"1e{round(math.log10(factor))}"))
     return Notation(unit="" if unit == "1" else unit)
+
+
+def as_ratio(value: float) -> str:
+    """About three significant digits, as ratios are read: ``0.45``, ``1.00``, ``16.4``, ``103``."""
+    if value < 0.1:
+        return f"{value:.2g}"
+    decimals = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def as_percent(share: float) -> str:
+    """With one decimal: ``1.5 %``."""
+    return f"{100 * share:.1f} %"
 
 
 def _prefixed(prefixes: Sequence[tuple[float, str]], typical: float, unit: str) -> Notation:

@@ -9,16 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.curves import curve_figure
+from reports.exhibits import Section, controls_section, mixers_section
 from reports.figures import Drawing, score_figure
 from reports.frame import FrameError, Sweep
-from reports.readings import Coverage
+from reports.readings import Coverage, Reading
 from reports.series import Series, all_series, belongs, num_expected
-from reports.tables import Table, comparison_table, primary, whole_coverage
+from reports.tables import (
+    Table,
+    comparison_table,
+    primary,
+    whole_coverage,
+    without_controls,
+)
+from reports.tradeoff import tradeoff_figure
 from reports.verdict import Verdict, verdict
-from suite.schema import About, DataSet, Provenance, Status
+from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
 
 SCALES = ("quick", "standard", "paper")
 _MAX_NAMES = 12
+NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
     "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
@@ -55,7 +64,14 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One report, ready to be printed as HTML or Markdown."""
+    """One report, ready to be printed as HTML or Markdown.
+
+    Attributes:
+        tables: The comparison on each task.
+        drawings: Of each task.
+        mixers: What was measured of mixers alone; stands before the tasks.
+        controls: Of the timings, where no mixers stand alone; stands after the tasks.
+    """
 
     about: About
     scales: tuple[str, ...]
@@ -63,11 +79,29 @@ class Page:
     coverage: Coverage
     tables: tuple[Table, ...]
     drawings: Mapping[str, tuple[Drawing, ...]]
+    mixers: Section | None
+    controls: Section | None
     troubles: tuple[Trouble, ...]
     data_sets: tuple[tuple[str, DataSet], ...]
     environments: tuple[tuple[str, Provenance], ...]
     commits: tuple[str, ...]
-    definitions: tuple[str, ...] = DEFINITIONS
+    definitions: tuple[str, ...]
+
+    @property
+    def all_tables(self) -> tuple[Table, ...]:
+        """In the order of the page."""
+        before, after = (section.tables if section else () for section in self._sections)
+        return (*before, *self.tables, *after)
+
+    @property
+    def all_drawings(self) -> tuple[Drawing, ...]:
+        """In the order of the page."""
+        before, after = (section.drawings if section else () for section in self._sections)
+        return (*before, *(d for some in self.drawings.values() for d in some), *after)
+
+    @property
+    def _sections(self) -> tuple[Section | None, Section | None]:
+        return self.mixers, self.controls
 
 
 def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
@@ -95,18 +129,23 @@ def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
 def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     """The page of one sweep; `scales` are all those of the ablation that have results."""
     about = sweep.about
-    measured = all_series(about, sweep.results)
+    measured = without_controls(all_series(about, sweep.results))
+    tasks = [task for task in about.tasks if task != MIXER_ALONE]
+    mixers = mixers_section(about, sweep.results)
     return Page(
         about=about,
         scales=tuple(scales),
         verdict=verdict(about, measured),
         coverage=whole_coverage(about, measured),
-        tables=tuple(comparison_table(about, measured, task) for task in about.tasks),
-        drawings={task: tuple(_drawings(sweep, measured, task)) for task in about.tasks},
+        tables=tuple(comparison_table(about, measured, task) for task in tasks),
+        drawings={task: tuple(_drawings(sweep, measured, task)) for task in tasks},
+        mixers=mixers,
+        controls=None if mixers else controls_section(about, sweep.results),
         troubles=tuple(_troubles(about, measured)),
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
+        definitions=(*DEFINITIONS, *([mixers.definition] if mixers else [])),
     )
 
 
@@ -129,6 +168,9 @@ def _drawings(sweep: Sweep, measured: Sequence[Series], task: str) -> Iterator[D
     scores = score_figure(sweep.about, judged)
     if scores:
         yield scores
+    traded = tradeoff_figure(sweep.about, measured, judged)
+    if traded:
+        yield traded
     for against in ("step", "flops"):
         curves = curve_figure(sweep.about, sweep.curves, judged, against)
         if curves:
@@ -137,13 +179,17 @@ def _drawings(sweep: Sweep, measured: Sequence[Series], task: str) -> Iterator[D
 
 def _troubles(about: About, measured: Sequence[Series]) -> Iterator[Trouble]:
     variants_of: dict[Trouble, list[str]] = {}
+    noisy_seeds: dict[Trouble, set[int]] = {}
     for series in measured:
         for variant in about.variants:
             if belongs(variant, series.task):
                 for story in _stories(about, series, variant):
-                    variants_of.setdefault(story, []).append(variant)
+                    key = replace(story, seeds=()) if story.reason == NOISE else story
+                    noisy_seeds.setdefault(key, set(story.seeds)).update(story.seeds)
+                    variants_of.setdefault(key, []).append(variant)
     for story, variants in variants_of.items():
-        yield replace(story, variants=tuple(dict.fromkeys(variants)))
+        seeds = tuple(sorted(noisy_seeds[story])) if story.reason == NOISE else story.seeds
+        yield replace(story, variants=tuple(dict.fromkeys(variants)), seeds=seeds)
 
 
 def _stories(about: About, series: Series, variant: str) -> Iterator[Trouble]:
@@ -152,7 +198,7 @@ def _stories(about: About, series: Series, variant: str) -> Iterator[Trouble]:
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for reading in readings:
         if not reading.is_ok:
-            seeds_of.setdefault((reading.fate, reading.reason), []).append(reading.seed)
+            seeds_of.setdefault((reading.fate, _reason(reading)), []).append(reading.seed)
     num_missing = num_expected(series, about) - len(readings)
     if num_missing > 0:
         present = {reading.seed for reading in readings}
@@ -167,3 +213,8 @@ def _stories(about: About, series: Series, variant: str) -> Iterator[Trouble]:
             seeds=tuple(seeds),
             reason=reason,
         )
+
+
+def _reason(reading: Reading) -> str:
+    """As the row has it; noise by its rule, since each row of it has figures of its own."""
+    return NOISE if reading.status is Status.NOISY else reading.reason

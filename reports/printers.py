@@ -10,41 +10,41 @@ import pandas as pd
 
 from reports.columns import Column, Entry
 from reports.tables import Row, Table
-from reports.text import csv_text, latex_text, markdown_text
+from reports.text import csv_text, latex_text, markdown_text, one_line
 
 
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table, with its footnotes."""
-    heads = ["variant", *(_heading(column) for column in table.columns), "coverage"]
-    lines = [_markdown_row(map(markdown_text, heads)), _markdown_row(_alignment(table))]
-    lines += [_markdown_row(map(markdown_text, _texts(row))) for row in table.rows]
+    lines = [_markdown_row(map(markdown_text, _heads(table))), _markdown_row(_alignment(table))]
+    lines += [_markdown_row(map(markdown_text, _texts(table, row))) for row in table.rows]
     notes = [f"\n{markdown_text(note)}" for note in table.footnotes]
     return "\n".join([*lines, *notes])
 
 
 def to_csv(table: Table) -> str:
     """Exact numbers, in the units of the measurements; text that no spreadsheet computes."""
-    header = ["task", "variant", "is_baseline"]
+    header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
     for column in table.columns:
-        header += [f"{column.key} ({column.measured_unit})"]
-        header += [f"{column.key}_{part}" for part in ("low", "high", "n", "note")]
-    lines = [[*header, "coverage"]]
+        header += _csv_heads(column)
+    lines = [[*header, *(["coverage"] if table.has_coverage else [])]]
     for row in table.rows:
-        cells: list[object] = [table.task, row.variant, "yes" if row.is_baseline else "no"]
-        for entry in row.entries:
-            cells += _numbers(entry)
-        lines.append([_csv_cell(cell) for cell in [*cells, row.coverage]])
+        cells: list[object] = [table.task, row.name]
+        cells += ["yes" if row.is_baseline else "no"] if table.is_of_variants else []
+        for column, entry in zip(table.columns, row.entries, strict=True):
+            cells += [entry.text] if column.is_text else _numbers(entry)
+        cells += [row.coverage] if table.has_coverage else []
+        lines.append([_csv_cell(cell) for cell in cells])
     return _csv(lines)
 
 
 def to_latex(table: Table) -> str:
     r"""A `tabular` for ``\usepackage{booktabs}``; every name is escaped."""
-    heads = ["variant", *(_heading(column) for column in table.columns), "coverage"]
-    body = [_latex_row(_texts(row)) for row in table.rows]
+    body = [_latex_row(_texts(table, row)) for row in table.rows]
+    kinds = "".join("l" if column.is_text else "r" for column in table.columns)
     lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}l}}",
+        rf"\begin{{tabular}}{{l{kinds}{'l' if table.has_coverage else ''}}}",
         r"\toprule",
-        _latex_row(heads),
+        _latex_row(_heads(table)),
         r"\midrule",
         *body,
         r"\bottomrule",
@@ -60,15 +60,30 @@ def frame_to_csv(frame: pd.DataFrame) -> str:
     return _csv([list(frame.columns), *map(list, zip(*columns, strict=True))])
 
 
+def _heads(table: Table) -> list[str]:
+    last = ["coverage"] if table.has_coverage else []
+    return [table.row_title, *(_heading(column) for column in table.columns), *last]
+
+
 def _heading(column: Column) -> str:
     unit = f"({column.unit})" if column.unit else ""
     name = " ".join(filter(None, (column.title, unit, column.arrow)))
     return f"{name}; {column.note}" if column.note else name
 
 
-def _texts(row: Row) -> list[str]:
-    name = f"{row.variant} (baseline)" if row.is_baseline else row.variant
-    return [name, *map(_entry_text, row.entries), row.coverage]
+def _csv_heads(column: Column) -> list[str]:
+    """One column of text; five of a number."""
+    if column.is_text:
+        return [csv_text(column.key)]
+    parts = (f"{column.key}_{part}" for part in ("low", "high", "n", "note"))
+    return [csv_text(head) for head in (f"{column.key} ({column.measured_unit})", *parts)]
+
+
+def _texts(table: Table, row: Row) -> list[str]:
+    said = row.note or ("baseline" if row.is_baseline else "")
+    name = f"{row.name} ({said})" if said else row.name
+    last = [row.coverage] if table.has_coverage else []
+    return [name, *map(_entry_text, row.entries), *last]
 
 
 def _entry_text(entry: Entry) -> str:
@@ -77,7 +92,8 @@ def _entry_text(entry: Entry) -> str:
 
 
 def _alignment(table: Table) -> list[str]:
-    return [":--", *("--:" for _ in table.columns), ":--"]
+    last = [":--"] if table.has_coverage else []
+    return [":--", *(":--" if column.is_text else "--:" for column in table.columns), *last]
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -90,7 +106,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def _numbers(entry: Entry) -> list[object]:
     estimate = entry.estimate
-    note = entry.note or ("" if estimate.point is not None else entry.text)
+    note = one_line(entry.note) or ("" if estimate.point is not None else entry.text)
     return [estimate.point, estimate.low, estimate.high, estimate.n, note]
 
 

@@ -7,7 +7,7 @@ page comes last: a reader never sees half a report, and a failure leaves the old
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -99,14 +99,14 @@ def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
 
 def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     """File name -> bytes, the page last."""
-    made = page(shown, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
+    in_order = replace(shown, results=_sorted(shown))
+    made = page(in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
     results = _all_results(sweeps)
     texts = {"results.csv": frame_to_csv(results)}
-    for table in made.tables:
-        texts[f"tables/{slug(table.task)}.csv"] = to_csv(table)
-        texts[f"tables/{slug(table.task)}.tex"] = to_latex(table)
-    for drawings in made.drawings.values():
-        texts |= {f"figures/{drawing.name}.svg": drawing.svg for drawing in drawings}
+    for table in made.all_tables:
+        texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
+        texts[f"tables/{slug(table.name)}.tex"] = to_latex(table)
+    texts |= {f"figures/{drawing.name}.svg": drawing.svg for drawing in made.all_drawings}
     content = {"results.parquet": to_parquet_bytes(results)}
     content |= {name: text.encode() for name, text in texts.items()}
     return content | {

@@ -13,7 +13,7 @@ from reports.readings import Reading
 from suite.schema import About, Better, Status
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
-_BOUND_UNITS = frozenset({"s", "bytes"})
+_BOUND_UNITS = frozenset({"s", "B", "bytes"})
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -45,7 +45,7 @@ class Series:
     @property
     def is_bound_to_environment(self) -> bool:
         """Whether numbers of two machines must not be compared: times, rates, memory."""
-        return self.unit in _BOUND_UNITS or self.unit.endswith(("/s", "_per_second"))
+        return is_bound(self.unit)
 
     @cached_property
     def num_seen(self) -> int:
@@ -61,8 +61,16 @@ class Series:
         return {reading.seed: reading.value for reading in self.of(variant) if reading.is_ok}
 
 
+def is_bound(unit: str) -> bool:
+    """Whether a number of that unit depends on the machine: times, rates, memory."""
+    return unit in _BOUND_UNITS or unit.endswith(("/s", "_per_second"))
+
+
 def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
     """Every series of a sweep, in the order of `about`'s tasks, probes and metrics.
+
+    Those of the mixers alone are among them, one per coordinate: they count towards coverage.
+    So is what an instrument says of itself (`suite.schema.CONTROLS`), which does not.
 
     What depends on the machine has one series per environment. A metric that a variant has at
     several coordinates has one series per coordinate.
@@ -70,7 +78,7 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
     found: dict[_Key, dict[str, list[Reading]]] = {key: {} for key in _planned(about)}
     for row in results.to_dict("records"):
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
-        found.setdefault(key, {}).setdefault(row["variant"], []).append(_reading(row))
+        found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
     return tuple(series for key, by_variant in found.items() for series in _split(key, by_variant))
 
 
@@ -92,7 +100,8 @@ def _planned(about: About) -> Iterator[_Key]:
                 yield task, probe, spec.name, spec.unit, spec.better
 
 
-def _reading(row: Mapping[Any, Any]) -> Reading:
+def reading_of(row: Mapping[Any, Any]) -> Reading:
+    """The measurement that a row of results holds."""
     return Reading(
         seed=row["seed"],
         at=row["at"],

@@ -1,4 +1,4 @@
-"""What does the comparison table of a task hold? One row a variant, whatever became of it.
+"""What does a table of a report hold? And the comparison on a task: one row a variant, always.
 
 One typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
 """
@@ -8,51 +8,110 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reports.baseline import what_baseline_is
 from reports.columns import Column, Entry, columns
 from reports.readings import Coverage, Reading, coverage
 from reports.series import Series, belongs, num_expected
-from suite.schema import About
+from suite.schema import CONTROLS, About
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One variant; one entry a column of the table."""
+    """One line of a table; one entry a column.
 
-    variant: str
-    is_baseline: bool
+    Attributes:
+        name: What it is about, mostly a variant.
+        note: What must be said of the name, as what a baseline is.
+        coverage: Empty in a table without that column.
+    """
+
+    name: str
     entries: tuple[Entry, ...]
-    coverage: str
+    is_baseline: bool = False
+    note: str = ""
+    coverage: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The comparison on one task."""
+    """A table, ready to be printed.
 
+    Attributes:
+        name: Of its files, distinct within a report.
+        title: As it is announced.
+        task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
+        introduction: What a reader must know before reading it; empty where nothing.
+        row_title: What its rows are.
+    """
+
+    name: str
+    title: str
     task: str
+    introduction: str = ""
+    row_title: str = "variant"
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    footnotes: tuple[str, ...]
+    footnotes: tuple[str, ...] = ()
+    has_coverage: bool = False
+
+    @property
+    def is_of_variants(self) -> bool:
+        """Whether a row is a variant, so that one may be the baseline."""
+        return self.row_title == "variant"
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
     """The table of one task: every variant of the ablation that meets it."""
     variants = [variant for variant in about.variants if belongs(variant, task)]
-    here = [series for series in measured if series.task == task]
+    here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
-    judged = primary(measured, task)
+    judged = primary(here, task)
     rows = tuple(
         Row(
-            variant=variant,
+            name=variant,
             is_baseline=variant == about.baseline,
+            note=what_baseline_is(about) if variant == about.baseline else "",
             entries=tuple(column.entries[variant] for column in filled),
             coverage=str(variant_coverage(about, judged, variant)),
         )
         for variant in variants
     )
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
-    return Table(task=task, columns=filled, rows=rows, footnotes=(FOOTNOTE,) if is_partial else ())
+    return Table(
+        name=task, title=task.replace("_", " "), task=task, columns=filled, rows=rows,
+        footnotes=(FOOTNOTE,) if is_partial else (), has_coverage=True,
+    )  # fmt: skip
+
+
+def table_of_variants(
+    about: About, filled: Sequence[Column], *, name: str, title: str, task: str
+) -> Table:
+    """A table whose columns have entries for the same variants; without a coverage.
+
+    Args:
+        about: Says which variant is the baseline, and what that is.
+        filled: At least one; its entries are the rows, in their order.
+        name: As of `Table`.
+        title: As of `Table`.
+        task: As of `Table`.
+    """
+    rows = tuple(
+        Row(
+            name=variant,
+            is_baseline=variant == about.baseline,
+            note=what_baseline_is(about) if variant == about.baseline else "",
+            entries=tuple(column.entries[variant] for column in filled),
+        )
+        for variant in filled[0].entries
+    )
+    return Table(name=name, title=title, task=task, columns=tuple(filled), rows=rows)
+
+
+def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
+    """What was measured of the variants; not what an instrument says of itself."""
+    return tuple(series for series in measured if series.metric not in CONTROLS)
 
 
 def primary(measured: Sequence[Series], task: str) -> Series | None:
@@ -69,10 +128,10 @@ def variant_coverage(about: About, judged: Series | None, variant: str) -> Cover
 
 
 def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
-    """Coverage of every cell of the sweep: task, variant, probe, seed."""
+    """Coverage of every cell of the sweep: task, variant, probe, seed; controls are none."""
     readings: list[Reading] = []
     total = 0
-    for series in measured:
+    for series in without_controls(measured):
         for variant in about.variants:
             if belongs(variant, series.task):
                 readings.extend(series.of(variant))

@@ -76,11 +76,16 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
     claim = about.claim
     if claim is None:
         return None
-    candidates = [s for s in measured if (s.task, s.metric) == (claim.task, claim.metric)]
+    candidates = [
+        series
+        for series in measured
+        if (series.task, series.metric) == (claim.task, claim.metric)
+        and (not claim.at or series.at == claim.at)
+    ]
     series = max(candidates, key=lambda s: len(_pairs(claim, s)), default=None)
     if series is None:
         return _invalid(about, claim, f"{claim.metric} was not measured on {claim.task}")
-    trouble = _trouble(about, claim, series)
+    trouble = _apart(about, claim, candidates) or _trouble(about, claim, series)
     if trouble:
         return _invalid(about, claim, trouble)
     advantage = mean_interval(_pairs(claim, series))
@@ -112,6 +117,34 @@ def _pairs(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
     """Advantage of `a`, seed by seed."""
     a, b = series.values(claim.a), series.values(claim.b)
     return paired_differences(b, a) if series.better == "lower" else paired_differences(a, b)
+
+
+def _apart(about: About, claim: ClaimSpec, candidates: Sequence[Series]) -> str:
+    """Why the two cannot meet, where no environment has measured both; else empty."""
+    seen = [
+        {
+            series.environment_id
+            for series in candidates
+            if series.is_bound_to_environment and any(r.has_number for r in series.of(variant))
+        }
+        for variant in (claim.a, claim.b)
+    ]
+    if not all(seen) or seen[0] & seen[1]:
+        return ""
+    of_a, of_b = (" and ".join(_place(about, name) for name in sorted(ids)) for ids in seen)
+    return (
+        f"{claim.a} was measured on {of_a} and {claim.b} on {of_b}; times of different devices, "
+        "thread counts or torch versions are never compared"
+    )
+
+
+def _place(about: About, environment_id: str) -> str:
+    """An environment by what tells it from others."""
+    made = about.provenances.get(environment_id)
+    if made is None:
+        return environment_id
+    threads = f"{made.num_threads} thread{'' if made.num_threads == 1 else 's'}"
+    return f"{made.device} ({threads}, torch {made.versions.get('torch', 'unknown')})"
 
 
 def _trouble(about: About, claim: ClaimSpec, series: Series) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,15 @@ from models import ModelSpec, mixer_class, position_class, skeleton_class
 from suite import training
 from suite.engines import sharded
 from suite.probes.probe import Probe
-from suite.schema import Cell, Parallel, Trial, canonical_json, content_hash
+from suite.schema import (
+    MIXER_ALONE,
+    Cell,
+    MetricSpec,
+    Parallel,
+    Trial,
+    canonical_json,
+    content_hash,
+)
 from suite.subjects import Impossible, Subject
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
@@ -25,21 +33,43 @@ Table = Mapping[str, Subject | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]
 
 
-def filled_cells(probe: Probe, task: str, table: Table, num_seeds: int) -> Filled:
-    """Each cell of the probe on the task, with its trial; None where the cell is impossible."""
-    length = next(subject.length for subject in table.values() if isinstance(subject, Subject))
-    table = {label: _measurable(probe, subject) for label, subject in table.items()}
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """The variants on one task, or, standing alone, at one coordinate of a sweep.
+
+    Attributes:
+        task: Its name, or `MIXER_ALONE`.
+        at: The coordinate; empty outside sweeps.
+        baseline: Label of the variant that the others are compared with.
+        table: By label, in the order of the page.
+    """
+
+    task: str
+    at: str = ""
+    baseline: str
+    table: Table
+
+    @property
+    def length(self) -> int:
+        """Of the variants that can be; impossible ones stand in the table there."""
+        return next(s.length for s in self.table.values() if isinstance(s, Subject))
+
+
+def filled_cells(probe: Probe, sheet: Sheet, num_seeds: int) -> Filled:
+    """Each cell of the probe on the sheet, with its trial; None where the cell is impossible."""
+    desk = _Desk(probe, sheet)
     seeds = 1 if probe.grain == "variant" else num_seeds
+    table = {label: _measurable(probe, subject) for label, subject in sheet.table.items()}
     if probe.grain == "comparison":
-        yield from _compared(probe, task, table, length, seeds)
+        yield from _compared(desk, table, seeds)
         return
     for label, subject in table.items():
         for seed in range(seeds):
             if isinstance(subject, Impossible):
-                yield _skipped(probe, task, length, label, seed, str(subject)), None
+                yield desk.skipped(label, seed, str(subject)), None
             else:
                 trial = trial_of(probe, (subject,), seed)
-                yield _cell(probe, trial, label, 0), trial
+                yield desk.cell(trial, label, 0), trial
 
 
 def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
@@ -49,32 +79,42 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     return Impossible(reason) if reason else subject
 
 
-def _compared(probe: Probe, task: str, table: Table, length: int, num_processes: int) -> Filled:
+def _compared(desk: _Desk, table: Table, num_processes: int) -> Filled:
     """Variants that meet the same data at the same length and batch take turns in one trial."""
     for process in range(num_processes):
-        together: dict[tuple[str, int, int], dict[str, Subject]] = {}
+        together: dict[tuple[int, int, str], dict[str, Subject]] = {}
         for label, subject in table.items():
             if isinstance(subject, Impossible):
-                yield _skipped(probe, task, length, label, process, str(subject)), None
+                yield desk.skipped(label, process, str(subject)), None
             else:
-                footing = (subject.task.name, subject.length, subject.batch)
+                footing = (subject.length, subject.batch, _task_name(subject))
                 together.setdefault(footing, {})[label] = subject
         for subjects in together.values():
-            trial = trial_of(probe, tuple(subjects.values()), process)
+            trial = trial_of(desk.probe, _baseline_first(subjects, desk.sheet.baseline), process)
             places = {_spelling(model): index for index, model in enumerate(trial.subjects)}
             for label, subject in subjects.items():
-                yield _cell(probe, trial, label, places[_spelling(subject.model)]), trial
+                yield desk.cell(trial, label, places[_spelling(subject.model)]), trial
+
+
+def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Subject, ...]:
+    """Each model once, the others in an order that the ablation's has no part in: the id must not.
+
+    An instrument puts its controls beside the first.
+    """
+    first = [subjects[baseline]] if baseline in subjects else []
+    rest = sorted(subjects.values(), key=lambda subject: _spelling(subject.model))
+    return tuple({_spelling(subject.model): subject for subject in (*first, *rest)}.values())
 
 
 def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     """The trial that measures these subjects: only what moves the number is in it."""
     first = subjects[0]
-    models = _in_one_order(subject.model for subject in subjects)
+    models = tuple(subject.model for subject in subjects)
     parallel = first.parallel if probe.is_spread else None
     return Trial(
         probe=probe.name,
-        task=first.task.name,
-        task_digest=first.task.source.sha256,
+        task=_task_name(first),
+        task_digest=first.task.source.sha256 if first.task else "",
         length=first.length,
         batch=first.batch if probe.is_batched else 1,
         subjects=models,
@@ -85,38 +125,50 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     )
 
 
-def _in_one_order(models: Iterable[ModelSpec]) -> tuple[ModelSpec, ...]:
-    """Each once, in an order that the ablation's has no part in: the trial's id must not."""
-    by_spelling = {_spelling(model): model for model in models}
-    return tuple(by_spelling[spelling] for spelling in sorted(by_spelling))
+def _task_name(subject: Subject) -> str:
+    return subject.task.name if subject.task else MIXER_ALONE
 
 
 def _spelling(model: ModelSpec) -> str:
     return canonical_json(asdict(model))
 
 
-def _cell(probe: Probe, trial: Trial, label: str, subject: int) -> Cell:
-    return Cell(
-        variant=label, task=trial.task, seed=trial.seed, probe=probe.name,
-        trial_id=trial.trial_id, subject=subject,
-        metrics=probe.metrics(task_class(trial.task), trial.length),
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Desk:
+    """Where the cells of one probe on one sheet are filled in."""
 
+    probe: Probe
+    sheet: Sheet
 
-def _skipped(probe: Probe, task: str, length: int, label: str, seed: int, reason: str) -> Cell:
-    """Stands in the table at the length of the variants that can be."""
-    return Cell(
-        variant=label, task=task, seed=seed, probe=probe.name,
-        trial_id=content_hash([probe.name, task, label, seed, reason]),
-        metrics=probe.metrics(task_class(task), length), reason=reason,
-    )  # fmt: skip
+    def cell(self, trial: Trial, label: str, subject: int) -> Cell:
+        """One that the trial fills."""
+        return Cell(
+            variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
+            trial_id=trial.trial_id, subject=subject, at=self.sheet.at,
+            metrics=self._metrics(trial.task, trial.length),
+        )  # fmt: skip
+
+    def skipped(self, label: str, seed: int, reason: str) -> Cell:
+        """One that cannot be; it stands in the table at the length of the variants that can."""
+        said = [self.probe.name, self.sheet.task, label, seed, reason]
+        return Cell(
+            variant=label, task=self.sheet.task, seed=seed, probe=self.probe.name,
+            trial_id=content_hash([*said, *filter(None, [self.sheet.at])]), at=self.sheet.at,
+            metrics=self._metrics(self.sheet.task, self.sheet.length), reason=reason,
+        )  # fmt: skip
+
+    def _metrics(self, task: str, length: int) -> tuple[MetricSpec, ...]:
+        kind = None if task == MIXER_ALONE else task_class(task)
+        found = self.probe.metrics(kind, length)
+        return tuple(replace(spec, at=self.sheet.at or spec.at) for spec in found)
 
 
 def _versions(
-    probe: Probe, task: type[Task], models: tuple[ModelSpec, ...], parallel: Parallel | None
+    probe: Probe, task: type[Task] | None, models: tuple[ModelSpec, ...], parallel: Parallel | None
 ) -> dict[str, int | str]:
     versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
-    versions[f"task {task.name}"] = task.version
+    if task is not None:
+        versions[f"task {task.name}"] = task.version
     for model in models:
         versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
         versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)

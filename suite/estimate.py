@@ -22,7 +22,9 @@ _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
-_STEPS_OF_A_TIMING = 11  # see probes/step_time.py
+_STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
+_SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
+_ROUNDS_OF_A_CONTEST = 14  # where a round takes long
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
@@ -37,7 +39,8 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
     if probe(trial.probe).is_timing:
-        return _SECONDS_TO_START_A_PROCESS + per_step * _STEPS_OF_A_TIMING
+        rounds = per_step * _ROUNDS_OF_A_CONTEST
+        return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
     return _SECONDS_AT_LEAST
 
 

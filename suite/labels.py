@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.schema import Plan, Trial
+from suite.schema import Cell, Plan, Trial
 
 
 def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
@@ -14,13 +14,14 @@ def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
         trials = {trial.trial_id: trial for trial in plan.trials}
         for cell in plan.cells:
             if cell.trial_id in trials:
-                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell.variant))
+                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell))
     return labels
 
 
-def _label(trial: Trial, variant: str) -> str:
+def _label(trial: Trial, cell: Cell) -> str:
+    where = cell.at or trial.task
     if len(trial.subjects) > 1:
-        return f"{trial.probe} of {len(trial.subjects)} variants, {trial.task}, run {trial.seed}"
+        return f"{trial.probe} of {len(trial.subjects)} variants, {where}, process {trial.seed}"
     if trial.training is None:
-        return f"{trial.probe} of {variant}, {trial.task}"
-    return f"{variant}, {trial.task}, seed {trial.seed}"
+        return f"{trial.probe} of {cell.variant}, {where}"
+    return f"{cell.variant}, {where}, seed {trial.seed}"

@@ -5,19 +5,26 @@ Arrow: the first. Pure: no clock, no randomness, no store; the same ablation giv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from suite.catalogue import Entry, find
-from suite.cells import filled_cells
+from suite.cells import Sheet, filled_cells
+from suite.mixer_alone import Coordinate, coordinates, mixer_subject_of
 from suite.nearest import unknown_name
+from suite.own_mixers import load_mixer
+from suite.probes.probe import Probe
 from suite.probes.registry import probe
 from suite.schema import (
+    MIXER_ALONE,
     About,
     Cell,
     ClaimSpec,
     DataSet,
     MetricSpec,
+    MixerFacts,
     Plan,
     Resources,
     Trial,
@@ -61,6 +68,7 @@ def _entry(ablation: Ablation | Entry | str) -> Entry:
 
 
 def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
+    entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
@@ -68,11 +76,12 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     )
     refuse_foreign_axes(baseline)
     reference, variants = variants_of(baseline)
-    _refuse_too_many(entry.ablation, variants, num_seeds)
+    _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {task: _table(baseline, variants, task) for task in entry.ablation.tasks}
     _refuse_impossible_baseline(reference, tables)
     _refuse_idle_axes(baseline, reference, variants, tables)
-    filled = tuple(_fill(entry.ablation, tables, num_seeds))
+    sheets = _Sheets(baseline, reference, variants, tables)
+    filled = tuple(_fill(sheets, num_seeds))
     _refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
         about=_about(entry, scale_name, baseline, reference, variants, filled, num_seeds),
@@ -106,12 +115,17 @@ def _num_seeds(scale: Scale, scale_name: str, seeds: int | None) -> int:
     return seeds or scale.seeds or SEEDS[scale_name]
 
 
-def _refuse_too_many(ablation: Ablation, variants: tuple[Variant, ...], num_seeds: int) -> None:
-    count = len(variants) * len(ablation.tasks) * num_seeds
+def _refuse_too_many(
+    ablation: Ablation, scale: Scale, variants: tuple[Variant, ...], num_seeds: int
+) -> None:
+    is_swept = any(probe(name).is_swept for name in ablation.probes)
+    num_places = len(scale.lengths) + len(scale.dims) if is_swept else 0
+    count = len(variants) * (len(ablation.tasks) + num_places) * num_seeds
     if count > MOST_TRIALS:
+        places = f" and {num_places} places of a sweep" if num_places else ""
         raise SpecError(
-            f"{len(variants)} variants x {len(ablation.tasks)} tasks x {num_seeds} seeds are "
-            f"{count} trials; at most {MOST_TRIALS} are allowed."
+            f"{len(variants)} variants x {len(ablation.tasks)} tasks{places} x {num_seeds} seeds "
+            f"are {count} trials; at most {MOST_TRIALS} are allowed."
         )
 
 
@@ -147,12 +161,61 @@ def _refuse_idle_axes(
             raise SpecError(f"the axis {axis.name!r} changes nothing of what is trained.")
 
 
-def _fill(
-    ablation: Ablation, tables: Mapping[str, Table], num_seeds: int
-) -> Iterator[tuple[Cell, Trial | None]]:
-    for name in ablation.probes:
-        for task, table in tables.items():
-            yield from filled_cells(probe(name), task, table, num_seeds)
+@dataclass(frozen=True)
+class _Sheets:
+    """The variants of an ablation, laid out as its probes meet them."""
+
+    baseline: Baseline
+    reference: Variant
+    variants: tuple[Variant, ...]
+    tables: Mapping[str, Table]
+
+    @cached_property
+    def of_tasks(self) -> tuple[Sheet, ...]:
+        """In a model, on each task."""
+        return tuple(
+            Sheet(task=task, baseline=self.reference.label, table=table)
+            for task, table in self.tables.items()
+        )
+
+    @cached_property
+    def of_mixers(self) -> tuple[tuple[Coordinate, Sheet], ...]:
+        """The mixers alone, at each coordinate."""
+        return tuple(
+            (place, Sheet(
+                task=MIXER_ALONE, at=place.at, baseline=self.reference.label,
+                table=self._alone(place),
+            ))
+            for place in coordinates(self.baseline.scale)
+        )  # fmt: skip
+
+    def of(self, probe: Probe) -> Iterator[Sheet]:
+        """Those that the probe meets."""
+        if not probe.is_swept:
+            yield from self.of_tasks
+            return
+        for place, sheet in self.of_mixers:
+            if probe.measures_at(place.length, is_along_lengths=place.is_along_lengths):
+                yield sheet
+
+    def _alone(self, coordinate: Coordinate) -> Table:
+        table = {v.label: self._subject(v, coordinate) for v in self.variants}
+        if all(isinstance(subject, Impossible) for subject in table.values()):
+            reason = next(iter(table.values()))
+            raise SpecError(f"no mixer can stand alone at {coordinate.at}: {reason}.")
+        return table
+
+    def _subject(self, variant: Variant, coordinate: Coordinate) -> Subject | Impossible:
+        try:
+            return mixer_subject_of(self.baseline, variant, coordinate)
+        except Impossible as reason:
+            return reason
+
+
+def _fill(sheets: _Sheets, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]]:
+    for name in sheets.baseline.ablation.probes:
+        for sheet in sheets.of(probe(name)):
+            yield from filled_cells(probe(name), sheet, num_seeds)
 
 
 def _refuse_foreign_claim(
@@ -175,10 +238,23 @@ def _refuse_foreign_claim(
             raise SpecError(f"the claim: {unknown_name('variant', label, labels)}")
     if claim.metric not in metrics:
         raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
-    if claim.task is not None:
-        tasks = {c.task for c in cells if claim.metric in {m.name for m in c.metrics}}
-        if claim.task not in tasks:
-            raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
+    measuring = [c for c in cells if claim.metric in {m.name for m in c.metrics}]
+    tasks = {cell.task for cell in measuring}
+    if claim.task is not None and claim.task not in tasks:
+        raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
+    _refuse_foreign_place(claim, [c for c in measuring if c.task == _task_of(claim, measuring)])
+
+
+def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
+    places = dict.fromkeys(cell.at for cell in cells)
+    if claim.at not in places:
+        allowed = ", ".join(places) if any(places) else "none, since nothing is swept there"
+        raise SpecError(f"the claim: at={claim.at!r} is no coordinate of it; allowed: {allowed}.")
+
+
+def _task_of(claim: Claim, measuring: Sequence[Cell]) -> str:
+    """The claim's, or else the first one whose metric it is about."""
+    return claim.task or measuring[0].task
 
 
 def _about(
@@ -201,13 +277,19 @@ def _about(
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
         model={
             "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
-            **baseline.knobs,
+            **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
         },
         claim=_claim_spec(ablation.claim, cells), metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in tasks},
+        data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
+        subjects={variant.label: _facts(model.mixer, variant) for variant in variants},
         is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
+
+
+def _facts(mixer: str, variant: Variant) -> MixerFacts:
+    name = str(variant.changes.get("mixer", mixer))
+    return MixerFacts(mixer=name, **asdict(load_mixer(name).cost))
 
 
 def _paragraphs(note: str) -> str:
@@ -224,13 +306,13 @@ def _command(entry: Entry, scale_name: str, num_seeds: int) -> str:
 
 
 def _claim_spec(claim: Claim | None, cells: list[Cell]) -> ClaimSpec | None:
-    """The claim with its task made plain: the first one whose metric it is about."""
+    """The claim with its task made plain."""
     if claim is None:
         return None
-    first = next(c.task for c in cells if claim.metric in {m.name for m in c.metrics})
+    measuring = [c for c in cells if claim.metric in {m.name for m in c.metrics}]
     return ClaimSpec(
         statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=claim.task or first,
+        source=claim.source, task=_task_of(claim, measuring), at=claim.at,
     )  # fmt: skip
 
 

@@ -51,14 +51,14 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
-    """Variants and seeds that are in the same state for the same reason share a line."""
-    seeds: dict[tuple[str, ...], list[int]] = {}
+    """Variants, seeds and places that are in the same state for the same reason share a line."""
+    entries: dict[tuple[str, ...], list[TrialState]] = {}
     for s in states:
         line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", "; "))
-        seeds.setdefault(line, []).append(s.seed)
+        entries.setdefault(line, []).append(s)
     variants: dict[tuple[str, ...], list[str]] = {}
-    for (*footing, variant), numbers in seeds.items():
-        variants.setdefault((*footing, _seeds(numbers)), []).append(variant)
+    for (*footing, variant), some in entries.items():
+        variants.setdefault((*footing, _seeds(some) + _places(some)), []).append(variant)
     return [
         (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
         for (state, probe, task, reason, numbers), names in sorted(variants.items(), key=_order)
@@ -69,7 +69,22 @@ def _order(line: tuple[tuple[str, ...], list[str]]) -> int:
     return ("failed", "missing", "done", "skipped").index(line[0][0])
 
 
-def _seeds(numbers: Sequence[int]) -> str:
-    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+def _seeds(states: Sequence[TrialState]) -> str:
+    numbers = sorted({state.seed for state in states})
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"seeds {numbers[0]}-{numbers[-1]}"
     return ("seed " if len(numbers) == 1 else "seeds ") + ", ".join(map(str, numbers))
+
+
+def _places(states: Sequence[TrialState]) -> str:
+    """As ``, length 64-4096, dim 32-256``; nothing outside sweeps."""
+    along: dict[str, list[int]] = {}
+    for place in (place for state in states for place in state.at.split(" | ") if place):
+        axis, _, number = place.partition("=")
+        along.setdefault(axis, []).append(int(number))
+    return "".join(f", {axis} {_range(numbers)}" for axis, numbers in along.items())
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low}-{high}"

@@ -20,7 +20,7 @@ from suite.estimate import seconds_of
 from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.labels import labels_of
 from suite.missing import Missing
-from suite.schema import FAILURES, Plan, Point, Result, Status
+from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.status_line import Standing, are_wanted, line_of
 
 _MOST_RUNNING_SHOWN = 8
@@ -240,8 +240,11 @@ def outcome(result: Result) -> str:
     """What a trial came to, in a few words: its first number, or why there is none."""
     if result.status is not Status.OK:
         return f"{result.status.value}: {result.reason}"
-    if not result.measurements:
-        return "ok"
-    first = result.measurements[0]
+    said = [m for m in result.measurements if m.metric not in CONTROLS]
+    first = next((m for m in said if m.value is not None), None)
+    if first is None:
+        return "ok" if not said else f"{said[0].status.value}: {said[0].reason}"
     unit = "" if first.unit == "1" else f" {first.unit}"
-    return f"{first.metric} {first.value:.6g}{unit}"
+    num_noisy = sum(m.status is Status.NOISY for m in said)
+    noisy = f", {num_noisy} of {len(said)} noisy" if num_noisy else ""
+    return f"{first.metric} {first.value:.6g}{unit}{noisy}"

@@ -29,7 +29,8 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
     what = labels[0] if len(labels) == 1 else f"{len(labels)} variants"
     if trial.probe == "quality":
         return f"{what} · {trial.task} · seed {trial.seed}"
-    return f"{trial.probe} · {what} · {trial.task} · length {trial.length} · process {trial.seed}"
+    where = next((cell.at for cell in cells if cell.at), f"{trial.task} · length {trial.length}")
+    return f"{trial.probe} · {what} · {where} · process {trial.seed}"
 
 
 def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:

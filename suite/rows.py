@@ -75,7 +75,7 @@ def _row(about: About, cell: Cell, result: Result | None, measurement: Measureme
         "task": cell.task,
         "probe": cell.probe,
         "metric": measurement.metric,
-        "at": measurement.at,
+        "at": cell.at or measurement.at,
         "value": measurement.value,
         "unit": measurement.unit,
         "better": measurement.better,

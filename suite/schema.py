@@ -15,6 +15,18 @@ from typing import Any, Literal
 
 from models.model_spec import Knob, ModelSpec
 
+MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
+BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
+# What an instrument says of itself and of the machine: beside the variants, not of them.
+CONTROLS = frozenset(
+    {
+        BASELINE_AGAIN, BASELINE_SLOWED, "linear_kernel_seconds", "linearithmic_kernel_seconds",
+        "quadratic_kernel_seconds", "matrix_peak_flops_per_second", "copy_peak_bytes_per_second",
+        "other_load", "num_disturbed", "num_samples", "mild_outliers", "severe_outliers",
+        "first_call_seconds",
+    }
+)  # fmt: skip
+
 Better = Literal["higher", "lower", "none"]
 Precision = Literal["float32", "bf16"]
 
@@ -82,10 +94,12 @@ class Trial:
 
     Attributes:
         probe: The kind of measurement.
-        task: Name of the task; `task_digest` is the SHA-256 of its data.
+        task: Name of the task, `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of
+            its data.
         length: Tokens per sequence.
         batch: Sequences per step.
-        subjects: One model for a quality trial; all models of a comparison for a timing trial.
+        subjects: One model for a quality trial; all models of a comparison for a timing trial,
+            the baseline's first.
         training: How to train; None where the probe trains nothing.
         seed: Seed of a quality trial; index of the process of a timing trial.
         versions: Version of each definition that the number depends on.
@@ -109,12 +123,17 @@ class Trial:
 
         A part that a trial does not have leaves no trace in it, so that ids outlive new parts.
         """
-        return content_hash({k: v for k, v in asdict(self).items() if k != "parallel" or v})
+        content = {k: v for k, v in asdict(self).items() if k != "parallel" or v}
+        return content_hash(content | {"subjects": [_identity(model) for model in self.subjects]})
 
     @property
     def num_workers(self) -> int:
         """Processes that it takes."""
         return self.parallel.workers if self.parallel else 1
+
+
+def _identity(model: ModelSpec) -> dict[str, Any]:
+    return {k: v for k, v in asdict(model).items() if k != "runtime" or v != "eager"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +143,7 @@ class Measurement:
     Attributes:
         subject: Index into the trial's `subjects`.
         at: The coordinate, as ``length=1024``; empty where there is none.
-        value: None where the status is not ok.
+        value: None where the status is neither ok nor noisy.
         spread_low: Lower end of the spread of the samples behind the value, if there are several.
     """
 
@@ -159,7 +178,12 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where a result was made. `environment_id` names what timings depend on."""
+    """Where a result was made. `environment_id` names what timings depend on.
+
+    Attributes:
+        conditions: What else of the machine moves timings, by name: the clock's governor, boost,
+            SMT, the cores that may be used. They are shown, and tell no environments apart.
+    """
 
     commit: str
     device: str
@@ -167,6 +191,7 @@ class Provenance:
     num_cpus: float
     num_gpus: float
     versions: Mapping[str, str]
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def environment_id(self) -> str:
@@ -195,8 +220,14 @@ class Result:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything in it: two stores that hold the same hash hold the same result."""
-        return content_hash(asdict(self))
+        """Hash of everything in it: two stores that hold the same hash hold the same result.
+
+        A part that its provenance does not have leaves no trace in it, as in a trial's id.
+        """
+        content = asdict(self)
+        if not self.provenance.conditions:
+            del content["provenance"]["conditions"]
+        return content_hash(content)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +248,7 @@ class Cell:
         metrics: What the trial will measure for it; a failure leaves a row under each name.
         subject: Index of the variant's model among the trial's subjects.
         reason: Why it cannot run; empty where it can.
+        at: The coordinate of a sweep that it stands at, as ``length=1024``; empty outside sweeps.
     """
 
     variant: str
@@ -227,11 +259,16 @@ class Cell:
     metrics: tuple[MetricSpec, ...]
     subject: int = 0
     reason: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimSpec:
-    """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`."""
+    """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`.
+
+    Attributes:
+        at: The coordinate of a sweep; empty outside sweeps.
+    """
 
     statement: str
     metric: str
@@ -240,6 +277,7 @@ class ClaimSpec:
     by: float
     source: str
     task: str
+    at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +291,16 @@ class DataSet:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixerFacts:
+    """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it."""
+
+    mixer: str
+    time: str = ""
+    sequential_operations: str = ""
+    maximum_path_length: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class About:
     """What a report must say besides its numbers; travels inside `results.parquet`.
 
@@ -263,6 +311,7 @@ class About:
         settings: The scale's settings (width, depth, steps, ...), by name.
         model: The baseline model, by name.
         metrics: What each probe measures on each task: task -> probe -> metrics.
+        subjects: Variant -> the mixer under test and its cost by theory.
         provenances: environment_id -> where results with that id were made.
         is_indicative: True where the scale is too small for a paper.
         regenerate: The command that runs what is missing and makes the report again.
@@ -285,6 +334,7 @@ class About:
     is_indicative: bool
     regenerate: str
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
+    subjects: Mapping[str, MixerFacts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import itertools
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -23,7 +23,8 @@ ScaleName = Literal["quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
-MODEL_FIELDS = frozenset({"skeleton", "mixer", "position"})  # besides knobs
+MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
+SWEEPS = frozenset({"lengths", "dims", "dims_length"})  # of a scale, and no axes
 _OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
@@ -68,6 +69,18 @@ def _each_once(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _ascending(values: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(values)
+    if any(first >= second for first, second in itertools.pairwise(found)):
+        raise ValueError("they must ascend")
+    return found
+
+
+_Ascending = Annotated[
+    Sequence[Annotated[int, Field(ge=1, le=16_777_216)]],
+    Field(max_length=64),
+    AfterValidator(_ascending),
+]
 _Names = Annotated[Sequence[str], Field(min_length=1), AfterValidator(_each_once)]
 _Text = Annotated[str, Field(min_length=1, max_length=2000)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -81,6 +94,7 @@ class Model(_Spec):
         skeleton: What stays still while the mixer varies; None takes each task's own.
         mixer: A shipped mixer, or the user's own as ``package.module:Class``.
         position: How positions are encoded.
+        runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
         knobs: Fields of the mixer's `Config` and of the skeleton's, given as further keywords:
             ``heads=8, norm_placement="post"``.
     """
@@ -88,6 +102,7 @@ class Model(_Spec):
     skeleton: _Name | None = None
     mixer: _Name
     position: _Name = "sinusoidal"
+    runtime: _Name = "eager"
     knobs: dict[str, Knob] = Field(default_factory=dict)
 
     def __init__(
@@ -96,10 +111,14 @@ class Model(_Spec):
         *,
         mixer: str,
         position: str = "sinusoidal",
+        runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
         _refuse_strange_knobs(knobs)
-        fields = {"skeleton": skeleton, "mixer": mixer, "position": position, "knobs": knobs}
+        fields = {
+            "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
+            "knobs": knobs,
+        }  # fmt: skip
         super().__init__(**fields)
 
 
@@ -120,24 +139,45 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
+_Values = Annotated[Sequence[Knob], Field(min_length=1), AfterValidator(tuple)]
+
+
 class Axis(_Spec):
-    """A field of the baseline, of the scale, or ``task``, and the values that it takes."""
+    """A field of the baseline, of the scale, or ``task``, and the values that it takes.
+
+    Attributes:
+        quick: Those that it takes at quick scale; None takes all.
+    """
 
     name: _Text
-    values: Annotated[Sequence[Knob], Field(min_length=1), AfterValidator(tuple)]
+    values: _Values
+    quick: _Values | None = None
 
 
-def vary(name: str, values: Sequence[Knob]) -> Axis:
+def vary(name: str, values: Sequence[Knob], *, quick: Sequence[Knob] | None = None) -> Axis:
     """An axis of an ablation.
 
     Args:
-        name: A field of `Model` (``mixer``, ``position``, any knob of the mixer or of the tasks'
-            skeletons), a field of `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
+        name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
+            of the tasks' skeletons), of `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
+        quick: Some of them, to which quick scale keeps.
 
     Raises:
-        SpecError: if there is no value, too many, or one that is no scalar.
+        SpecError: if there is no value, too many, one that is no scalar, or one for quick scale
+            that is not among the values.
     """
+    every = _distinct(name, values)
+    if quick is None:
+        return Axis(name=name, values=every)
+    some = _distinct(name, quick)
+    for value in some:
+        if not any(type(value) is type(other) and value == other for other in every):
+            raise SpecError(f"vary({name!r}): quick={value!r} is not among its values.")
+    return Axis(name=name, values=every, quick=some)
+
+
+def _distinct(name: str, values: Sequence[Knob]) -> tuple[Knob, ...]:
     if not isinstance(values, list | tuple | range):  # a set has no order, a string is no list
         raise SpecError(f"vary({name!r}): {reprlib.repr(values)} must be a list of values.")
     values = list(itertools.islice(values, MOST_VALUES + 1))
@@ -148,7 +188,19 @@ def vary(name: str, values: Sequence[Knob]) -> Axis:
         if not _is_scalar(value):
             raise SpecError(f"vary({name!r}): {reprlib.repr(value)} must be {_SCALAR}.")
     distinct = {(type(value), value): value for value in values}
-    return Axis(name=name, values=tuple(distinct.values()))
+    return tuple(distinct.values())
+
+
+class _ClaimFields(TypedDict):
+    """What type checkers are told of the fields below, which keywords set."""
+
+    metric: str
+    a: str
+    b: str
+    by: float
+    source: NotRequired[str]
+    task: NotRequired[str | None]
+    at: NotRequired[str]
 
 
 class Claim(_Spec):
@@ -161,7 +213,9 @@ class Claim(_Spec):
         b: Label of the other.
         by: Smallest difference that matters, in the metric's unit.
         source: Paper, table, published figure.
-        task: Where the claim is tested, if the ablation has several tasks with that metric.
+        task: Where the claim is tested, if the ablation has several tasks with that metric;
+            ``mixer_alone`` for what is measured of the mixers alone.
+        at: The coordinate of the sweep, as ``length=4096``, where the mixers stand alone.
     """
 
     statement: _Text
@@ -171,6 +225,7 @@ class Claim(_Spec):
     by: Annotated[float, Field(ge=0)]
     source: str = ""
     task: str | None = None
+    at: str = ""
 
     if not TYPE_CHECKING:
 
@@ -178,17 +233,7 @@ class Claim(_Spec):
             super().__init__(statement=statement, **fields)
     else:
 
-        def __init__(
-            self,
-            statement: str,
-            *,
-            metric: str,
-            a: str,
-            b: str,
-            by: float,
-            source: str = "",
-            task: str | None = None,
-        ) -> None: ...
+        def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
 
 
 class Scale(_Spec):
@@ -204,6 +249,9 @@ class Scale(_Spec):
         warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
         weight_decay: AdamW's, on matrices only.
         num_evaluations: Validation points of the learning curve, evenly spaced.
+        lengths: Tokens at which probes of the mixer alone measure, ascending.
+        dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
+        dims_length: Tokens of those; by default the middle one of `lengths`.
         seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
@@ -225,6 +273,9 @@ class Scale(_Spec):
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
     weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
     num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
+    lengths: _Ascending = ()
+    dims: _Ascending = ()
+    dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
     threads: Annotated[int, Field(ge=1, le=4_096)] | None = None
@@ -260,7 +311,13 @@ class Scale(_Spec):
             for name in ("threads", "gpu_model", "memory_gib", *_OF_DEEPSPEED)
             if getattr(self, name) == type(self).model_fields[name].default
         }
-        return self.model_dump(exclude={"seeds", *rare})
+        found = self.model_dump(exclude={"seeds", *SWEEPS, *rare})
+        lists = {"lengths": self.lengths, "dims": self.dims}
+        return found | {name: _in_words(values) for name, values in lists.items() if values}
+
+
+def _in_words(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
 
 
 class Ablation(_Spec):
@@ -285,3 +342,10 @@ class Ablation(_Spec):
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross"] = "one_at_a_time"
+
+    def at_scale(self, scale: str) -> Ablation:
+        """The same question with the values that its axes take there."""
+        if scale != "quick" or all(axis.quick is None for axis in self.axes):
+            return self
+        axes = tuple(vary(axis.name, axis.quick or axis.values) for axis in self.axes)
+        return self.model_copy(update={"axes": axes})

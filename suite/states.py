@@ -21,6 +21,7 @@ class TrialState:
 
     Attributes:
         variant: Label of the variant; of a comparison's variants all, joined by `` | ``.
+        at: The coordinate of a sweep, as ``length=1024``; several joined by `` | ``; else empty.
         reason: Why it cannot run, or how it failed.
     """
 
@@ -33,6 +34,7 @@ class TrialState:
     probe: str
     state: State
     reason: str
+    at: str = ""
 
 
 def read_journal(out: Path) -> Journal | None:
@@ -54,9 +56,11 @@ def trial_states(plan: Plan, out: Path) -> list[TrialState]:
 def _states(
     plan: Plan, results: Mapping[str, Result], done: Mapping[str, set[str]]
 ) -> Iterator[TrialState]:
-    variants: dict[str, list[str]] = {}
+    variants: dict[str, dict[str, None]] = {}  # each once, in order
+    places: dict[str, dict[str, None]] = {}
     for cell in plan.cells:
-        variants.setdefault(cell.trial_id, []).append(cell.variant)
+        variants.setdefault(cell.trial_id, {})[cell.variant] = None
+        places.setdefault(cell.trial_id, {})[cell.at] = None
     trials = {trial.trial_id: trial for trial in plan.trials}
     for cell in {cell.trial_id: cell for cell in plan.cells}.values():
         trial = trials.get(cell.trial_id)
@@ -64,7 +68,7 @@ def _states(
         yield TrialState(
             trial_id=cell.trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
             variant=" | ".join(variants[cell.trial_id]), seed=cell.seed, task=cell.task,
-            probe=cell.probe, state=state, reason=reason,
+            probe=cell.probe, state=state, reason=reason, at=" | ".join(places[cell.trial_id]),
         )  # fmt: skip
 
 

@@ -24,10 +24,11 @@ from models import (
     skeleton_class,
 )
 from models.knobs import config_from_knobs
+from models.model_spec import RUNTIMES, Runtime
 from suite.nearest import unknown_name
 from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
 from suite.schema import Parallel, Training, canonical_json
-from suite.spec import MODEL_FIELDS, Ablation, Scale, SpecError
+from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 from suite.variants import Baseline, Variant
@@ -41,9 +42,9 @@ class Impossible(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a variant comes to on one task."""
+    """What a variant comes to on one task; `task` is None where the mixer stands alone."""
 
-    task: type[Task]
+    task: type[Task] | None
     model: ModelSpec
     training: Training
     length: int
@@ -65,7 +66,7 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
         if not any(name in names for names in owners.values()):
             raise SpecError(_no_such_knob(name, owners))
     try:
-        found = _checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
+        found = checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
         for skeleton in _skeletons(ablation):
             found |= _checked_settings(skeleton, _only(model.knobs, owners[skeleton]))
     except Impossible as reason:
@@ -104,7 +105,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     knobs = {name for kind in kinds for name in knob_names(kind)}
     for skeleton in _skeletons(baseline.ablation):
         knobs |= knob_names(skeleton_class(skeleton))
-    allowed = knobs | MODEL_FIELDS | set(Scale.model_fields) | {"task"}
+    allowed = knobs | MODEL_FIELDS | (set(Scale.model_fields) - SWEEPS) | {"task"}
     for name in axes:
         if name not in allowed:
             raise SpecError(unknown_name("axis", name, allowed))
@@ -118,12 +119,12 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         Impossible: for what has no sense.
     """
     task = _task(str(variant.changes.get("task", task_name)))
-    scale = _scale(baseline.scale, variant.changes)
+    scale = scale_of(baseline.scale, variant.changes)
     length = _length(task, scale)
     spec = _model_spec(baseline, variant, task, scale, length)
-    _refuse_unbuildable(spec)
+    refuse_unbuildable(spec)
     return Subject(
-        task=task, model=spec, training=_training(scale), length=length, batch=scale.batch,
+        task=task, model=spec, training=training_of(scale), length=length, batch=scale.batch,
         parallel=_parallel(scale),
     )  # fmt: skip
 
@@ -144,12 +145,14 @@ def _length(task: type[Task], scale: Scale) -> int:
     return length
 
 
-def _scale(scale: Scale, changes: Mapping[str, Knob]) -> Scale:
+def scale_of(scale: Scale, changes: Mapping[str, Knob]) -> Scale:
+    """The scale with what the variant changes of it."""
     changed = {name: value for name, value in changes.items() if name in Scale.model_fields}
     return Scale(**{**scale.model_dump(), **changed}) if changed else scale
 
 
-def _training(scale: Scale) -> Training:
+def training_of(scale: Scale) -> Training:
+    """How the scale says to train."""
     return Training(
         steps=scale.steps, learning_rate=float(scale.learning_rate),
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
@@ -180,12 +183,12 @@ def _model_spec(
     model = baseline.ablation.baseline
     mixer = str(variant.changes.get("mixer", model.mixer))
     skeleton = _skeleton(variant.changes.get("skeleton", model.skeleton), task, mixer)
-    knobs, settings = _knobs_and_settings(model.knobs, variant, mixer, skeleton)
+    knobs, settings = knobs_and_settings(model.knobs, variant, mixer, skeleton)
     return ModelSpec(
         skeleton=skeleton,
         mixer=mixer,
-        knobs=_checked_knobs(mixer, scale.dim, knobs),
-        position=_position(str(variant.changes.get("position", model.position))),
+        knobs=checked_knobs(mixer, scale.dim, knobs),
+        position=position_of(str(variant.changes.get("position", model.position))),
         dim=scale.dim,
         depth=scale.depth,
         length=length,
@@ -193,13 +196,38 @@ def _model_spec(
         input_size=task.input_size,
         output_size=task.output_size,
         settings=_checked_settings(skeleton, settings),
+        runtime=runtime_of(str(variant.changes.get("runtime", model.runtime)), mixer, scale),
     )
 
 
-def _position(name: str) -> str:
+def position_of(name: str) -> str:
+    """The name, if there is such a position encoding.
+
+    Raises:
+        SpecError: with the nearest names.
+    """
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
     return name
+
+
+def runtime_of(name: str, mixer: str, scale: Scale) -> Runtime:
+    """The name, if there is such a runtime, and the mixer can be run by it at that scale.
+
+    Raises:
+        SpecError: with the nearest names.
+        Impossible: workers, a graph without a GPU, or of what must not be replayed.
+    """
+    runtime = next((each for each in RUNTIMES if each == name), None)
+    if runtime is None:
+        raise SpecError(unknown_name("runtime", name, RUNTIMES))
+    if runtime != "eager" and _parallel(scale) is not None:
+        raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
+    if runtime == "cuda_graph" and not scale.gpus:
+        raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
+    if runtime == "cuda_graph" and load_mixer(mixer).is_stochastic:
+        raise Impossible(f"{mixer} draws anew as it trains, and a CUDA graph only replays")
+    return runtime
 
 
 def _skeleton(asked: Knob, task: type[Task], mixer: str) -> str:
@@ -216,10 +244,14 @@ def _skeleton(asked: Knob, task: type[Task], mixer: str) -> str:
     return task.skeleton
 
 
-def _knobs_and_settings(
+def knobs_and_settings(
     of_baseline: Mapping[str, Knob], variant: Variant, mixer: str, skeleton: str
 ) -> tuple[dict[str, Knob], dict[str, Knob]]:
-    """The mixer's and the skeleton's: what the baseline says and they have, then the variant's."""
+    """The mixer's and the skeleton's: what the baseline says and they have, then the variant's.
+
+    Raises:
+        Impossible: for a knob of the variant's that neither has.
+    """
     of_mixer, of_skeleton = knob_names(load_mixer(mixer)), knob_names(skeleton_class(skeleton))
     no_knobs = MODEL_FIELDS | set(Scale.model_fields) | {"task"}
     own = {name: value for name, value in variant.changes.items() if name not in no_knobs}
@@ -234,8 +266,13 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
     return {name: value for name, value in knobs.items() if name in names}
 
 
-def _checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """Each knob by itself must be one; together with the width they may have no sense."""
+def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The mixer's knobs, complete.
+
+    Raises:
+        SpecError: for a knob that is none by itself.
+        Impossible: where together with the width they have no sense.
+    """
     kind = load_mixer(mixer)
     return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
 
@@ -262,7 +299,12 @@ def _checked(
     return dict(vars(config))
 
 
-def _refuse_unbuildable(spec: ModelSpec) -> None:
+def refuse_unbuildable(spec: ModelSpec) -> None:
+    """Try it without memory, once for each model.
+
+    Raises:
+        Impossible: with what stands against building it.
+    """
     reason = _why_unbuildable(canonical_json(dataclasses.asdict(spec)))
     if reason:
         raise Impossible(reason)

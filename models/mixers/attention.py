@@ -34,6 +34,7 @@ from models.scores import SCORES
 from models.softmax_attention import (
     Visibility,
     fused_attention,
+    fused_scratch_bytes,
     newest_token,
     softmax_weights,
     whole_sequence,
@@ -203,6 +204,54 @@ class Attention(Mixer):
         if isinstance(self.position, ShawPosition):
             attention += self.position.flops(length)
         return float(batch * (projections + attention))
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Projections, then the largest of three moments; see `_bytes_of_weights` for the n^2."""
+        if self.position is not None:
+            raise ModelError(
+                f"{self.name} gives no formula for its bytes with {self.position.name}"
+            )
+        if self.is_fused and self.key_dim != self.value_dim:  # torch then writes the weights
+            raise ModelError(f"{self.name} gives no formula for the bytes of unequal widths, fused")
+        width = self.heads * (2 * self.key_dim + self._own_value_dim())
+        held = 2 * 8 * length + 4 * batch * length * width  # places, queries, keys, values
+        output = 4 * batch * length * self.dim
+        heads = 4 * batch * length * self.heads * self.value_dim
+        is_split = not self.is_fused or self.config.score == "general"  # head after head
+        merged = heads if is_split and self.heads > 1 else 0  # side by side, which takes a copy
+        if not self.is_fused:
+            weights = 4 * batch * length**2 * self.heads
+            made = self._bytes_of_weights(length, batch)
+            return held + max(made, weights + heads + merged + output)
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads, queries=length, keys=length, width=self.key_dim
+        )
+        changed = self._bytes_of_changed(length, batch)
+        return held + changed + heads + max(scratch, merged + output)
+
+    def _bytes_of_weights(self, length: int, batch: int) -> float:
+        """While the n x n weights are made: scores and weights stand side by side.
+
+        Causal: then a mask and a penalty too, of 1 and 4 bytes for each pair, and before that the
+        distances, of 8 bytes with two masks. Additive: each pair of a query and a key has a
+        hidden layer of the key's width, which a product copies.
+        """
+        pairs = length**2
+        scores = 4 * batch * self.heads * pairs
+        if not self.score.is_product:
+            return (2 * self.key_dim + 1) * scores + scores * self.key_dim / length
+        changed = self._bytes_of_changed(length, batch)
+        if not self.is_causal:
+            return changed + 2 * scores
+        return changed + scores + pairs * max(5 + 4 * batch * self.heads, 10)
+
+    def _bytes_of_changed(self, length: int, batch: int) -> float:
+        """Queries and keys as the score wants them, and the scaled queries in their place."""
+        num_changed = {"dot": 0, "general": 1, "additive": 0, "cosine": 2}[self.config.score]
+        is_scaled = self.log_temperature is not None or not (self.is_fused or self.scale == 1.0)
+        if is_scaled and self.score.is_product:
+            num_changed = max(num_changed, 1)
+        return 4 * batch * length * self.heads * self.key_dim * num_changed
 
     def reference(
         self,

@@ -53,6 +53,10 @@ class Convolution(SlidingWindow):
         """One dim x dim product per token and tap; zeros beyond the ends are multiplied too."""
         return float(batch * length * self.num_taps(length) * 2 * self.dim**2)
 
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """See `convolution_bytes`."""
+        return self.convolution_bytes(length, batch)
+
     def num_parameters(self) -> int:
         """A matrix per tap and a bias."""
         return self.kernel_size * self.dim**2 + self.dim

@@ -60,6 +60,10 @@ class GatedConvolution(SlidingWindow):
         """Two dim x dim products per token and tap; zeros beyond the ends are multiplied too."""
         return float(batch * length * self.num_taps(length) * 2 * 2 * self.dim**2)
 
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Of the sums and gates, before the ones meet the others; see `convolution_bytes`."""
+        return self.convolution_bytes(length, batch, widening=2)
+
     def num_parameters(self) -> int:
         """Two matrices per tap and two biases."""
         return 2 * (self.kernel_size * self.dim**2 + self.dim)

@@ -30,6 +30,7 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, without_padding
+from models.softmax_attention import fused_scratch_bytes
 
 
 class Linformer(Mixer):
@@ -122,6 +123,25 @@ class Linformer(Mixer):
         over_time = 2 * num_over_time * k * length * dim
         attention = 2 * 2 * length * k * dim
         return float(batch * (over_width + over_time + attention))
+
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the projected tokens."""
+        return {"k": self.projected_length}
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Queries, k keys and values, heads and output; keys and values of all tokens are gone.
+
+        With `none` shared they are still there when the values are projected; of several
+        sequences, that product copies them and the projections.
+        """
+        k, tokens = self.projected_length, 4 * batch * length * self.dim
+        projected, copied = 2 * 4 * batch * k * self.dim, 0
+        if self.sharing == "none" and batch > 1:
+            copied = tokens + 4 * batch * self.heads * k * length
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads, queries=length, keys=k, width=self.head_dim
+        )
+        return 2 * tokens + projected + max(scratch, tokens + copied)
 
     def reference(
         self,

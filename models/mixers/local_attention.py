@@ -25,7 +25,12 @@ from models.errors import ModelError
 from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, State, without_padding
 from models.relative_positions import RelativePosition, ShawPosition
-from models.softmax_attention import Visibility, masked_attention, softmax_weights
+from models.softmax_attention import (
+    Visibility,
+    fused_scratch_bytes,
+    masked_attention,
+    softmax_weights,
+)
 
 _SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
 
@@ -124,6 +129,10 @@ class LocalAttention(Mixer):
         bias = self._bias(visible, scores.dtype)
         return softmax_weights(scores if bias is None else scores + bias, visible)
 
+    def cost_symbols(self) -> dict[str, float]:
+        """r, the window."""
+        return {"r": self.window}
+
     def receptive_field(self, length: int) -> Tensor:
         """A band."""
         places = torch.arange(length)
@@ -171,6 +180,27 @@ class LocalAttention(Mixer):
         block, num_keys, num_blocks = self._sizes(length)
         projections = 4 * 2 * length * self.dim**2
         return float(batch * (projections + 2 * 2 * num_blocks * block * num_keys * self.dim))
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Projections, their blocks, two masks; then the kernel, or its output zeroed in a copy.
+
+        The kernel wants its mask in numbers, 4 bytes for each query and key of a block.
+        """
+        if self.position is not None:
+            raise ModelError(
+                f"{self.name} gives no formula for its bytes with {self.position.name}"
+            )
+        block, num_keys, num_blocks = self._sizes(length)
+        queries = num_blocks * block
+        held = 8 * length + 4 * batch * self.dim * 3 * length  # places; queries, keys, values
+        held += 4 * batch * self.dim * (queries + 2 * (queries + num_keys - block))  # in blocks
+        held += queries * (2 * num_keys + 1)  # who is seen, twice, and who sees nothing
+        scratch = fused_scratch_bytes(
+            rows=batch * self.heads * num_blocks, queries=block, keys=num_keys,
+            width=self.dim // self.heads,
+        )  # fmt: skip
+        output = 4 * batch * queries * self.dim
+        return held + output + max(4 * queries * num_keys + scratch, output)
 
     def reference(
         self,

@@ -90,6 +90,22 @@ class MLPMixer(Mixer):
         """Two products of length by hidden for each channel."""
         return float(batch * self.dim * 2 * 2 * length * self.hidden)
 
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the hidden width."""
+        return {"k": self.hidden}
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """The hidden layer before and after the GELU, and the output; on one thread.
+
+        Part of the weights, where the sequence is shorter than it may be, is copied before that.
+        On several threads torch leaves long sequences to oneDNN, which copies the weights always.
+        """
+        if torch.get_num_threads() > 1:
+            raise ModelError(f"{self.name} gives no formula for its bytes on several threads")
+        hidden = 4 * batch * self.dim * self.hidden
+        copied = 4 * self.hidden * length if length < self.max_length else 0
+        return float(hidden + max(copied, hidden + 4 * batch * self.dim * length))
+
     def reference(
         self,
         x: Tensor,

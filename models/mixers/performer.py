@@ -118,6 +118,10 @@ class Performer(KernelMixer):
         """Products of queries and keys with every w."""
         return 2 * 2 * length * self.dim * self.num_features()
 
+    def cost_symbols(self) -> dict[str, float]:
+        """k, the features."""
+        return {"k": self.num_features()}
+
     def query_features(self, queries: Tensor) -> Tensor:
         """See `KernelMixer.query_features`; exp(-|y|^2 / 2) is such a factor."""
         exponents = self._products(queries)

@@ -20,7 +20,12 @@ import torch
 from torch import Tensor
 
 from models.mixer import Cost, Mixer, State, without_padding
-from models.softmax_attention import fused_attention, softmax_weights, whole_sequence
+from models.softmax_attention import (
+    fused_attention,
+    fused_scratch_bytes,
+    softmax_weights,
+    whole_sequence,
+)
 
 
 class PlainAttention(Mixer):
@@ -104,6 +109,11 @@ class PlainAttention(Mixer):
     def flops(self, length: int, batch: int = 1) -> float:
         """The scores, and the weighted sum."""
         return float(batch * 2 * 2 * length**2 * self.dim)
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """The output and the kernel's scratch, and two places of 8 bytes for each token."""
+        scratch = fused_scratch_bytes(rows=batch, queries=length, keys=length, width=self.dim)
+        return 2 * 8 * length + 4 * batch * length * self.dim + scratch
 
     def reference(
         self,

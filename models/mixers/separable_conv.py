@@ -16,9 +16,11 @@ Fast form: `conv1d` with a group to each channel, then `conv1d` with one tap.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.errors import ModelError
 from models.mixer import Cost
 from models.window import SlidingWindow, Window
 
@@ -60,6 +62,16 @@ class SeparableConvolution(SlidingWindow):
         """A number per token, tap and channel, and one dim x dim product per token."""
         per_token = 2 * self.num_taps(length) * self.dim + 2 * self.dim**2
         return float(batch * length * per_token)
+
+    def forward_bytes(self, length: int, batch: int = 1) -> float:
+        """Input channel by channel, and two of: the same in oneDNN's layout, sums, outputs.
+
+        That layout fills up the channels to 8 or 16, by the CPU; the formula is for whole ones.
+        On several threads oneDNN computes the last product too, and keeps more or less of it.
+        """
+        if torch.get_num_threads() > 1:
+            raise ModelError(f"{self.name} gives no formula for its bytes on several threads")
+        return float(3 * 4 * batch * length * self.dim)
 
     def num_parameters(self) -> int:
         """A number per tap and channel, a matrix and a bias."""

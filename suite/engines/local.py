@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from suite.engines.evaluation import evaluate
+from suite.engines.runtime import prepared, runtime_of
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 
@@ -17,11 +18,21 @@ BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 
 
 class LocalEngine:
-    """One model on one device, and its optimiser."""
+    """One model on one device, and its optimiser.
+
+    Attributes:
+        model: What steps go through: the model, run as its spec declares.
+    """
 
     def __init__(self, model: nn.Module, training: Training, device: str) -> None:
+        """Move the model there.
+
+        Raises:
+            suite.engines.runtime.NoRuntime: this machine cannot run it as declared.
+        """
         self.device = device
-        self.model = model.to(device).train()
+        self._eager = model.to(device).train()
+        self.model = prepared(self._eager, runtime_of(model), device)
         self.optimizer = torch.optim.AdamW(
             decayed_apart(model, training.weight_decay), lr=training.learning_rate, betas=BETAS
         )
@@ -43,8 +54,11 @@ class LocalEngine:
         return torch.stack(list(losses)).mean().item()
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, the model in evaluation mode."""
-        return evaluate(self.model, task, split, batch, self.device)
+        """The task's metric over a whole split, the model in evaluation mode, run eagerly.
+
+        The last batch of a split may be smaller, and would be compiled for itself.
+        """
+        return evaluate(self._eager, task, split, batch, self.device)
 
 
 def schedule_of(

@@ -50,12 +50,12 @@ class DataParallel(SpreadProbe):
     """Tokens per second, memory per worker, and how well the step's time is shared."""
 
     name = "data_parallel"
-    version = 1
+    version = 2
     grain = "seed"
     is_batched = True
     is_timing = True
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Four numbers, at the length of the trial."""
         at = f"length={length}"
         return (

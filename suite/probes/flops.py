@@ -22,7 +22,7 @@ class ForwardFlops(Probe):
     version = 1
     grain = "variant"
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """One count, at the length of the trial."""
         return (MetricSpec(name=METRIC, unit="FLOP", better="lower", at=f"length={length}"),)
 

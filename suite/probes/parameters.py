@@ -17,7 +17,7 @@ class Parameters(Probe):
     version = 1
     grain = "variant"
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """One count."""
         return (MetricSpec(name="num_parameters", unit="1", better="none"),)
 

@@ -22,6 +22,8 @@ class Probe(ABC):
         trains: Whether the training settings move the number.
         is_batched: Whether the batch size moves the number.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
+        is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
+            meets no task, and the coordinate stands in the cells, not in its metrics.
         is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
             their own, and are done only when they have a result from this environment.
     """
@@ -32,11 +34,16 @@ class Probe(ABC):
     trains: ClassVar[bool] = False
     is_batched: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
+    is_swept: ClassVar[bool] = False
     is_timing: ClassVar[bool] = False
 
     @abstractmethod
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
-        """What will be measured, known before anything runs."""
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """What will be measured, known before anything runs; `task` is None in a sweep."""
+
+    def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:
+        """Whether a sweep has a cell there, along lengths or along widths."""
+        return True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """Why the probe cannot measure this, known before it runs; empty where it can."""

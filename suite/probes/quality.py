@@ -32,8 +32,9 @@ class Quality(SpreadProbe):
     trains = True
     is_batched = True
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, on the test split."""
+        assert task is not None, "quality is no sweep"
         metric = task.metric
         return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
 

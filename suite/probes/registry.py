@@ -14,7 +14,14 @@ PROBES: dict[str, str] = {
     "parameters": "suite.probes.parameters:Parameters",
     "flops": "suite.probes.flops:ForwardFlops",
     "step_time": "suite.probes.step_time:StepTime",
+    "decode": "suite.probes.decode:Decode",
+    "peak_memory": "suite.probes.peak_memory:PeakMemory",
     "data_parallel": "suite.probes.data_parallel:DataParallel",
+    # of the mixer alone, along lengths and widths
+    "mixer_time": "suite.probes.mixer_time:MixerTime",
+    "mixer_memory": "suite.probes.mixer_memory:MixerMemory",
+    "mixer_flops": "suite.probes.mixer_flops:MixerFlops",
+    "path_length": "suite.probes.path_length:PathLength",
 }
 
 

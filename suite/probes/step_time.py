@@ -1,45 +1,39 @@
-"""How long does a training step take? A plain median over repeated steps: indicative.
+"""How long does a step of a whole model take? Forward, forward and backward, a training step.
 
-All variants take turns, so that a busy moment of the machine hits them alike. A real instrument
-(fresh processes, warm-up until no trend, a stopping rule) is to take this file's place.
+All variants take turns in one process, on batches of the task; see `suite.timing`.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
-from models import ModelSpec, build_model
+from models import ModelSpec
 from suite.engines.local import LocalEngine
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.timing.clock import clock_of
+from suite.timing.comparison import Comparison, Operations
+from suite.timing.passes import Pass, built, forward, forward_backward
 
 METRIC = "training_step_seconds"
-_WARM_UP_ROUNDS = 2
-_ROUNDS = 9
-_TRAINING = Training(
-    steps=_WARM_UP_ROUNDS + _ROUNDS, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01,
-    num_evaluations=1,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Subject:
-    step: Callable[[Batch], object]
-    seconds: list[float] = field(default_factory=list)
+_FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"
+_NUM_BATCHES = 8
+_TRAINING = Training(  # so many steps that the rate does not fall to nothing
+    steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
+)
 
 
 class StepTime(Probe):
-    """Median seconds of a full training step, with the quartiles as spread."""
+    """Medians of interleaved rounds in one process, with their intervals."""
 
     name = "step_time"
-    version = 1
+    version = 2
     grain = "comparison"
     is_batched = True
     is_timing = True
@@ -48,45 +42,69 @@ class StepTime(Probe):
         """It times what happens in one process."""
         return "step_time times one process; data_parallel measures workers" if parallel else ""
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
-        """Seconds a step, at the length of the trial."""
-        return (MetricSpec(name=METRIC, unit="s", better="lower", at=f"length={length}"),)
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """Seconds, at the length of the trial; controls are not of the variants."""
+        names = (_FORWARD, _FORWARD_BACKWARD, METRIC)
+        return tuple(
+            MetricSpec(name=name, unit="s", better="lower", at=f"length={length}") for name in names
+        )
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Every variant once a round, after warm-up rounds that do not count."""
+        """All subjects, with the controls of the training step beside the first."""
         task = build_task(trial.task, trial.length)
-        subjects = [_Subject(_stepper(spec, trial, task, device)) for spec in trial.subjects]
-        batches = [task.training_batch(step, trial.batch, trial.seed) for step in range(_ROUNDS)]
-        for batch in [*batches[:_WARM_UP_ROUNDS], *batches]:
-            for subject in subjects:
-                subject.seconds.append(_seconds(subject.step, batch, device))
-        for index, subject in enumerate(subjects):
-            yield _measurement(index, subject.seconds[_WARM_UP_ROUNDS:], trial.length)
+        batches = [
+            task.training_batch(step, trial.batch, trial.seed).to(device)
+            for step in range(_NUM_BATCHES)
+        ]
+        bench = _Bench(task, batches, device, trial.seed)
+        yield from Comparison(
+            trial=trial, device=device, clock=clock_of(device),
+            compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
+            main_operation=bench.training_step, at=f"length={trial.length}",
+        ).measured()  # fmt: skip
 
 
-def _stepper(spec: ModelSpec, trial: Trial, task: Task, device: str) -> Callable[[Batch], object]:
-    torch.manual_seed(trial.seed)
-    engine = LocalEngine(build_model(spec), _TRAINING, device)
-    return lambda batch: engine.step(batch, task)
+@dataclass(frozen=True)
+class _Bench:
+    """Where subjects are made ready.
 
+    Attributes:
+        batches: On the device; every operation goes through them in this order, again and again.
+    """
 
-def _seconds(step: Callable[[Batch], object], batch: Batch, device: str) -> float:
-    """Wall time of one step, the device idle before and after."""
-    _synchronise(device)
-    start = time.perf_counter()
-    step(batch)
-    _synchronise(device)
-    return time.perf_counter() - start
+    task: Task
+    batches: Sequence[Batch]
+    device: str
+    seed: int
 
+    def operations(self, spec: ModelSpec) -> Operations:
+        """Three of one model, whose parameters move while it is timed."""
+        engine = self._engine(spec)
+        model, inputs, graded = engine.model, self._again(), self._again()
 
-def _synchronise(device: str) -> None:
-    if device != "cpu":  # kernel launches return early
-        torch.cuda.synchronize(device)
+        def loss() -> Tensor:
+            batch = next(graded)
+            return self.task.loss(batch.through(model), batch)
 
+        return {
+            METRIC: self._step(engine),
+            _FORWARD: forward(model, lambda: next(inputs).through(model)),
+            _FORWARD_BACKWARD: forward_backward(model, loss, inputs=None, gradient=None),
+        }
 
-def _measurement(subject: int, seconds: list[float], length: int) -> Measurement:
-    low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
-    return Measurement(
-        metric=METRIC, value=median, unit="s", better="lower", subject=subject,
-        at=f"length={length}", spread_low=low, spread_high=high,
-    )  # fmt: skip
+    def training_step(self, spec: ModelSpec) -> Pass:
+        """Of a model of its own."""
+        return self._step(self._engine(spec))
+
+    def _engine(self, spec: ModelSpec) -> LocalEngine:
+        return LocalEngine(built(spec, self.device, self.seed), _TRAINING, self.device)
+
+    def _step(self, engine: LocalEngine) -> Pass:
+        batches = self._again()
+        return Pass(
+            lambda: engine.step(next(batches), self.task), prepare=engine.model.train,
+            clear=lambda: engine.optimizer.zero_grad(set_to_none=True),
+        )  # fmt: skip
+
+    def _again(self) -> Iterator[Batch]:
+        return itertools.cycle(self.batches)

@@ -13,15 +13,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
+
+_WATCHED = "bakeoff: the step that is watched"
 
 
 class NewTensors:
-    """The tensors that came into being since this was made."""
+    """The tensors that came into being since this was made.
+
+    Attributes:
+        bytes_on_gpu_before: Held there when this was made.
+    """
 
     def __init__(self) -> None:
+        gc.collect()  # garbage that goes later would be missed from what is on the GPU
         self._before = list(_tensors())  # held, so that their storages' addresses are not reused
         self._known = {_address(tensor) for tensor in self._before}
+        self.bytes_on_gpu_before = _bytes_on_gpu()
 
     def bytes(self) -> int:
         """Of their storages, each counted once; those of gradients too, and of no garbage."""
@@ -31,17 +39,47 @@ class NewTensors:
 
 
 def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
-    """The most that lives at any time of one step, what lived before it included."""
+    """The most that lives at any time of one step, new tensors from before it included.
+
+    On a CPU the step runs twice: the profiler sees a block given back only if it saw it taken, and
+    what a step gives back (old gradients) the step before has taken.
+    """
     if device != "cpu":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         step()
         torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated()
-    before = new.bytes()
+        return torch.cuda.max_memory_allocated() - new.bytes_on_gpu_before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
-    return before + _largest_sum(_allocations(seen))
+        before = new.bytes()
+        with record_function(_WATCHED):
+            step()
+    return before + _largest_sum(_allocations(seen, since=_WATCHED))
+
+
+def growth_bytes(step: Callable[[], object], device: str) -> int:
+    """The most that one step ever takes, beyond what lived before it, of which it frees nothing."""
+    if device != "cpu":
+        return _growth_on_cuda(step)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        step()
+    return _largest_sum(_allocations(seen))
+
+
+def _growth_on_cuda(step: Callable[[], object]) -> int:
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _bytes_on_gpu() -> int:
+    is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.memory_allocated() if is_in_use else 0
 
 
 def _tensors() -> Iterator[Tensor]:
@@ -56,12 +94,19 @@ def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _allocations(seen: profile) -> list[int]:
-    """Bytes taken (above 0) and given back (below 0), in the order of time."""
+def _allocations(seen: profile, since: str = "") -> list[int]:
+    """Bytes taken (above 0) and given back (below 0), in the order of time.
+
+    Args:
+        seen: What was profiled.
+        since: Name of the range after whose begin they count; empty for all.
+    """
     profiler: Any = seen.profiler
     events = profiler.kineto_results.events()
+    begin = min((event.start_ns() for event in events if event.name() == since), default=0)
     memory = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
-    return [size for _, size in sorted(memory, key=lambda timed: timed[0])]
+    timed = sorted(memory, key=lambda change: change[0])
+    return [size for time, size in timed if time >= begin]
 
 
 def _largest_sum(changes: list[int]) -> int:

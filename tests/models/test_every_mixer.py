@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from models import MIXERS, POSITIONS, Mixer, ModelError, build_mixer, mixer_class
 from models.registry import relative_position
+from suite.probes.tensor_bytes import growth_bytes
 
 DIM = 8
 MAX_LENGTH = 128
@@ -458,6 +459,31 @@ def test_flops_formula_equals_the_counter(case: Case, batch: int, length: int) -
     assert isinstance(flops, float)
     assert flops >= 0
     assert flops == pytest.approx(counted_flops(mixer, sequence(batch, length)), rel=1e-12)
+
+
+SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case in FORMS]
+
+
+@pytest.mark.parametrize(
+    ("case", "batch", "length"), SIZES_OF_BYTES, ids=[f"{c}-{b}x{n}" for c, b, n in SIZES_OF_BYTES]
+)
+def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
+    """Or it refuses: a relative position, heads whose keys and values are of unequal widths."""
+    dim = 64  # where neither padding to whole vectors nor a library's constants weigh much
+    knobs = {case.knob: case.value} if case.knob else {}
+    mixer = build_mixer(
+        case.name, dim=dim, max_length=length, is_causal=case.is_causal, position=case.position,
+        **knobs,
+    )  # fmt: skip
+    assert mixer.has_bytes_formula()
+    if case.position or case.knob in ("key_dim", "value_dim"):
+        with pytest.raises(ModelError, match=f"{case.name} gives no formula for"):
+            mixer.forward_bytes(length, batch)
+        return
+    x = sequence(batch, length, dim).float()
+    with torch.no_grad():
+        held = growth_bytes(lambda: mixer(x), "cpu")
+    assert mixer.forward_bytes(length, batch) == pytest.approx(held, rel=0.05)
 
 
 def moved_outputs(case: Case) -> Tensor:

@@ -25,7 +25,7 @@ def _table(sweep: Any, task: str) -> Table:
 
 
 def _entry(table: Table, variant: str, key: str) -> Entry:
-    row = next(row for row in table.rows if row.variant == variant)
+    row = next(row for row in table.rows if row.name == variant)
     index = [column.key for column in table.columns].index(key)
     return row.entries[index]
 
@@ -59,7 +59,7 @@ def test_the_same_loss_is_worse_whichever_way_is_up(synthetic: ModuleType) -> No
 
 def test_a_diverged_seed_stays_in_the_denominator(synthetic: ModuleType) -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
-    row = next(row for row in table.rows if row.variant == "heads=16")
+    row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "2 of 3; 1 diverged"
     assert _entry(table, "heads=16", "bits_per_character").text.endswith("†")
     assert len(table.footnotes) == 1
@@ -67,7 +67,7 @@ def test_a_diverged_seed_stays_in_the_denominator(synthetic: ModuleType) -> None
 
 def test_a_skipped_variant_says_why(synthetic: ModuleType) -> None:
     table = _table(synthetic.sweep(), "majority")
-    row = next(row for row in table.rows if row.variant == "heads=16")
+    row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "skipped: heads=16 does not divide dim=24"
     assert _entry(table, "heads=16", "accuracy").text == "skipped"
     assert _entry(table, "heads=16", "accuracy").estimate.point is None
@@ -84,7 +84,7 @@ def test_whole_coverage_counts_every_cell(synthetic: ModuleType) -> None:
 def test_an_empty_sweep_has_every_row_and_no_result(synthetic: ModuleType) -> None:
     said = synthetic.about()
     table = comparison_table(said, all_series(said, results_frame([])), "majority")
-    assert [row.variant for row in table.rows] == list(synthetic.VARIANTS)
+    assert [row.name for row in table.rows] == list(synthetic.VARIANTS)
     assert {row.coverage for row in table.rows} == {"0 of 3; 3 missing"}
     assert {row.entries[0].text for row in table.rows} == {"no result"}
 
@@ -112,13 +112,13 @@ def test_single_seed_has_no_interval(synthetic: ModuleType) -> None:
     assert table.rows[0].coverage == "1 of 3; 2 missing"
 
 
-def test_times_are_medians_with_paired_ratio(synthetic: ModuleType) -> None:
+def test_times_are_medians_with_a_paired_ratio_and_its_verdict(synthetic: ModuleType) -> None:
     rows = [("a", {"seed": s, "value": v}) for s, v in enumerate([0.010, 0.012, 0.090])]
     rows += [("b", {"seed": s, "value": v}) for s, v in enumerate([0.020, 0.024, 0.030])]
     entry = _small(synthetic, synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.estimate.point == 0.012
     assert (entry.estimate.low, entry.estimate.high) == (0.010, 0.090)
-    assert entry.note == "0.50 × baseline"
+    assert entry.note == "0.91 × baseline, ambiguous"  # the mean of logs, and its interval
 
 
 def test_one_process_shows_its_own_spread(synthetic: ModuleType) -> None:
@@ -127,11 +127,11 @@ def test_one_process_shows_its_own_spread(synthetic: ModuleType) -> None:
     assert (entry.text, entry.interval) == (["10", "ms"][0], "[9, 13]")
 
 
-def test_noisy_times_are_shown_marked_and_not_compared(synthetic: ModuleType) -> None:
+def test_noisy_times_are_shown_marked_and_get_no_verdict(synthetic: ModuleType) -> None:
     rows = [("a", {"value": 0.010, "status": "noisy"}), ("b", {"value": 0.020})]
     entry = _small(synthetic, synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.text == "10"
-    assert entry.note == "noisy"
+    assert entry.note == "0.50 × baseline, noisy"
 
 
 def test_each_machine_has_a_column_of_its_own(synthetic: ModuleType) -> None:

@@ -11,7 +11,7 @@ from reports.frame import results_frame
 from reports.series import all_series
 from reports.statistics import Estimate
 from reports.verdict import Outcome, Verdict, judge, verdict
-from suite.schema import ClaimSpec
+from suite.schema import ClaimSpec, Provenance
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,63 @@ def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
     assert answer is not None
     assert answer.outcome is Outcome.REFUTED
     assert "a is worse than b by 10" in answer.sentence
+    assert "3 paired processes" in answer.sentence
+
+
+def _timed(synthetic: ModuleType, rows: list[tuple[str, str, int]], at: str = "") -> Verdict:
+    """The verdict on times: environment ("x" or "y"), variant and seed of each, all alike.
+
+    With a coordinate there are further processes elsewhere, in which `b` took ten times as long.
+    """
+    spec = synthetic.MetricSpec(name="seconds", unit="s", better="lower")
+    claim = ClaimSpec(
+        statement="A is faster", metric="seconds", a="a", b="b", by=0.0, source="", task="t", at=at
+    )
+    places = {
+        name: Provenance(
+            commit="", device=device, num_threads=threads, num_cpus=2, num_gpus=0,
+            versions={"torch": "2.13.0"},
+        )
+        for name, device, threads in (("x", "EPYC 7B13", 1), ("y", "H100", 2))
+    }  # fmt: skip
+    said = synthetic.about(
+        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",), claim=claim,
+        metrics={"t": {"step_time": (spec,)}}, provenances=places,
+    )  # fmt: skip
+    made = [
+        synthetic.row(said, name, "t", "step_time", spec, seed=seed, environment_id=place)
+        | {"value": 1.0 + seed, "at": at}
+        for place, name, seed in rows
+    ]
+    for seed in range(5 if at else 0):
+        for name, value in (("a", 1.0), ("b", 10.0)):
+            there = {"value": value, "at": "length=4096", "trial_id": f"there {seed}"}
+            made.append(synthetic.row(
+                said, name, "t", "step_time", spec, seed=seed, environment_id="x"
+            ) | there)  # fmt: skip
+    answer = verdict(said, all_series(said, results_frame(made)))
+    assert answer is not None
+    return answer
+
+
+def test_two_that_never_met_on_one_machine_have_no_verdict(synthetic: ModuleType) -> None:
+    apart = [(place, name, seed) for place, name in ("xa", "yb") for seed in range(3)]
+    answer = _timed(synthetic, apart)
+    assert answer.outcome is Outcome.INVALID
+    assert answer.finding == (
+        "no verdict, since a was measured on EPYC 7B13 (1 thread, torch 2.13.0) and b on H100 "
+        "(2 threads, torch 2.13.0); times of different devices, thread counts or torch versions "
+        "are never compared"
+    )
+
+
+def test_one_machine_that_saw_both_is_enough(synthetic: ModuleType) -> None:
+    rows = [(place, name, seed) for place, name in ("xa", "yb", "ya") for seed in range(3)]
+    assert _timed(synthetic, rows).outcome is not Outcome.INVALID
+
+
+def test_a_claim_at_a_coordinate_is_judged_there_only(synthetic: ModuleType) -> None:
+    rows = [("x", name, seed) for name in "ab" for seed in range(3)]
+    answer = _timed(synthetic, rows, at="length=64")
+    assert answer.outcome is Outcome.INCONCLUSIVE
     assert "3 paired processes" in answer.sentence

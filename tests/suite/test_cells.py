@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from suite.cells import filled_cells, trial_of
+from suite.cells import Sheet, filled_cells, trial_of
 from suite.planning import plan
 from suite.probes.registry import probe
 from suite.schema import Plan
@@ -135,8 +135,9 @@ def test_trial_of_and_filled_cells_agree(make_ablation: MakeAblation) -> None:
     baseline = Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
     reference, _ = variants_of(baseline)
     subject = subject_of(baseline, reference, "shakespeare_characters")
-    ((cell, trial),) = filled_cells(
-        probe("quality"), "shakespeare_characters", {reference.label: subject}, 1
+    sheet = Sheet(
+        task="shakespeare_characters", baseline=reference.label, table={reference.label: subject}
     )
+    ((cell, trial),) = filled_cells(probe("quality"), sheet, 1)
     assert trial == trial_of(probe("quality"), (subject,), 0)
     assert cell.trial_id == trial_of(probe("quality"), (subject,), 0).trial_id

@@ -78,7 +78,7 @@ def _expect(ended: Ended, code: int, fragments: Sequence[str]) -> None:
 
 
 IN_A_PROCESS = {
-    "misspelt ablation": (["run", "heds"], 2, ["'heds'", "did you mean 'heads'", "mixers"]),
+    "misspelt ablation": (["run", "heds"], 2, ["'heds'", "did you mean 'heads'", "complexity"]),
     "misspelt command": (["rnu", "heads"], 2, ["No such command 'rnu'"]),
     "misspelt option": (["run", "heads", "--scal", "quick"], 2, ["--scal", "--scale"]),
     "misspelt scale": (["run", "heads", "--scale", "quik"], 2, ["'quik'", "'quick', 'standard'"]),

@@ -76,14 +76,14 @@ def test_ids_are_those_of_other_processes_and_follow_a_users_source(
 
 
 def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
-    heads, mixers = plan("heads"), plan("mixers")
-    shared = _ids(heads) & _ids(mixers)
-    baseline = {
+    heads, complexity = plan("heads"), plan("complexity")
+    shared = _ids(heads) & _ids(complexity)
+    attention = {
         cell.trial_id
         for cell in heads.cells
-        if cell.variant == heads.about.baseline and cell.probe != "step_time"
+        if cell.variant == "heads=2" and cell.probe != "step_time"
     }
-    assert shared == baseline
+    assert shared == attention
     assert len(shared) == 5  # quality under three seeds, parameters, flops
 
 
@@ -378,6 +378,7 @@ def test_an_id_is_the_hash_of_the_content(make_ablation: MakeAblation) -> None:
     for trial in plan(make_ablation()).trials:
         content = dataclasses.asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
+        assert {subject.pop("runtime") for subject in content["subjects"]} == {"eager"}
         assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32
 

@@ -11,7 +11,9 @@ from suite.preview import show
 from suite.spec import SpecError
 
 WriteAblation = Callable[..., Path]
-FIELDS = ["trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason"]
+FIELDS = [
+    "trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason", "at",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -56,3 +58,21 @@ def test_two_files_of_one_name_are_refused(
     other = write_ablation(name="other/mine.py")
     with pytest.raises(SpecError, match="bear one name"):
         show([own, str(other)], scale="quick", seeds=1, out=tmp_path, as_json=True)
+
+
+def test_the_places_of_a_sweep_share_a_line(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = "lengths=[8, 16, 32], dims=[8, 16]"
+    scale = f"Scale(dim=16, depth=1, length=8, steps=4, batch=2, {sweep})"
+    path = str(write_ablation(probes='["mixer_flops"]', scales=f'{{"quick": {scale}}}'))
+    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "mixer_flops" in line]
+    assert "seed 0, length 8-32, dim 8-16" in line
+    assert line.endswith("heads=1; heads=4")
+    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert {entry["at"] for entry in found} == {
+        "length=8", "length=16 | dim=16", "length=32", "dim=8",
+    }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,38 @@ def test_points_of_no_step_change_nothing(sweep: Plan, missing: Missing) -> None
     tally.take(Started("a", "here"))
     tally.take(Progressed("a", ()))
     assert tally.points == {}
+
+
+def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measurement:
+    return Measurement(
+        metric=metric, value=value, unit="s", better="lower", status=status, reason="why"
+    )
+
+
+SAID = {
+    "the number of a variant, before those of the instrument": (
+        [timed("copy_peak_bytes_per_second", 1e10), timed("forward_seconds", 0.5)],
+        "forward_seconds 0.5 s",
+    ),
+    "one with a value": (
+        [timed("decode_token_seconds", None, Status.SKIPPED), timed("forward_seconds", 0.5)],
+        "forward_seconds 0.5 s",
+    ),
+    "how much is noisy": (
+        [timed("forward_seconds", 0.5), timed("forward_backward_seconds", 1.0, Status.NOISY)],
+        "forward_seconds 0.5 s, 1 of 2 noisy",
+    ),
+    "why there is none": (
+        [timed("forward_seconds", None, Status.OUT_OF_MEMORY)], "out_of_memory: why",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_said_of_several_measurements(case: str) -> None:
+    measurements, words = SAID[case]
+    made = replace(result("a"), measurements=tuple(measurements))
+    assert outcome(made) == words
 
 
 @pytest.mark.parametrize(

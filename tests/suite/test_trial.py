@@ -83,7 +83,7 @@ class _Scripted(Probe):
     def __init__(self, *script: Point | Measurement | BaseException) -> None:
         self.script = script
 
-    def metrics(self, task: type[Task], length: int) -> tuple[MetricSpec, ...]:
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         return ()
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:

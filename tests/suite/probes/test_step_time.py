@@ -1,9 +1,8 @@
-"""Step time: every variant in turn, each with a number of its own."""
+"""Step time: every variant in turn, each with numbers of its own."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -11,15 +10,31 @@ import torch
 from suite.planning import plan
 from suite.probes import step_time
 from suite.probes.step_time import StepTime
-from suite.schema import Measurement, ModelSpec, Trial
+from suite.schema import CONTROLS, Measurement, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tasks.registry import task_class
-from suite.tasks.task import Batch, Task
+from suite.timing.comparison import Comparison
+from suite.timing.stopping import Limits
+
+BRIEF = Limits(
+    seconds=0.1, patience=0.5, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
+    half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
+)  # fmt: skip
+TRAINING, FORWARD, BACKWARD = (
+    "training_step_seconds", "forward_seconds", "forward_backward_seconds",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
+def _in_brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def brief(**fields: object) -> Comparison:
+        return Comparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
+
+    monkeypatch.setattr(step_time, "Comparison", brief)
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -33,73 +48,45 @@ def trial() -> Trial:
     return only
 
 
-def measured(trial: Trial) -> list[Measurement]:
-    return [said for said in StepTime().measure(trial, "cpu") if isinstance(said, Measurement)]
+def table(trial: Trial) -> dict[tuple[str, int], Measurement]:
+    found = [m for m in StepTime().measure(trial, "cpu") if isinstance(m, Measurement)]
+    assert len({(m.metric, m.subject) for m in found}) == len(found)
+    return {(m.metric, m.subject): m for m in found}
 
 
-class _Scripted:
-    """A clock and steppers under control: subject i takes the i-th number of seconds a step."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
-        self.now, self.seconds, self.made = 0.0, seconds, 0
-        self.order: list[int] = []
-        monkeypatch.setattr(step_time, "_stepper", self.stepper)
-        monkeypatch.setattr("suite.probes.step_time.time.perf_counter", lambda: self.now)
-
-    def stepper(
-        self, spec: ModelSpec, trial: Trial, task: Task, device: str
-    ) -> Callable[[Batch], object]:
-        index, self.made = self.made, self.made + 1
-
-        def step(batch: Batch) -> None:
-            first = self.order.count(index) < 2
-            self.now += 100.0 if first else self.seconds[index]  # warming up is slow
-            self.order.append(index)
-
-        return step
-
-
-def test_variants_take_turns_and_warming_up_does_not_count(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = _Scripted(monkeypatch, [0.5, 0.25, 2.0])
-    found = measured(trial)
-    rounds = len(script.order) // 3
-    assert script.order == [0, 1, 2] * rounds
-    assert rounds >= 7
-    assert [m.subject for m in found] == [0, 1, 2]
-    assert [m.value for m in found] == [0.5, 0.25, 2.0]
-    assert [(m.spread_low, m.spread_high) for m in found] == [(v, v) for v in (0.5, 0.25, 2.0)]
-
-
-def test_the_spread_is_that_of_the_samples(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing = iter(range(1, 1000))
-    monkeypatch.setattr(step_time, "_seconds", lambda step, batch, device: next(growing))
-    samples = range(1, 12 * 3, 3)[2:11]  # of the first of three subjects, less two rounds
-    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
-    first = measured(trial)[0]
-    assert (first.spread_low, first.value, first.spread_high) == (low, median, high)
-
-
-def test_every_subject_is_timed_for_real_and_more_depth_takes_longer(trial: Trial) -> None:
-    found = measured(trial)
-    values = [m.value for m in found]
-    assert len(values) == len(trial.subjects) == 3
-    assert all(value is not None and 1e-5 < value < 5 for value in values)
-    assert values[0] < values[2]  # type: ignore[operator]  # 1 block against 4
-    for m in found:
-        assert m.spread_low is not None
-        assert m.spread_high is not None
-        assert m.value is not None
-        assert m.spread_low <= m.value <= m.spread_high
+def test_every_subject_is_timed_for_real_and_more_takes_longer(trial: Trial) -> None:
+    found = table(trial)
+    for metric in (TRAINING, FORWARD, BACKWARD):
+        values = [found[metric, subject].value or 0.0 for subject in range(3)]
+        assert all(1e-5 < value < 5 for value in values)
+        assert values[0] < values[-1]  # 1 block against 4
+    for subject in range(3):
+        forward, backward, step = (
+            found[metric, subject].value or 0.0 for metric in (FORWARD, BACKWARD, TRAINING)
+        )
+        assert 1.3 * forward < backward < step
 
 
 def test_what_is_measured_is_what_was_announced(trial: Trial) -> None:
-    (spec,) = StepTime().metrics(task_class(trial.task), trial.length)
-    for found in measured(trial):
-        assert (spec.name, spec.unit, spec.better, spec.at) == (
-            found.metric, found.unit, found.better, found.at,
-        )  # fmt: skip
+    announced = StepTime().metrics(task_class(trial.task), trial.length)
+    found = table(trial)
+    for spec in announced:
+        for subject in range(3):
+            said = found[spec.name, subject]
+            assert (said.unit, said.better, said.at) == (spec.unit, spec.better, spec.at)
+            assert said.at == "length=16"
+            assert said.status is Status.OK
+    others = {metric for metric, _ in found} - {spec.name for spec in announced}
+    assert others <= CONTROLS
+
+
+def test_controls_are_of_the_training_step_and_beside_the_first(trial: Trial) -> None:
+    found = table(trial)
+    ratios = {"baseline_again_ratio", "baseline_slowed_ratio"}
+    assert {subject for metric, subject in found if metric in ratios} == {0}
+    for metric in ratios:
+        assert 0.5 < (found[metric, 0].value or 0.0) < 2.0
+        assert found[metric, 0].at == "length=16"
 
 
 def test_parameters_really_move_in_what_is_timed(
@@ -116,8 +103,51 @@ def test_parameters_really_move_in_what_is_timed(
         return engine
 
     monkeypatch.setattr(step_time, "LocalEngine", noted)
-    measured(trial)
-    assert len(engines) == 3
+    table(trial)
+    assert len(engines) == 4  # three subjects, and the first one again
     for engine, before in engines:
         after = list(engine.model.parameters())
         assert not any(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+
+
+def test_steps_keep_training_however_many_there_are(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rate that has fallen to nothing would leave another step to time."""
+    engines = []
+    original = step_time.LocalEngine
+    monkeypatch.setattr(
+        step_time, "LocalEngine", lambda *a: engines.append(original(*a)) or engines[-1]
+    )
+    table(trial)
+    for engine in engines:
+        assert engine.schedule.get_last_lr()[0] > 0.9e-3
+
+
+def test_variants_meet_the_same_batches_in_the_same_order(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[int, list[float]] = {}
+    original = step_time.LocalEngine.step
+
+    def noted(engine: step_time.LocalEngine, batch: object, task: object) -> object:
+        seen.setdefault(id(engine), []).append(float(batch.inputs.sum()))  # type: ignore[attr-defined]
+        return original(engine, batch, task)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(step_time.LocalEngine, "step", noted)
+    table(trial)
+    shortest = min(map(len, seen.values()))
+    assert len(seen) == 4
+    assert shortest > 8
+    assert len({tuple(sums[:shortest]) for sums in seen.values()}) == 1
+    first = next(iter(seen.values()))
+    assert len(set(first[:8])) > 1
+    assert first[8] == first[0]
+
+
+def test_workers_are_not_its_business() -> None:
+    from suite.schema import Parallel
+
+    parallel = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
+    assert "data_parallel" in StepTime().why_not(None, parallel)  # type: ignore[arg-type]
+    assert StepTime().version == 2

@@ -1,0 +1,73 @@
+"""When is a mixer really faster? One row a variant, one column a rival that is named.
+
+Rivals are the baseline, and attention with its matrix written out, which papers compare with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from reports.baseline import shown_name
+from reports.columns import Column, Entry
+from reports.crossover import Kind, crossover
+from reports.growth import Growth
+from reports.statistics import Estimate
+from reports.tables import Table, table_of_variants
+from suite.schema import MIXER_ALONE, About
+
+MATERIALISED = "kernel=materialised"
+_REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
+_UNSURE = (Kind.NOISY, Kind.NOT_MEASURED, Kind.UNDECIDED)
+
+
+def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
+    """From which length each variant is faster than each rival; None where no other was timed.
+
+    Args:
+        about: Names the baseline, and a variant ``kernel=materialised`` where there is one.
+        timed: As ``forward and backward`` -> the times of that.
+    """
+    columns = [
+        _column(about, growth, rival, kind)
+        for kind, growth in timed.items()
+        for rival in rivals(about, growth)
+    ]
+    if not columns or not columns[0].entries:
+        return None
+    return table_of_variants(
+        about, columns, name=f"{MIXER_ALONE}-crossover", title="Faster from which length?",
+        task=MIXER_ALONE,
+    )  # fmt: skip
+
+
+def rivals(about: About, growth: Growth) -> list[str]:
+    """Whom the others are held against: the baseline, and the written-out kernel."""
+    written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
+    return list(dict.fromkeys([about.baseline, *written_out[:1]]))
+
+
+def _column(about: About, growth: Growth, rival: str, kind: str) -> Column:
+    others = [variant for variant in growth.variants if variant != about.baseline]
+    return Column(
+        key=f"{growth.metric}_against_{rival}",
+        title=f"than {shown_name(about, rival)}",
+        measured_unit="tokens",
+        unit="from so many tokens on",
+        arrow="",
+        note=kind,
+        entries={variant: _entry(growth, variant, rival) for variant in others},
+    )
+
+
+def _entry(growth: Growth, variant: str, rival: str) -> Entry:
+    if variant == rival:
+        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+    found = crossover(growth, variant, rival)
+    head, *rest = _REST.split(found.text, maxsplit=1)
+    return Entry(
+        estimate=found.place or Estimate(n=0),
+        text=head,
+        interval=" ".join(rest),
+        tone="none" if found.kind in _UNSURE else "",
+    )

@@ -1,0 +1,90 @@
+"""How long does a language model take for its next token, after so many? One sequence at a time.
+
+That is how it is used: it writes its own next input, so tokens come one by one, and what a token
+costs depends on how the mixer remembers the ones before. At ``length=L`` the model has read L - 1
+tokens, and reads the last that it has a place for, from one and the same state again and again.
+All variants take turns in one process; see `suite.timing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+
+from models import ModelSpec, mixer_class
+from models.language_model import LanguageModel
+from suite.probes.probe import Probe
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.tasks.task import Task
+from suite.timing.clock import clock_of
+from suite.timing.comparison import Comparison
+from suite.timing.passes import Missing, Pass, built
+
+METRIC = "decode_token_seconds"
+
+
+class Decode(Probe):
+    """Medians of interleaved rounds in one process, with their intervals."""
+
+    name = "decode"
+    version = 1
+    grain = "comparison"
+    is_timing = True
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """It decodes with what reads from left to right, step by step, as Python reaches it."""
+        if parallel:
+            return "decode times one process, without DeepSpeed"
+        if model.skeleton != LanguageModel.name:
+            return f"a {model.skeleton} does not write its own next token"
+        if not mixer_class(model.mixer).supports_step:
+            return f"{model.mixer} has no step form"
+        if model.runtime != "eager":
+            return f"decoding runs eagerly, not by runtime={model.runtime!r}"
+        return ""
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """Seconds a token, at the length of the trial."""
+        return (MetricSpec(name=METRIC, unit="s", better="lower", at=f"length={length}"),)
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """All subjects, with the controls beside the first."""
+
+        def step(spec: ModelSpec) -> Pass | Missing:
+            return next_token(spec, device, trial.seed)
+
+        yield from Comparison(
+            trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
+            operations=lambda spec: {METRIC: step(spec)},
+            main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
+            at=f"length={trial.length}",
+        ).measured()  # fmt: skip
+
+
+@torch.no_grad()
+def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
+    """The step of the last token that the model has a place for.
+
+    Args:
+        spec: Of a language model; the tokens are drawn from all that it reads.
+        device: As torch names it.
+        seed: Of the parameters and the tokens.
+    """
+    model = cast("LanguageModel", built(spec, device, seed)).eval()
+    drawn = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
+    state = model.initial_state(1)
+    for token in tokens[:-1]:
+        _, state = model.step(token, state)
+    last = tokens[-1]
+    if not torch.equal(model.step(last, state)[0], model.step(last, state)[0]):
+        reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
+        return Missing(Status.SKIPPED, reason)
+
+    def run() -> None:
+        with torch.no_grad():
+            model.step(last, state)
+
+    return Pass(run)

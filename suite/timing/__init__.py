@@ -1,0 +1,1 @@
+"""The timing instrument: who takes how long, so that ten people would find the same."""

@@ -1,0 +1,186 @@
+"""How long does a pass take on this device? The one place with clocks.
+
+On a CPU `perf_counter`. On a GPU events on its stream, one pair for each pass, and before each
+pass a buffer as large as the L2 cache is overwritten, so that no pass finds what the last one left
+there; NVIDIA's nvbench does the same (docs/cli_help.md of NVIDIA/nvbench).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+from statistics import median
+from typing import ClassVar
+
+import torch
+
+from suite.timing.gpu_state import GpuState, gpu_state
+from suite.timing.passes import Call
+
+_CYCLES_OF_A_TRIAL_SLEEP = 20_000_000
+_PASSES_THAT_A_SLEEP_GOES_BY = 9
+_LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default, below which a sample is worth nothing
+
+
+class Clock(ABC):
+    """What a device's time is told by.
+
+    Attributes:
+        suffers_from_load: Whether it is slower while other processes compute on the CPUs.
+    """
+
+    suffers_from_load: ClassVar[bool]
+
+    def now(self) -> float:
+        """Seconds from some beginning, for limits and stretches."""
+        return time.perf_counter()
+
+    @abstractmethod
+    def seconds(self, one_pass: Call, num_passes: int) -> float:
+        """Of one pass: the mean of so many in a row, the device idle before and after."""
+
+    @abstractmethod
+    def slowed(self, one_pass: Call, factor: float) -> Call:
+        """A pass that takes `factor` times as long, by waiting."""
+
+    def why_slow(self) -> str:
+        """What keeps the device below its speed just now; empty where nothing is known to."""
+        return ""
+
+    def conditions(self) -> Mapping[str, str]:
+        """What the device says of its state."""
+        return {}
+
+
+class CpuClock(Clock):
+    """The system's monotonic clock."""
+
+    suffers_from_load = True
+
+    def seconds(self, one_pass: Call, num_passes: int) -> float:
+        """See `Clock.seconds`."""
+        begun = time.perf_counter()
+        for _ in range(num_passes):
+            one_pass()
+        return (time.perf_counter() - begun) / num_passes
+
+    def slowed(self, one_pass: Call, factor: float) -> Call:
+        """Waits busily after each pass, for a share of what that very pass took."""
+
+        def slow() -> None:
+            begun = time.perf_counter()
+            one_pass()
+            end = begun + factor * (time.perf_counter() - begun)
+            while time.perf_counter() < end:
+                pass
+
+        return slow
+
+
+class CudaClock(Clock):
+    """Events on the current stream of a GPU."""
+
+    suffers_from_load = False
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        cache = torch.cuda.get_device_properties(self.device).L2_cache_size
+        self._as_large_as_the_cache = torch.empty(cache, dtype=torch.int8, device=self.device)
+
+    def seconds(self, one_pass: Call, num_passes: int) -> float:
+        """See `Clock.seconds`; the sum of what lies between the events, without the flushes."""
+        torch.cuda.synchronize(self.device)
+        pairs = [self._cold(one_pass) for _ in range(num_passes)]
+        torch.cuda.synchronize(self.device)
+        return sum(_seconds(begun, ended) for begun, ended in pairs) / num_passes
+
+    def slowed(self, one_pass: Call, factor: float) -> Call:
+        """The device sleeps after each pass, for a share of what the last few passes took."""
+        return _Slowed(one_pass, factor - 1.0, self._cycles_per_second())
+
+    def why_slow(self) -> str:
+        """Below three quarters of its clock, for whatever reason."""
+        state = gpu_state(self.device)
+        if state is None or state.megahertz >= _LEAST_SHARE_OF_CLOCK * state.most_megahertz:
+            return ""
+        return (
+            f"the GPU ran at {state.megahertz} of {state.most_megahertz} MHz"
+            + (f" ({state.held_back_by})" if state.held_back_by else "")
+        )  # fmt: skip
+
+    def conditions(self) -> Mapping[str, str]:
+        """Clock, what holds it back, and the size of the cache that is flushed."""
+        found = {"l2_flush_bytes": str(self._as_large_as_the_cache.numel())}
+        return {**found, **_said_of(gpu_state(self.device))}
+
+    def _cold(self, one_pass: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        self._as_large_as_the_cache.zero_()
+        begun, ended = _event(), _event()
+        begun.record()
+        one_pass()
+        ended.record()
+        return begun, ended
+
+    def _cycles_per_second(self) -> float:
+        """The second sleep counts: the first may wake the GPU."""
+        for _ in range(2):
+            begun, ended = _event(), _event()
+            begun.record()
+            torch.cuda._sleep(_CYCLES_OF_A_TRIAL_SLEEP)  # type: ignore[no-untyped-call]
+            ended.record()
+            torch.cuda.synchronize(self.device)
+        return _CYCLES_OF_A_TRIAL_SLEEP / _seconds(begun, ended)
+
+
+class _Slowed:
+    """A pass, then a sleep of the device that needs no waiting for what the pass took."""
+
+    def __init__(self, one_pass: Call, share: float, cycles_per_second: float) -> None:
+        self.one_pass, self.share, self.cycles_per_second = one_pass, share, cycles_per_second
+        self.pending: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+        self.seconds: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
+
+    def __call__(self) -> None:
+        while self.pending and _is_over(self.pending[0][1]):
+            begun, ended = self.pending.popleft()
+            self.seconds.append(_seconds(begun, ended))
+        begun, ended = _event(), _event()
+        begun.record()
+        self.one_pass()
+        ended.record()
+        self.pending.append((begun, ended))
+        if self.seconds:  # not in the first passes, which warm up
+            cycles = self.share * median(self.seconds) * self.cycles_per_second
+            torch.cuda._sleep(int(cycles))  # type: ignore[no-untyped-call]
+
+
+def _event() -> torch.cuda.Event:
+    event: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    return event
+
+
+def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
+    """Between two events that the device has come to."""
+    milliseconds: float = begun.elapsed_time(ended)
+    return milliseconds / 1e3
+
+
+def _is_over(event: torch.cuda.Event) -> bool:
+    found: bool = event.query()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _said_of(state: GpuState | None) -> dict[str, str]:
+    if state is None:
+        return {"gpu_clock": "unknown", "gpu_held_back_by": "unknown"}
+    return {
+        "gpu_clock": f"{state.megahertz} of {state.most_megahertz} MHz",
+        "gpu_held_back_by": state.held_back_by or "nothing",
+    }
+
+
+def clock_of(device: str) -> Clock:
+    """The device's, as torch names the device."""
+    return CpuClock() if device == "cpu" else CudaClock(device)

@@ -1,0 +1,98 @@
+"""How much CPU time do others take, and how is this machine set up? What Linux says of both.
+
+The kernel counts busy time in hundredths of a second, so that only stretches of a quarter of a
+second and more say something.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+UNKNOWN = "unknown"
+_STAT = Path("/proc/stat")
+_CPU = Path("/sys/devices/system/cpu")
+# Of the first line of /proc/stat, see proc(5): user, nice, system, irq, softirq and steal; a
+# guest's time is in the user's already.
+_BUSY_COLUMNS = (0, 1, 2, 5, 6, 7)
+_TRUE = {"0": "off", "1": "on"}
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """CPU seconds from some beginning.
+
+    Attributes:
+        machine: Of all CPUs together, whoever took them.
+        own: Of this process and of its children that have ended.
+    """
+
+    machine: float
+    own: float
+
+
+ReadTimes = Callable[[], CpuTimes | None]
+
+
+def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
+    """Now; None where the system does not say."""
+    try:
+        columns = stat.read_text().partition("\n")[0].split()[1:]
+        ticks = sum(int(columns[column]) for column in _BUSY_COLUMNS)
+    except (OSError, ValueError, IndexError):
+        return None
+    if ticks == 0:  # some sandboxes answer, and say nothing
+        return None
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = sum(usage.ru_utime + usage.ru_stime for usage in spent)
+    return CpuTimes(machine=ticks / os.sysconf("SC_CLK_TCK"), own=own)
+
+
+def seconds_of_others(before: CpuTimes | None, after: CpuTimes | None) -> float | None:
+    """CPU seconds that others took between two looks; None where the system does not say."""
+    if before is None or after is None:
+        return None
+    return max(0.0, (after.machine - before.machine) - (after.own - before.own))
+
+
+def num_cpus() -> int:
+    """Of the machine."""
+    return os.cpu_count() or 1
+
+
+def conditions() -> Mapping[str, str]:
+    """What a reader of timings wants to know of the CPUs; `UNKNOWN` where it is not said."""
+    no_turbo = {"0": "on", "1": "off"}
+    return {
+        "governor": _said(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "boost": _one_of(
+            _said(_CPU / "cpufreq/boost", _TRUE),
+            _said(_CPU / "intel_pstate/no_turbo", no_turbo),
+        ),
+        "smt": _said(_CPU / "smt/active", _TRUE),
+        "aslr": _said(Path("/proc/sys/kernel/randomize_va_space"), {**_TRUE, "2": "on"}),
+        "affinity": _affinity(),
+        **{name: os.environ.get(name, "unset") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")},
+    }
+
+
+def _said(file: Path, words: Mapping[str, str] | None = None) -> str:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return UNKNOWN
+    return (words or {}).get(text, text)
+
+
+def _one_of(*answers: str) -> str:
+    return next((answer for answer in answers if answer != UNKNOWN), UNKNOWN)
+
+
+def _affinity() -> str:
+    """CPUs that the calling thread may use, as ``0, 1``."""
+    if not hasattr(os, "sched_getaffinity"):
+        return UNKNOWN
+    return ", ".join(map(str, sorted(os.sched_getaffinity(0))))

@@ -1,0 +1,102 @@
+"""What goes into the table of what a contest has said? Medians, counts, and their status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from suite.schema import Better, Measurement, Status
+from suite.timing.controls import RATIOS
+from suite.timing.intervals import median_of
+from suite.timing.outliers import outliers
+from suite.timing.passes import Key, Missing
+from suite.timing.rounds import Timings
+
+_UNKNOWN_LOAD = Missing(Status.SKIPPED, "this system does not say how much CPU time others take")
+
+
+def measurements(
+    timings: Timings, *, main: str, compared: frozenset[str], at: str
+) -> Iterator[Measurement]:
+    """Of every contestant its time; of every subject what its samples were like.
+
+    Args:
+        timings: Of a contest; subject 0 is the baseline.
+        main: The operation that ratios and counts are of.
+        compared: The metrics of which less is better; the others are controls.
+        at: The coordinate of the compared ones; controls stand there too.
+    """
+    for key in (*timings.samples, *timings.missing):
+        if key.metric in RATIOS:
+            yield _ratio(timings, key, Key(main, key.subject), at)
+        else:
+            yield _time(timings, key, "lower" if key.metric in compared else "none", at)
+    for key in (*timings.samples, *timings.missing):
+        if key.metric == main:
+            yield from _of_the_samples(timings, key, at)
+    yield from _of_the_machine(timings, at)
+
+
+def _time(timings: Timings, key: Key, better: Better, at: str) -> Measurement:
+    """The median, with its interval."""
+    if key in timings.missing:
+        return _missing(timings.missing[key], key, "s", at, better)
+    found = median_of(timings.samples[key])
+    return Measurement(
+        metric=key.metric, value=found.value, unit="s", better=better, subject=key.subject, at=at,
+        spread_low=found.low if found.is_bounded else None,
+        spread_high=found.high if found.is_bounded else None,
+        status=Status.NOISY if timings.noise[key] else Status.OK, reason=timings.noise[key],
+    )  # fmt: skip
+
+
+def _ratio(timings: Timings, key: Key, baseline: Key, at: str) -> Measurement:
+    """Of two medians; as trustworthy as the lesser of them."""
+    for one in (key, baseline):
+        if one in timings.missing:
+            return _missing(timings.missing[one], key, "1", at)
+    control, truth = (median_of(timings.samples[one]).value for one in (key, baseline))
+    noise = timings.noise[key] or timings.noise[baseline]
+    return Measurement(
+        metric=key.metric, value=control / truth, unit="1", better="none", subject=key.subject,
+        at=at, status=Status.NOISY if noise else Status.OK, reason=noise,
+    )  # fmt: skip
+
+
+def _of_the_samples(timings: Timings, key: Key, at: str) -> Iterator[Measurement]:
+    """How many there are, how many stand apart, and how long the first call took."""
+    if key in timings.missing:
+        missing, subject = timings.missing[key], key.subject
+        for metric in ("num_samples", "mild_outliers", "severe_outliers"):
+            yield _missing(missing, Key(metric, subject), "1", at)
+        yield _missing(missing, Key("first_call_seconds", subject), "s", at)
+        return
+    samples = timings.samples[key]
+    apart = outliers(samples)
+    yield _said("num_samples", len(samples), key.subject, at)
+    yield _said("mild_outliers", apart.mild, key.subject, at)
+    yield _said("severe_outliers", apart.severe, key.subject, at)
+    yield _said("first_call_seconds", timings.first_calls[key], key.subject, at, unit="s")
+
+
+def _of_the_machine(timings: Timings, at: str) -> Iterator[Measurement]:
+    """What others did to all of them."""
+    if timings.other_load is None:
+        yield _missing(_UNKNOWN_LOAD, Key("other_load", 0), "1", at)
+    else:
+        yield _said("other_load", timings.other_load, 0, at)
+    yield _said("num_disturbed", timings.num_disturbed, 0, at)
+
+
+def _said(metric: str, value: float, subject: int, at: str, unit: str = "1") -> Measurement:
+    return Measurement(
+        metric=metric, value=float(value), unit=unit, better="none", subject=subject, at=at
+    )
+
+
+def _missing(
+    missing: Missing, key: Key, unit: str, at: str, better: Better = "none"
+) -> Measurement:
+    return Measurement(
+        metric=key.metric, value=None, unit=unit, better=better, subject=key.subject, at=at,
+        status=missing.status, reason=missing.reason,
+    )  # fmt: skip

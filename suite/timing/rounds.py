@@ -1,0 +1,165 @@
+"""Who takes how long? Contestants take turns, so that a busy moment hits all of them alike.
+
+Every contestant runs once a round, in an order drawn anew: interleaving at random took two fifths
+of the variance between runs away in google/benchmark (docs/random_interleaving.md there).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from suite.schema import Status
+from suite.timing.clock import Clock
+from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
+from suite.timing.passes import Key, Missing, Pass, Passes
+from suite.timing.stopping import Limits
+from suite.timing.stretches import Record, Round, Stretch
+from suite.timing.warm_up import is_warm
+from suite.trial import classified
+
+_LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What a contest says.
+
+    Attributes:
+        samples: Seconds of one pass each, of the rounds that count.
+        noise: Why not to trust them; empty where nothing speaks against it.
+        first_calls: Seconds of each contestant's first call.
+        missing: Those that could not take part.
+        num_disturbed: Rounds that were set aside.
+        other_load: Share of the machine's CPU time that others took; None where it is not known.
+    """
+
+    samples: Mapping[Key, Sequence[float]]
+    noise: Mapping[Key, str]
+    first_calls: Mapping[Key, float]
+    missing: Mapping[Key, Missing]
+    num_disturbed: int
+    other_load: float | None
+
+
+class Contest:
+    """Contestants on one device, who meet once.
+
+    Args:
+        passes: What each of them does; those that are missing stay so.
+        clock: Of the device.
+        limits: How long it goes on.
+        read_times: CPU time so far, of the machine and of this process.
+        seed: Of the order within the rounds.
+    """
+
+    def __init__(
+        self, passes: Passes, clock: Clock, limits: Limits, read_times: ReadTimes, seed: int
+    ) -> None:
+        self.clock, self.limits, self.read_times = clock, limits, read_times
+        self.missing = {key: p for key, p in passes.items() if isinstance(p, Missing)}
+        self.passes = {key: p for key, p in passes.items() if isinstance(p, Pass)}
+        self.num_passes = dict.fromkeys(self.passes, 1)
+        self.turns = random.Random(seed)
+
+    def run(self) -> Timings:
+        """First calls, in the order given; then rounds that warm up, then rounds that count."""
+        begun = self.clock.now()
+        first_calls = self._first_calls()
+        self._warm_up(begun)
+        return self._timings(self._rounds(), first_calls)
+
+    def _first_calls(self) -> dict[Key, float]:
+        """Seconds; whoever runs out of memory is out."""
+        seconds = {}
+        for key in list(self.passes):
+            try:
+                seconds[key] = self._sample(key)
+            except (RuntimeError, MemoryError) as error:
+                self.missing[key] = out_of_memory(error)
+                del self.passes[key]
+        return seconds
+
+    def _warm_up(self, begun: float) -> None:
+        """Rounds that do not count; they tell how many passes make a sample long enough."""
+        samples: dict[Key, list[float]] = {key: [] for key in self.passes}
+        num_rounds = 1  # the first calls
+        while self.passes and not is_warm(
+            samples.values(), num_rounds, self.clock.now() - begun, self.limits
+        ):
+            for key, seconds in self._round(self.passes).items():
+                samples[key].append(seconds)
+                self.num_passes[key] = self._enough_passes(min(samples[key]))
+            num_rounds += 1
+
+    def _enough_passes(self, seconds: float) -> int:
+        return max(1, math.ceil(self.limits.least_sample / max(seconds, _LEAST_SECONDS)))
+
+    def _rounds(self) -> Record:
+        record, begun = Record(self.num_passes), self.clock.now()
+        while not self._is_over(record):
+            taking_part = [key for key in self.passes if not record.is_spent(key, self.limits)]
+            stretches = [*record.stretches, self._stretch(taking_part)]
+            record = replace(record, stretches=stretches, elapsed=self.clock.now() - begun)
+        return record
+
+    def _is_over(self, record: Record) -> bool:
+        going = [key for key in self.passes if not record.is_spent(key, self.limits)]
+        return all(record.has_enough(key, self.limits) for key in going) or self.limits.is_time_up(
+            record.elapsed, record.num_quiet, record.num_disturbed
+        )
+
+    def _stretch(self, keys: Sequence[Key]) -> Stretch:
+        before, begun = self.read_times(), self.clock.now()
+        rounds = [self._round(keys)]
+        while self.clock.now() - begun < self.limits.stretch:
+            rounds.append(self._round(keys))
+        seconds = self.clock.now() - begun
+        taken = seconds_of_others(before, self.read_times())
+        cores = None if taken is None else taken / seconds
+        return Stretch(rounds, self._disturbance(cores), cores, seconds)
+
+    def _disturbance(self, cores_of_others: float | None) -> str:
+        """On a GPU others' CPU time is recorded and decides nothing: the GPU's own clock does."""
+        if cores_of_others is None or not self.clock.suffers_from_load:
+            return self.clock.why_slow()
+        if cores_of_others > self.limits.most_cores_of_others(num_cpus()):
+            return f"other processes took {100 * cores_of_others:.0f} % of a core"
+        return ""
+
+    def _round(self, keys: Iterable[Key]) -> Round:
+        """Each of them once, in an order of chance."""
+        order = list(keys)
+        self.turns.shuffle(order)
+        return {key: self._sample(key) for key in order}
+
+    def _sample(self, key: Key) -> float:
+        """Seconds of one pass."""
+        contestant = self.passes[key]
+        contestant.prepare()
+        seconds = self.clock.seconds(contestant.run, self.num_passes[key])
+        contestant.clear()
+        return seconds
+
+    def _timings(self, record: Record, first_calls: Mapping[Key, float]) -> Timings:
+        counted = {key: record.counted(key, self.limits) for key in self.passes}
+        return Timings(
+            samples={key: series.samples for key, (series, _) in counted.items()},
+            noise={key: noise for key, (_, noise) in counted.items()},
+            first_calls=first_calls, missing=self.missing, num_disturbed=record.num_disturbed,
+            other_load=record.other_load(),
+        )  # fmt: skip
+
+
+def out_of_memory(error: BaseException) -> Missing:
+    """What stands in the place of a contestant for whom there is no memory.
+
+    Raises:
+        BaseException: the error itself, where it says something else.
+    """
+    status, reason = classified(error)
+    if status is not Status.OUT_OF_MEMORY:
+        raise error
+    return Missing(status, reason)

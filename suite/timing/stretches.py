@@ -1,0 +1,98 @@
+"""Which rounds count? Those of quiet stretches; all of them where too few are quiet.
+
+A stretch in which other processes were busy is set aside and repeated while there is time: by
+their load, never by the times that were measured, which would make any instrument look precise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.timing.machine_load import num_cpus
+from suite.timing.passes import Key
+from suite.timing.stopping import Limits, Series, unmet
+
+Round = Mapping[Key, float]  # seconds of one pass
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rounds that were held together.
+
+    Attributes:
+        rounds: At least one.
+        disturbance: Why they are worth less; empty where nothing is known.
+        cores_of_others: CPU seconds a second that others took; None where it is not known.
+        seconds: That the stretch lasted.
+    """
+
+    rounds: Sequence[Round]
+    disturbance: str
+    cores_of_others: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """What has been seen so far.
+
+    Attributes:
+        num_passes: That a sample of each contestant is the mean of.
+        stretches: In the order of time.
+        elapsed: Seconds since the first began.
+    """
+
+    num_passes: Mapping[Key, int]
+    stretches: Sequence[Stretch] = ()
+    elapsed: float = 0.0
+
+    @property
+    def num_quiet(self) -> int:
+        """Rounds."""
+        return sum(len(stretch.rounds) for stretch in self.stretches if not stretch.disturbance)
+
+    @property
+    def num_disturbed(self) -> int:
+        """Rounds."""
+        return sum(len(stretch.rounds) for stretch in self.stretches if stretch.disturbance)
+
+    def quiet(self, key: Key) -> Series:
+        """The contestant's samples of quiet stretches."""
+        return self._series(key, [s for s in self.stretches if not s.disturbance])
+
+    def every(self, key: Key) -> Series:
+        """All of its samples."""
+        return self._series(key, self.stretches)
+
+    def has_enough(self, key: Key, limits: Limits) -> bool:
+        """Whether its quiet samples are enough."""
+        return not unmet(self.quiet(key), limits, self.elapsed)
+
+    def is_spent(self, key: Key, limits: Limits) -> bool:
+        """Whether it has taken as much time as one contestant may."""
+        return self.every(key).seconds >= limits.cell_seconds
+
+    def counted(self, key: Key, limits: Limits) -> tuple[Series, str]:
+        """The samples that count in the end, and what speaks against trusting them, if anything."""
+        quiet, every = self.quiet(key), self.every(key)
+        if len(quiet.samples) >= min(limits.least_rounds, len(every.samples)):
+            return quiet, unmet(quiet, limits, self.elapsed)
+        return every, self._disturbance()
+
+    def other_load(self) -> float | None:
+        """Share of the machine's CPU time that others took; None where it is not known."""
+        known = [(s.cores_of_others, s.seconds) for s in self.stretches]
+        taken = [(cores * seconds, seconds) for cores, seconds in known if cores is not None]
+        lasted = sum(seconds for _, seconds in taken)
+        return sum(cpu for cpu, _ in taken) / lasted / num_cpus() if lasted else None
+
+    def _disturbance(self) -> str:
+        """That of the middle one of the disturbed stretches."""
+        disturbed = [stretch for stretch in self.stretches if stretch.disturbance]
+        ordered = sorted(disturbed, key=lambda stretch: stretch.cores_of_others or 0.0)
+        return ordered[len(ordered) // 2].disturbance
+
+    def _series(self, key: Key, stretches: Sequence[Stretch]) -> Series:
+        rounds = [held for stretch in stretches for held in stretch.rounds]
+        return Series([held[key] for held in rounds if key in held], self.num_passes[key])

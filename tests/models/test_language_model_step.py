@@ -1,0 +1,99 @@
+"""A language model one token at a time: the same numbers as all tokens at once."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from models import MIXERS, POSITIONS, ModelError, ModelSpec, check_model, mixer_class
+from tests.models.small_models import BATCH, LENGTH, SYMBOLS, build, inputs, spec
+
+STEPPERS = [name for name in MIXERS if mixer_class(name).supports_step]
+SETTINGS = [
+    {},
+    {"norm_placement": "post"},
+    {"has_residual": False, "is_tied": False},
+    {"position_mode": "concatenated", "norm_placement": "post"},
+]
+
+
+def goes(model_spec: ModelSpec) -> bool:
+    try:
+        check_model(model_spec)
+    except ModelError:
+        return False
+    return True
+
+
+CASES = [
+    case
+    for mixer, position, settings in itertools.product(STEPPERS, POSITIONS, SETTINGS)
+    if goes(case := spec("language_model", mixer, position=position, **settings))
+]
+
+
+def one_by_one(model: torch.nn.Module, tokens: Tensor) -> Tensor:
+    state, logits = model.initial_state(len(tokens)), []
+    for t in range(tokens.shape[1]):
+        of_next, state = model.step(tokens[:, t], state)
+        assert state.num_tokens == t + 1
+        logits.append(of_next)
+    return torch.stack(logits, dim=1)
+
+
+def test_cases_hold_every_mixer_that_steps_every_position_and_every_setting() -> None:
+    assert {case.mixer for case in CASES} == set(STEPPERS)
+    assert {case.position for case in CASES} == set(POSITIONS)
+    assert {tuple(case.settings) for case in CASES} == {tuple(each) for each in SETTINGS}
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.mixer}-{case.position}-{dict(case.settings)}"
+)
+def test_steps_equal_the_parallel_form(case: ModelSpec) -> None:
+    model = build(case).double().eval()
+    tokens = inputs(case, length=5 if case.settings else LENGTH)
+    with torch.no_grad():
+        torch.testing.assert_close(one_by_one(model, tokens), model(tokens), rtol=1e-9, atol=1e-9)
+
+
+def test_steps_can_be_trained_through() -> None:
+    model = build(spec("language_model", "gru")).double()
+    tokens = inputs(model.spec, length=4)
+    (all_at_once,) = torch.autograd.grad(model(tokens).sum(), model.embedding.table.weight)
+    (stepwise,) = torch.autograd.grad(one_by_one(model, tokens).sum(), model.embedding.table.weight)
+    torch.testing.assert_close(stepwise, all_at_once, rtol=1e-9, atol=1e-9)
+
+
+def test_a_state_can_be_gone_on_from_twice() -> None:
+    """Steps change no state in place: what was read is not undone by another way on."""
+    for mixer in STEPPERS:
+        model = build(spec("language_model", mixer)).double().eval()
+        tokens = inputs(model.spec)
+        with torch.no_grad():
+            _, state = model.step(tokens[:, 0], model.initial_state(BATCH))
+            first, _ = model.step(tokens[:, 1], state)
+            model.step((tokens[:, 1] + 1) % SYMBOLS, state)
+            again, _ = model.step(tokens[:, 1], state)
+        assert torch.equal(first, again)
+
+
+def test_a_model_that_cannot_step_says_why() -> None:
+    masked = build(spec("masked_language_model"))
+    with pytest.raises(ModelError, match="attention steps only when built with is_causal=True"):
+        masked.initial_state(BATCH)
+    fourier = build(spec("masked_language_model", "fnet"))
+    with pytest.raises(ModelError, match="fnet has no step form"):
+        fourier.initial_state(BATCH)
+
+
+@pytest.mark.parametrize("mode", ["added", "concatenated"])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+def test_a_place_beyond_the_position_is_refused(position: str, mode: str) -> None:
+    model = build(spec("language_model", "conv", position=position, position_mode=mode)).eval()
+    tokens = inputs(model.spec, length=LENGTH + 1)
+    with pytest.raises(ModelError, match="has positions for 33 tokens, not 34"):
+        one_by_one(model, tokens)

@@ -1,0 +1,148 @@
+"""Do the tables of mixers alone say what the rows and the verdicts say?"""
+
+from __future__ import annotations
+
+import statistics
+from functools import cache
+
+import pytest
+
+from reports.columns import Entry
+from reports.crossover import crossover
+from reports.crossover_table import crossover_table
+from reports.growth import Growth, find, growths
+from reports.growth_tables import costs_table, ratios_table
+from reports.powers_table import disagreements_in_words, formula, powers_table
+from reports.table_one import table_one
+from reports.tables import Table
+from reports.timings import compare
+from reports.utilisation_table import peaks_in_words, utilisation_table
+from tests.reports import mixers_alone
+
+ABOUT = mixers_alone.about()
+HERE = mixers_alone.PLACE.environment_id
+TIME = "forward_backward_seconds"
+
+
+@cache
+def _growths() -> tuple[Growth, ...]:
+    return growths(ABOUT, mixers_alone.sweep().results)
+
+
+def _growth(metric: str = TIME) -> Growth:
+    found = find(_growths(), metric)
+    assert found is not None
+    return found
+
+
+def _entry(table: Table | None, variant: str, column: int) -> Entry:
+    assert table is not None
+    return next(row for row in table.rows if row.name == variant).entries[column]
+
+
+def test_times_are_medians_with_ratio_and_verdict() -> None:
+    table = costs_table(ABOUT, _growth(), "T")
+    assert table is not None
+    assert [c.title for c in table.columns] == [f"{n:,} tokens" for n in mixers_alone.LENGTHS]
+    for column, place in enumerate(mixers_alone.LENGTHS):
+        entry = _entry(table, "mixer=linformer", column)
+        values = _growth().values("mixer=linformer", place).values()
+        assert entry.estimate.point == statistics.median(values)
+        found = compare(*(_growth().of(v, place) for v in ("mixer=linformer", "baseline")))
+        assert entry.note.endswith(f" ×, {found.outcome}")
+    assert _entry(table, "mixer=fnet", 6).tone == "better"
+    assert _entry(table, "mixer=lstm", 0).tone == "worse"
+    assert _entry(table, "baseline", 0).note == ""
+
+
+def test_noise_gets_no_verdict() -> None:
+    entry = _entry(costs_table(ABOUT, _growth(), "T"), "mixer=performer", 1)
+    assert entry.note.endswith(", noisy")
+    assert entry.tone == ""
+
+
+def test_ratios_have_intervals() -> None:
+    entry = _entry(ratios_table(ABOUT, _growth(), "T"), "mixer=lstm", 3)
+    found = compare(_growth().of("mixer=lstm", 512), _growth().of("baseline", 512))
+    assert entry.estimate == found.ratio
+    assert entry.note == "slower"
+    assert entry.interval.startswith("[")
+
+
+def test_bytes_have_a_ratio_and_no_verdict() -> None:
+    table = costs_table(ABOUT, _growth("forward_backward_peak_bytes"), "T")
+    assert _entry(table, "kernel=materialised", 6).note == "103 ×"
+    assert _entry(table, "mixer=fnet", 6).note == "1.00 ×"
+
+
+def test_what_cannot_be_is_called_by_its_fate() -> None:
+    table = costs_table(ABOUT, _growth("decode_token_seconds"), "T")
+    assert _entry(table, "mixer=fnet", 0).text == "skipped"
+    empty = Growth(**{**vars(_growth()), "readings": {}})
+    assert costs_table(ABOUT, empty, "T") is None
+    assert ratios_table(ABOUT, empty, "T") is None
+
+
+def test_crossovers_stand_beside_both_rivals() -> None:
+    table = crossover_table(ABOUT, {"forward and backward": _growth()})
+    assert table is not None
+    assert [column.title for column in table.columns] == [
+        "than baseline (attention, kernel=fused)", "than kernel=materialised",
+    ]  # fmt: skip
+    assert [row.name for row in table.rows] == list(ABOUT.variants[1:])
+    for index, rival in enumerate(("baseline", "kernel=materialised")):
+        for variant in ABOUT.variants[2:]:
+            found = crossover(_growth(), variant, rival)
+            entry = _entry(table, variant, index)
+            assert " ".join(filter(None, [entry.text, entry.interval])) == found.text
+    assert _entry(table, "kernel=materialised", 1).text == "–"
+    assert crossover_table(ABOUT, {}) is None
+
+
+def test_powers_stand_beside_theory_and_say_where_it_is_not_so() -> None:
+    rows = table_one(ABOUT, _growths())
+    table = powers_table(ABOUT, rows, _growths())
+    assert table is not None
+    titles = [column.title for column in table.columns]
+    assert titles == [
+        "time, power of n", "time, power of d", "FLOPs, power of n", "FLOPs, power of d",
+        "memory, power of n", "memory, power of d", "sequential operations", "maximum path length",
+    ]  # fmt: skip
+    for row in rows:
+        for axis, column in (("length", 0), ("dim", 1)):
+            power, entry = row.time[axis], _entry(table, row.variant, column)
+            assert entry.estimate == power.measured.estimate
+            assert ("not theory’s" in entry.note) == power.disagrees
+            assert ("pre-asymptotic" in entry.note) == power.measured.is_pre_asymptotic
+    assert table.footnotes[0].startswith("Pre-asymptotic: ")
+    assert _entry(table, "mixer=lstm", 6).note == "as n^1.00,\ntheory n"
+    assert _entry(table, "mixer=dilated_conv", 7).note == "theory\nlog2(n) / log2(k),\nwhich is 9"
+    assert table.rows[0].note == "attention, kernel=fused; theory n² d"
+
+
+def test_every_disagreement_is_told() -> None:
+    rows = table_one(ABOUT, _growths())
+    told = " ".join(remark.text for remark in disagreements_in_words(ABOUT, rows))
+    assert all(sentence in told for row in rows for sentence in row.disagreements)
+    assert powers_table(ABOUT, table_one(ABOUT, ()), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("n**2 * d", "n² d"), ("n / k", "n / k"), ("1", "1"), ("", "")]
+)
+def test_formulas_are_read_as_written_by_hand(text: str, shown: str) -> None:
+    assert formula(text) == shown
+
+
+def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
+    table = utilisation_table(ABOUT, _growths(), HERE)
+    flops, time = _growth("forward_flops"), _growth()
+    rows = mixers_alone.sweep().results
+    peak = rows[rows["metric"] == "matrix_peak_flops_per_second"]["value"].median()
+    numbers = flops.point("mixer=conv", 4096), time.point("mixer=conv", 4096)
+    assert None not in numbers
+    rate = 3 * (numbers[0] or 0) / (numbers[1] or 1)
+    assert _entry(table, "mixer=conv", 0).estimate.point == pytest.approx(rate)
+    assert _entry(table, "mixer=conv", 1).estimate.point == pytest.approx(rate / peak)
+    assert "at 118 GFLOP/s and copies memory at 11.2 GB/s" in peaks_in_words(_growths(), HERE)
+    assert utilisation_table(ABOUT, _growths(), "elsewhere") is None

@@ -1,0 +1,189 @@
+"""Peaks against what must be held, by hand and by every formula; and what is not even tried."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import MIXERS, mixer_class
+from models.mixer import Mixer
+from suite.probes import mixer_memory
+from suite.probes.mixer_memory import MixerMemory
+from suite.schema import Measurement, Status
+from tests.suite.probes.alone import trial_of_mixer
+
+DIM = 64
+BOTH_KERNELS = {"fused": {"kernel": "fused"}, "materialised": {"kernel": "materialised"}}
+
+
+class Plain(Mixer):
+    """Twice the input plus a number for each channel: what it holds can be counted by hand."""
+
+    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: object) -> None:
+        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+        self.gain = nn.Parameter(torch.ones(dim))
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        return x * self.gain
+
+
+class Square(Plain):
+    """Writes scores of every pair, and says nothing of it beforehand."""
+
+    lengths: list[int] = []  # noqa: RUF012 - what was tried, for the test to see
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        self.lengths.append(x.shape[1])
+        return (x @ x.mT) @ x * self.gain
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def measured(mixer: str, length: int, **knobs: str | int) -> dict[str, Measurement]:
+    trial = trial_of_mixer("mixer_memory", mixer, length, **{"dim": DIM, **knobs})
+    said = MixerMemory().measure(trial, "cpu")
+    found = [each for each in said if isinstance(each, Measurement)]
+    return {each.metric: each for each in found}
+
+
+def values(mixer: str, length: int, **knobs: str | int) -> dict[str, float]:
+    found = measured(mixer, length, **knobs)
+    assert all(each.status is Status.OK for each in found.values())
+    return {name: each.value for name, each in found.items() if each.value is not None}
+
+
+def test_what_a_product_holds_by_hand() -> None:
+    """The output; then also the gradient from above, that of the input, that of the gains."""
+    found = values(f"{__name__}:Plain", 128)
+    vectors = 4 * 128 * DIM
+    assert found["forward_peak_bytes"] == vectors
+    # output, gradient from above, of the input, and of the gains before they are summed up
+    assert found["forward_backward_peak_bytes"] == pytest.approx(4 * vectors, rel=0.02)
+    assert "forward_formula_bytes" not in found
+
+
+# The profiler is slow over a recurrence, which makes a dozen small tensors at every token.
+LENGTHS = [
+    (name, length)
+    for name in MIXERS
+    for length in ((256,) if mixer_class(name).family == "recurrent" else (256, 1024))
+]
+
+
+@pytest.mark.parametrize(("mixer", "length"), LENGTHS)
+def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
+    found = values(mixer, length)
+    assert found["forward_formula_bytes"] == pytest.approx(found["forward_peak_bytes"], rel=0.05)
+    parameters = 4 * sum(p.numel() for p in _mixer(mixer, length).parameters())
+    safe = mixer_memory._BACKWARD * found["forward_formula_bytes"] + parameters
+    assert found["forward_peak_bytes"] < found["forward_backward_peak_bytes"] < safe
+
+
+def _mixer(name: str, length: int) -> nn.Module:
+    trial = trial_of_mixer("mixer_memory", name, length, dim=DIM)
+    return mixer_memory._Bench.of(trial, "cpu").model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_formula_and_allocator_agree_at_4096(mixer: str) -> None:
+    bench = mixer_memory._Bench.of(trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu")
+    assert bench.formula(4096) == pytest.approx(bench.forward(4096), rel=0.05)
+
+
+def test_fused_attention_is_linear_and_materialised_is_not() -> None:
+    found = {
+        (kernel, length): mixer_memory._Bench.of(
+            trial_of_mixer("mixer_memory", "attention", length, dim=DIM, **knobs), "cpu"
+        )
+        for kernel, knobs in BOTH_KERNELS.items()
+        for length in (1024, 4096)
+    }
+    peaks = {at: bench.forward(at[1]) for at, bench in found.items()}
+    for at, peak in peaks.items():
+        assert found[at].formula(at[1]) == pytest.approx(peak, rel=0.05)
+    assert peaks["fused", 4096] / peaks["fused", 1024] < 4.2
+    assert peaks["materialised", 4096] / peaks["materialised", 1024] > 12
+
+
+def test_what_is_measured_is_what_was_announced() -> None:
+    specs = MixerMemory().metrics(None, 64)
+    found = measured("attention", 64).values()
+    assert [(s.name, s.unit, s.better, s.at) for s in specs] == [
+        (m.metric, m.unit, m.better, m.at) for m in found
+    ]
+
+
+def test_measuring_again_gives_the_same_bytes() -> None:
+    assert values("performer", 128) == values("performer", 128)
+
+
+def test_what_the_formula_forbids_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 65,536 tokens the scores of four heads and their softmax are 128 GiB."""
+    monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 10 * 2**30)
+    found = measured("attention", 65536, kernel="materialised")
+    assert found["forward_formula_bytes"].value == pytest.approx(128 * 2**30, rel=0.01)
+    for metric in ("forward_peak_bytes", "forward_backward_peak_bytes"):
+        assert found[metric].status is Status.OUT_OF_MEMORY
+        assert found[metric].value is None
+        assert "over 65536 tokens takes 128 GiB, more than 80%" in found[metric].reason
+        assert found[metric].reason.endswith("of what is free (10 GiB)")
+
+
+def test_without_a_formula_shorter_runs_say_what_would_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1,024 tokens take 4.5 MiB, so that 2,048 may take 18 MiB, where 12.8 MiB may be taken."""
+    monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: 2**24)
+    Square.lengths.clear()
+    found = measured(f"{__name__}:Square", 8192)
+    assert found["forward_peak_bytes"].status is Status.OUT_OF_MEMORY
+    assert found["forward_backward_peak_bytes"].status is Status.OUT_OF_MEMORY
+    assert "by what 1024 tokens take, 2048 may take 0.01" in found["forward_peak_bytes"].reason
+    assert max(Square.lengths) == 1024
+
+
+def test_backward_is_tried_where_six_times_the_formula_would_not_fit_but_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Materialised attention takes one and a half times as much."""
+    bench_bytes = values("attention", 512, kernel="materialised")
+    enough = 1.2 * bench_bytes["forward_backward_peak_bytes"] / mixer_memory._SHARE
+    assert mixer_memory._BACKWARD * bench_bytes["forward_formula_bytes"] > enough
+    monkeypatch.setattr(mixer_memory, "free_bytes", lambda device: int(enough))
+    assert values("attention", 512, kernel="materialised") == bench_bytes
+
+
+def test_what_runs_out_of_memory_all_the_same_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*arguments: object) -> int:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(mixer_memory, "growth_bytes", too_large)
+    found = measured("conv", 64)
+    assert found["forward_peak_bytes"].status is Status.OUT_OF_MEMORY
+    assert "Tried to allocate" in found["forward_peak_bytes"].reason
+
+
+def test_another_error_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> int:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(mixer_memory, "growth_bytes", broken)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        measured("conv", 64)

@@ -1,0 +1,199 @@
+"""Two columns of Table 1 measured: against what each mixer declares, and where it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from models import MIXERS, Mixer, ModelSpec, mixer_class
+from models.mixer import Cost
+from suite.probes import dependence
+from suite.probes.path_length import LONGEST, PathLength, chain_of, walk
+from suite.schema import MIXER_ALONE, Measurement, Status, Trial
+
+LINFORMER = {"linformer": {"projected_length": 8}}
+KNOBS: list[tuple[str, dict[str, Any]]] = [
+    *((name, LINFORMER.get(name, {})) for name in MIXERS),
+    ("attention", {"heads": 8, "kernel": "materialised"}),
+    ("local_attention", {"window": 5}),
+    ("conv", {"kernel_size": 7}),
+    ("dilated_conv", {"kernel_size": 5, "dilation_base": 3}),
+    ("dilated_conv", {"num_dilations": 2}),
+    ("lstm", {"is_unidirectional": True}),
+    ("rnn", {"layers": 2}),
+]
+every = pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def spec(name: str, knobs: dict[str, Any], length: int, dim: int = 64) -> ModelSpec:
+    return ModelSpec(
+        skeleton="mixer_alone", mixer=name, knobs=knobs, position="none", dim=dim, depth=1,
+        length=length, input_kind="vectors", input_size=dim, output_size=dim,
+    )  # fmt: skip
+
+
+def measured(model: ModelSpec) -> dict[str, Measurement]:
+    trial = Trial(
+        probe="path_length", task=MIXER_ALONE, task_digest="", length=model.length, batch=1,
+        subjects=(model,), training=None, seed=0, versions={},
+    )  # fmt: skip
+    said = [each for each in PathLength().measure(trial, "cpu") if isinstance(each, Measurement)]
+    specs = PathLength().metrics(None, model.length)
+    assert [(m.metric, m.unit, m.better, m.at) for m in said] == [
+        (metric.name, metric.unit, metric.better, "") for metric in specs
+    ]
+    return {each.metric: each for each in said}
+
+
+def built(name: str, knobs: dict[str, Any], length: int, depth: int = 1) -> list[Mixer]:
+    stack = dependence._stack(spec(name, knobs, length, dim=16))
+    return [next(stack) for _ in range(depth)]
+
+
+@every
+def test_gradients_see_what_each_layer_declares(name: str, knobs: dict[str, Any]) -> None:
+    length = 40  # more than are sampled
+    for mixer in built(name, knobs, length, depth=3):
+        assert torch.equal(dependence.dependence(mixer, length), mixer.receptive_field(length))
+
+
+@every
+def test_layers_are_those_after_which_nothing_is_new(name: str, knobs: dict[str, Any]) -> None:
+    for length in (8, 33):
+        declared = built(name, knobs, length)[0].path_length(length)
+        assert dependence.layers_until_all_is_seen(spec(name, knobs, length), length) == declared
+
+
+@every
+def test_chains_grow_as_theory_says(name: str, knobs: dict[str, Any]) -> None:
+    mixer = built(name, knobs, 64)[0]
+    chain = chain_of(mixer)
+    if mixer.cost.sequential_operations == "1":
+        assert chain(64) == chain(32)
+        assert walk(chain, 64) == 1
+    else:
+        assert mixer.cost.sequential_operations == "n"
+        assert chain(64) - chain(32) == 2 * (chain(32) - chain(16)) > 0
+        assert [walk(chain, length) for length in (1, 2, 7, 64)] == [1, 2, 7, 64]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("attention", 1), ("lstm", 48), ("conv", 47), ("dilated_conv", 6), ("local_attention", 3),
+     ("linformer", 1), ("performer", 1), ("fnet", 1)],
+)  # fmt: skip
+def test_paths_are_those_of_table_1(name: str, path: int) -> None:
+    """A kernel of three reaches one token to either side; 1 + 2 + ... + 32 reach past 47."""
+    found = measured(spec(name, LINFORMER.get(name, {}), 48))
+    assert found["maximum_path_length"].value == path
+    theory = mixer_class(name).cost.sequential_operations
+    assert found["theory_sequential_operations"].value == (48 if theory == "n" else 1)
+    assert found["theory_maximum_path_length"].status is Status.OK
+
+
+class HalfAsOften(Mixer):
+    """Halves the sequence until one token is left: walks log2(n) steps."""
+
+    cost = Cost(sequential_operations="log2(n", maximum_path_length="")
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        total = x
+        while total.shape[1] > 1:
+            total = total[:, : total.shape[1] // 2] + total[:, -(total.shape[1] // 2) :]
+        return x * total
+
+
+class ToTheLeft(HalfAsOften):
+    """Each token takes from the next; only those of even layers do."""
+
+    layer = 0
+
+    def take_place(self, layer: int, first: Mixer) -> None:
+        self.layer = layer
+
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
+        return x if self.layer % 2 else x + torch.nn.functional.pad(x[:, 1:], (0, 0, 0, 1))
+
+
+class StandsStill(ToTheLeft):
+    """Only the bottom layer mixes, and one token a layer is not enough."""
+
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
+        return x if self.layer else super().forward(x)
+
+
+def own(kind: type[Mixer]) -> Mixer:
+    return kind(dim=4, max_length=64, is_causal=False, config=kind.Config())
+
+
+def test_a_layer_that_halves_walks_as_often_as_it_can() -> None:
+    chain = chain_of(own(HalfAsOften))
+    assert [walk(chain, length) for length in (1, 2, 8, 64)] == [1, 2, 4, 7]
+
+
+def own_spec(kind: type[Mixer], length: int) -> ModelSpec:
+    return spec(f"{__name__}:{kind.__name__}", {}, length, dim=4)
+
+
+@pytest.fixture
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever this file was collected from, its classes are found by name."""
+    kinds = {f"{__name__}:{kind.__name__}": kind for kind in (HalfAsOften, ToTheLeft, StandsStill)}
+    for module in ("models.layers", "models.registry"):
+        monkeypatch.setattr(
+            f"{module}.mixer_class", lambda name, found=mixer_class: kinds.get(name) or found(name)
+        )
+
+
+@pytest.mark.usefixtures("_importable")
+def test_layers_that_differ_are_told_apart() -> None:
+    """Four tokens to the left are four layers that mix, and three between them that do not."""
+    assert dependence.layers_until_all_is_seen(own_spec(ToTheLeft, 5), 5) == 7
+
+
+@pytest.mark.usefixtures("_importable")
+def test_what_no_stack_reaches_is_said() -> None:
+    found = measured(own_spec(StandsStill, 6))
+    path = found["maximum_path_length"]
+    assert (path.value, path.status) == (None, Status.SKIPPED)
+    assert path.reason.startswith("after 12 layers an output lacks")
+
+
+@pytest.mark.usefixtures("_importable")
+def test_theory_that_says_nothing_or_nonsense_is_skipped_with_the_reason() -> None:
+    found = measured(own_spec(HalfAsOften, 8))
+    assert found["sequential_operations"].value == 3 + 1
+    assert found["maximum_path_length"].value == 4
+    broken, silent = (found[f"theory_{name}"] for name in list(found)[:2])
+    assert (broken.status, silent.status) == (Status.SKIPPED, Status.SKIPPED)
+    assert "log2(n" in broken.reason
+    assert "declares no formula" in silent.reason
+
+
+def test_measures_along_lengths_where_growth_shows() -> None:
+    places = [(16, True), (LONGEST, True), (2 * LONGEST, True), (64, False)]
+    assert [PathLength().measures_at(n, is_along_lengths=along) for n, along in places] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_narrow_mixer_stands_for_a_wide_one() -> None:
+    assert dependence.narrowed(spec("conv", {}, 16, dim=512)).dim == 8
+    assert dependence.narrowed(spec("attention", {"heads": 16}, 16, dim=512)).dim == 16
+    assert dependence.narrowed(spec("attention", {"heads": 2}, 16, dim=6)).dim == 6
+    assert dependence.narrowed(spec("some.module:Own", {}, 16, dim=512)).dim == 512

@@ -1,0 +1,106 @@
+"""How a model is run is a field of it: part of the ids where it is not eager, and no trace else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from suite.planning import plan
+from suite.schema import Trial, content_hash
+from suite.spec import Model, SpecError, vary
+from tests.suite.conftest import MakeAblation
+
+TEXT = "shakespeare_characters"
+GPU = {"gpus": 1.0}
+
+
+def runtimes(trials: tuple[Trial, ...]) -> set[str]:
+    return {subject.runtime for trial in trials for subject in trial.subjects}
+
+
+def test_an_axis_runs_the_model_each_way(make_ablation: MakeAblation) -> None:
+    axes = [vary("runtime", ["eager", "compiled"])]
+    found = plan(make_ablation(axes=axes, probes=["quality", "step_time"]))
+    assert found.about.variants == ("runtime=eager", "runtime=compiled")
+    assert found.about.baseline == "runtime=eager"
+    assert "runtime" not in found.about.model
+    together = [trial for trial in found.trials if trial.probe == "step_time"]
+    assert {tuple(m.runtime for m in trial.subjects) for trial in together} == {
+        ("eager", "compiled")
+    }
+    alone = [trial.subjects[0].runtime for trial in found.trials if trial.probe == "quality"]
+    assert sorted(alone) == ["compiled"] * 3 + ["eager"] * 3
+
+
+def test_eager_leaves_no_trace_in_ids_and_others_do(make_ablation: MakeAblation) -> None:
+    for trial in plan(make_ablation()).trials:
+        content = asdict(trial)
+        del content["parallel"]
+        for subject in content["subjects"]:
+            del subject["runtime"]
+        assert trial.trial_id == content_hash(content)
+        compiled = replace(
+            trial, subjects=tuple(replace(each, runtime="compiled") for each in trial.subjects)
+        )
+        assert compiled.trial_id != trial.trial_id
+
+
+def test_a_baseline_says_how_it_is_run_where_it_is_not_eager(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(baseline=Model(mixer="attention", heads=4, runtime="compiled")))
+    assert found.about.model["runtime"] == "compiled"
+    assert runtimes(found.trials) == {"compiled"}
+
+
+def test_a_mixer_alone_is_run_as_declared(make_ablation: MakeAblation) -> None:
+    found = plan(
+        make_ablation(
+            axes=[vary("runtime", ["eager", "compiled"])], probes=["path_length"],
+            scale={"lengths": [8, 16]},
+        )
+    )  # fmt: skip
+    assert [trial.subjects[0].runtime for trial in found.trials] == ["eager", "compiled"] * 2
+
+
+@pytest.mark.parametrize("where", ["baseline", "axes"])
+def test_an_unknown_runtime_is_refused_with_the_nearest(
+    where: str, make_ablation: MakeAblation
+) -> None:
+    message = "no runtime 'compild'; did you mean 'compiled'. Allowed: compiled, cuda_graph, eager"
+    fields = {
+        "baseline": Model(mixer="attention", heads=4, runtime="compild"),
+        "axes": [vary("runtime", ["eager", "compild"])],
+    }
+    with pytest.raises(SpecError, match=message):
+        plan(make_ablation(**{where: fields[where]}))
+
+
+@pytest.mark.parametrize(
+    ("mixer", "runtime", "scale", "reason"),
+    [
+        ("attention", "cuda_graph", {}, "needs a GPU, and the scale has gpus=0"),
+        ("attention", "compiled", {"workers": 2, "zero": 1}, "DeepSpeed runs eagerly"),
+        ("performer", "cuda_graph", GPU, "performer draws anew as it trains"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_so_is_an_impossible_cell(
+    mixer: str, runtime: str, scale: dict[str, float], reason: str, make_ablation: MakeAblation
+) -> None:
+    ablation = make_ablation(
+        baseline=Model(mixer=mixer), axes=[vary("runtime", ["eager", runtime])], scale=scale
+    )
+    found = plan(ablation)
+    assert runtimes(found.trials) == {"eager"}
+    skipped = [cell for cell in found.cells if cell.variant == f"runtime={runtime}"]
+    assert skipped
+    assert all(reason in cell.reason for cell in skipped)
+    with pytest.raises(SpecError, match="the baseline is impossible"):
+        plan(make_ablation(baseline=Model(mixer=mixer, runtime=runtime), scale=scale))
+
+
+def test_a_graph_is_planned_for_a_gpu_whatever_this_machine_has(
+    make_ablation: MakeAblation,
+) -> None:
+    found = plan(make_ablation(axes=[vary("runtime", ["eager", "cuda_graph"])], scale=GPU))
+    assert runtimes(found.trials) == {"eager", "cuda_graph"}
+    assert not [cell.reason for cell in found.cells if cell.reason]

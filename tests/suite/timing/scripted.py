@@ -1,0 +1,86 @@
+"""A clock, contestants and other processes under control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from suite.timing.clock import Clock
+from suite.timing.machine_load import CpuTimes
+from suite.timing.passes import Call, Key, Pass
+
+
+class ScriptedClock(Clock):
+    """Time passes only in passes, and as those say."""
+
+    suffers_from_load = True
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.slow = ""
+
+    def now(self) -> float:
+        return self.time
+
+    def seconds(self, one_pass: Call, num_passes: int) -> float:
+        begun = self.time
+        for _ in range(num_passes):
+            one_pass()
+        return (self.time - begun) / num_passes
+
+    def slowed(self, one_pass: Call, factor: float) -> Call:
+        def slow() -> None:
+            begun = self.time
+            one_pass()
+            self.time = begun + factor * (self.time - begun)
+
+        return slow
+
+    def why_slow(self) -> str:
+        return self.slow
+
+
+def key(name: str) -> Key:
+    return Key(name, 0)
+
+
+class Players:
+    """Contestants by name; each takes what its script says to its so-manieth pass."""
+
+    def __init__(self, clock: ScriptedClock, scripts: Mapping[str, Callable[[int], float]]) -> None:
+        self.order: list[str] = []
+        self.clock, self.scripts = clock, scripts
+        self.prepared: list[str] = []
+        self.cleared: list[str] = []
+        self.passes = {key(name): self._pass(name) for name in scripts}
+
+    def _pass(self, name: str) -> Pass:
+        def run() -> None:
+            self.clock.time += self.scripts[name](self.order.count(name))
+            self.order.append(name)
+
+        return Pass(
+            run,
+            prepare=lambda: self.prepared.append(name),
+            clear=lambda: self.cleared.append(name),
+        )
+
+
+def steady(seconds: float) -> Callable[[int], float]:
+    return lambda so_manieth: seconds
+
+
+def idle_machine(clock: ScriptedClock) -> Callable[[], CpuTimes]:
+    """Nobody but this process computes."""
+    return lambda: CpuTimes(machine=clock.time, own=clock.time)
+
+
+class OtherProcess:
+    """Takes so many cores between two moments."""
+
+    def __init__(self, clock: ScriptedClock, cores: float, begin: float, end: float) -> None:
+        self.clock, self.cores, self.begin, self.end = clock, cores, begin, end
+
+    def __call__(self) -> CpuTimes:
+        now = self.clock.time
+        taken = self.cores * max(0.0, min(now, self.end) - self.begin)
+        return CpuTimes(machine=now + taken, own=now)

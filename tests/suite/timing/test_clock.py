@@ -1,0 +1,171 @@
+"""Clocks: a CPU's for real; a GPU's by the order in which it is told things."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from suite.timing import clock
+from suite.timing.clock import CpuClock, CudaClock, clock_of
+from suite.timing.gpu_state import GpuState
+
+L2_BYTES = 4096
+
+
+def wait(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def test_a_sample_is_the_mean_of_its_passes() -> None:
+    calls: list[int] = []
+
+    def one_pass() -> None:
+        calls.append(1)
+        wait(0.002)
+
+    seconds = CpuClock().seconds(one_pass, 5)
+    assert len(calls) == 5
+    assert 0.002 <= seconds < 0.01
+
+
+def test_a_slowed_pass_takes_exactly_so_much_longer() -> None:
+    """The least of several: whatever disturbs makes it longer."""
+    passes: list[float] = []
+
+    def one_pass() -> None:
+        begun = time.perf_counter()
+        wait(0.002)
+        passes.append(time.perf_counter() - begun)
+
+    slow = CpuClock().slowed(one_pass, 1.05)
+    ratios = [CpuClock().seconds(slow, 1) / passes[-1] for _ in range(20)]
+    assert all(ratio >= 1.05 for ratio in ratios)
+    assert min(ratios) < 1.052
+
+
+def test_each_device_has_its_clock() -> None:
+    assert isinstance(clock_of("cpu"), CpuClock)
+    assert CpuClock().suffers_from_load
+    assert not CudaClock.suffers_from_load
+
+
+class Gpu:
+    """Notes what it is told; its events are milliseconds of a time that passes move."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.told: list[str] = []
+        self.milliseconds = 0.0
+        monkeypatch.setattr(clock, "_event", lambda: Event(self))
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.told.append("wait"))
+        monkeypatch.setattr(torch.cuda, "_sleep", self.sleep)
+        properties = SimpleNamespace(L2_cache_size=L2_BYTES)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+        monkeypatch.setattr(clock, "gpu_state", lambda device: None)
+
+    def sleep(self, cycles: int) -> None:
+        self.told.append("sleep")
+        self.milliseconds += cycles / 2e6  # 2 GHz
+
+    def work(self) -> None:
+        self.told.append("pass")
+        self.milliseconds += 10.0
+
+
+class Event:
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu, self.at = gpu, -1.0
+
+    def record(self) -> None:
+        self.gpu.told.append("event")
+        self.at = self.gpu.milliseconds
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Event) -> float:
+        return other.at - self.at
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    return Gpu(monkeypatch)
+
+
+@pytest.fixture
+def gpu_clock(gpu: Gpu) -> CudaClock:
+    return CudaClock("meta")  # a device without numbers
+
+
+def noting_flushes(gpu: Gpu, gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flush() -> None:
+        gpu.told.append("flush")
+        gpu.milliseconds += 3.0
+
+    monkeypatch.setattr(gpu_clock._as_large_as_the_cache, "zero_", flush)
+
+
+def test_before_each_pass_on_a_gpu_its_cache_is_flushed(
+    gpu: Gpu, gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noting_flushes(gpu, gpu_clock, monkeypatch)
+    assert gpu_clock._as_large_as_the_cache.numel() == L2_BYTES
+    assert gpu_clock._as_large_as_the_cache.element_size() == 1
+    seconds = gpu_clock.seconds(gpu.work, 3)
+    assert gpu.told == ["wait", *["flush", "event", "pass", "event"] * 3, "wait"]
+    assert seconds == pytest.approx(0.010)  # the flushes lie outside
+
+
+def test_a_slowed_pass_on_a_gpu_sleeps_for_a_share_of_the_last_ones(
+    gpu: Gpu, gpu_clock: CudaClock
+) -> None:
+    slow = gpu_clock.slowed(gpu.work, 1.05)
+    slow()  # it knows of no pass yet
+    assert [gpu_clock.seconds(slow, 2) for _ in range(3)] == pytest.approx([0.0105] * 3)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (None, ""),
+        (GpuState(1500, 1980, "power cap"), ""),
+        (GpuState(1400, 1980, ""), "the GPU ran at 1400 of 1980 MHz"),
+        (GpuState(300, 1980, "power cap, heat, by hardware"),
+         "the GPU ran at 300 of 1980 MHz (power cap, heat, by hardware)"),
+    ],
+)  # fmt: skip
+def test_a_gpu_below_three_quarters_of_its_clock_is_slow(
+    gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch, state: GpuState | None, said: str
+) -> None:
+    monkeypatch.setattr(clock, "gpu_state", lambda device: state)
+    assert gpu_clock.why_slow() == said
+
+
+def test_a_gpu_says_what_holds_it_back(
+    gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gpu_clock.conditions() == {
+        "l2_flush_bytes": str(L2_BYTES), "gpu_clock": "unknown", "gpu_held_back_by": "unknown",
+    }  # fmt: skip
+    monkeypatch.setattr(clock, "gpu_state", lambda device: GpuState(1755, 1980, ""))
+    assert gpu_clock.conditions()["gpu_clock"] == "1755 of 1980 MHz"
+    assert gpu_clock.conditions()["gpu_held_back_by"] == "nothing"
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_tells_time_and_can_be_slowed() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    a = torch.randn(2048, 2048, device="cuda")
+    real = CudaClock("cuda")
+    work: Any = lambda: a @ a  # noqa: E731
+    slow = real.slowed(work, 1.05)
+    for _ in range(20):
+        real.seconds(work, 10), real.seconds(slow, 10)
+    ratios = sorted(real.seconds(slow, 20) / real.seconds(work, 20) for _ in range(31))
+    assert ratios[15] == pytest.approx(1.05, abs=0.01)

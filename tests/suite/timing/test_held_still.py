@@ -1,0 +1,71 @@
+"""What is fixed while measuring is as before afterwards, whatever happens."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import pytest
+
+from suite.timing.held_still import few_cpus, no_garbage_collection
+
+linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system fixes no CPUs")
+
+
+def test_the_garbage_collector_rests_and_comes_back() -> None:
+    assert gc.isenabled()
+    with no_garbage_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), no_garbage_collection():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with no_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@linux
+def test_a_thread_keeps_as_many_cpus_as_told_and_gets_the_others_back() -> None:
+    before = os.sched_getaffinity(0)
+    with few_cpus(1):
+        assert os.sched_getaffinity(0) == {max(before)}
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(ZeroDivisionError), few_cpus(1):
+        raise ZeroDivisionError
+    assert os.sched_getaffinity(0) == before
+
+
+@linux
+def test_more_cpus_than_there_are_is_all_of_them() -> None:
+    before = os.sched_getaffinity(0)
+    with few_cpus(len(before) + 5):
+        assert os.sched_getaffinity(0) == before
+
+
+@linux
+def test_threads_that_inherited_few_cpus_get_all_of_them_back() -> None:
+    before, go_on = os.sched_getaffinity(0), threading.Event()
+    seen: list[set[int]] = []
+
+    def work() -> None:
+        seen.append(os.sched_getaffinity(0))
+        go_on.wait(10)
+        seen.append(os.sched_getaffinity(0))
+
+    with few_cpus(1):
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not seen:
+            pass
+    go_on.set()
+    thread.join()
+    assert seen == [{max(before)}, before]

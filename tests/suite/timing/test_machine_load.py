@@ -1,0 +1,91 @@
+"""CPU time of others, and how the machine is set up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from suite.timing import machine_load
+from suite.timing.machine_load import CpuTimes, conditions, cpu_times, num_cpus, seconds_of_others
+
+STAT = "cpu  100 20 30 4000 50 6 7 8 90 10\ncpu0 50 10 15 2000 25 3 3 4 45 5\nintr 5\n"
+linux = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="Linux says it in /proc/stat")
+
+
+def test_busy_time_is_all_but_idle_waiting_and_guests(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(STAT)
+    found = cpu_times(tmp_path / "stat")
+    assert found is not None
+    assert found.machine == pytest.approx((100 + 20 + 30 + 6 + 7 + 8) / os.sysconf("SC_CLK_TCK"))
+
+
+@pytest.mark.parametrize("text", ["", "cpu  a b c\n", "cpu  1 2\n", "cpu  0 0 0 0 0 0 0 0 0 0\n"])
+def test_a_system_that_says_nothing_is_believed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stat").write_text(text)
+    assert cpu_times(tmp_path / "stat") is None
+    assert cpu_times(tmp_path / "none") is None
+
+
+def test_others_took_what_this_process_did_not() -> None:
+    before, after = CpuTimes(machine=100.0, own=10.0), CpuTimes(machine=103.0, own=12.0)
+    assert seconds_of_others(before, after) == pytest.approx(1.0)
+    assert seconds_of_others(after, CpuTimes(103.0, 12.01)) == 0.0  # rounding, never below
+    assert seconds_of_others(None, after) is seconds_of_others(before, None) is None
+
+
+@linux
+def test_own_work_is_not_that_of_others() -> None:
+    before = cpu_times()
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    after = cpu_times()
+    assert before is not None
+    assert after is not None
+    assert 0.3 <= after.own - before.own < 0.4
+    assert after.machine - before.machine >= 0.25
+
+
+@linux
+def test_a_child_that_has_ended_is_own_work() -> None:
+    before = cpu_times()
+    work = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    after = cpu_times()
+    assert before is not None
+    assert after is not None
+    assert after.own - before.own >= 0.2
+
+
+def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    monkeypatch.setattr(machine_load, "_CPU", tmp_path)
+    assert {name: conditions()[name] for name in ("governor", "boost", "smt")} == {
+        "governor": "unknown", "boost": "unknown", "smt": "unknown",
+    }  # fmt: skip
+    for file, text in {
+        "cpu0/cpufreq/scaling_governor": "performance\n",
+        "intel_pstate/no_turbo": "1\n",
+        "smt/active": "0\n",
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    found = conditions()
+    assert found["governor"] == "performance"
+    assert found["boost"] == "off"
+    assert found["smt"] == "off"
+    assert found["OMP_NUM_THREADS"] == "3"
+    assert found["MKL_NUM_THREADS"] == "unset"
+    assert all(type(value) is str and value for value in found.values())
+
+
+@linux
+def test_the_cpus_that_may_be_used_are_named() -> None:
+    assert conditions()["affinity"] == ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+    assert num_cpus() >= len(os.sched_getaffinity(0))

@@ -1,0 +1,203 @@
+"""Turns: seeded, interleaved, in stretches that are set aside where others were busy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from suite.schema import Status
+from suite.timing.machine_load import ReadTimes
+from suite.timing.passes import Missing, Pass
+from suite.timing.rounds import Contest, Timings
+from suite.timing.stopping import Limits
+from tests.suite.timing.scripted import (
+    OtherProcess,
+    Players,
+    ScriptedClock,
+    idle_machine,
+    key,
+    steady,
+)
+
+LIMITS = Limits(seconds=4.0, least_rounds=10)
+
+
+@pytest.fixture
+def clock() -> ScriptedClock:
+    return ScriptedClock()
+
+
+def contest(
+    clock: ScriptedClock,
+    *,
+    limits: Limits = LIMITS,
+    seed: int = 0,
+    load: ReadTimes | None = None,
+    **scripts: Callable[[int], float],
+) -> tuple[Timings, Players]:
+    players = Players(clock, scripts)
+    read_times = load or idle_machine(clock)
+    return Contest(players.passes, clock, limits, read_times, seed).run(), players
+
+
+def rounds_of(order: list[str], number: int) -> list[tuple[str, ...]]:
+    return [tuple(order[i : i + number]) for i in range(0, len(order), number)]
+
+
+def test_every_contestant_runs_once_a_round_in_an_order_of_chance(clock: ScriptedClock) -> None:
+    _, players = contest(clock, a=steady(0.01), b=steady(0.02), c=steady(0.03))
+    rounds = rounds_of(players.order, 3)
+    assert all(sorted(held) == ["a", "b", "c"] for held in rounds)
+    assert rounds[0] == ("a", "b", "c")  # first calls
+    assert len(set(rounds)) == 6
+    assert players.prepared == players.cleared == players.order
+
+
+def test_the_order_hangs_on_the_seed_alone() -> None:
+    scripts = {name: steady(0.01) for name in "abcde"}
+    orders = [contest(ScriptedClock(), seed=seed, **scripts)[1].order for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_short_pass_is_repeated_until_the_sample_is_long_enough(clock: ScriptedClock) -> None:
+    timings, players = contest(clock, short=steady(0.3e-3), long=steady(0.01))
+    last = "".join(name[0] for name in players.order[-40:])
+    assert set(last.strip("s").split("l")) <= {"", "ssss", "ssssssss"}  # neighbours of two rounds
+    samples = timings.samples[key("short")]
+    assert samples == pytest.approx([0.3e-3] * len(samples))
+
+
+def test_what_is_slow_at_first_does_not_count(clock: ScriptedClock) -> None:
+    timings, _ = contest(clock, a=lambda so_manieth: 100.0 if so_manieth < 3 else 0.02)
+    assert max(timings.samples[key("a")]) == pytest.approx(0.02)
+    assert timings.first_calls[key("a")] == 100.0
+    assert timings.noise[key("a")] == ""
+
+
+def test_it_ends_when_all_have_enough(clock: ScriptedClock) -> None:
+    timings, _ = contest(clock, a=steady(0.01), b=steady(0.02))
+    assert 10 <= len(timings.samples[key("a")]) < 25
+    assert timings.other_load == 0.0
+    assert timings.num_disturbed == 0
+
+
+def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: ScriptedClock) -> None:
+    timings, _ = contest(clock, wild=lambda n: (0.05, 0.1)[n % 2], calm=steady(0.05))
+    num = len(timings.samples[key("wild")])
+    assert 30 <= num <= 36
+    assert timings.noise[key("wild")].startswith("interval of the median ±33.3 %, over 2 %, after")
+    assert f"after {num} rounds and 4" in timings.noise[key("wild")]
+    assert timings.noise[key("calm")] == ""
+
+
+def test_few_long_rounds_may_take_longer(clock: ScriptedClock) -> None:
+    timings, _ = contest(clock, a=steady(1.0))
+    assert len(timings.samples[key("a")]) == 10
+    assert timings.noise[key("a")] == ""
+
+
+def test_patience_ends(clock: ScriptedClock) -> None:
+    limits = Limits(seconds=4.0, patience=7.0)
+    timings, _ = contest(clock, limits=limits, a=steady(2.0))
+    assert len(timings.samples[key("a")]) == 4
+    assert timings.noise[key("a")] == "fewer than 10 rounds, after 4 rounds and 8 s"
+
+
+def test_who_takes_all_the_time_sits_out(clock: ScriptedClock) -> None:
+    limits = Limits(seconds=4.0, cell_seconds=6.0)
+    timings, _ = contest(clock, limits=limits, slow=steady(2.0), fast=steady(0.1))
+    assert len(timings.samples[key("slow")]) == 3
+    assert timings.noise[key("slow")].startswith("fewer than 10 rounds, after 3 rounds")
+    assert len(timings.samples[key("fast")]) >= 10
+    assert timings.noise[key("fast")] == ""
+
+
+def test_a_disturbed_stretch_is_set_aside_and_repeated(clock: ScriptedClock) -> None:
+    def script(so_manieth: int) -> float:  # slower while the other is there, as it would be
+        return 0.02 if not 1.0 <= clock.time < 1.8 else 0.03
+
+    load = OtherProcess(clock, 1.0, 1.0, 1.8)
+    limits = Limits(seconds=4.0, least_rounds=60, least_seconds=1.0)
+    timings, _ = contest(clock, limits=limits, load=load, a=script)
+    assert timings.samples[key("a")] == pytest.approx([0.02] * len(timings.samples[key("a")]))
+    assert len(timings.samples[key("a")]) >= 60
+    assert 20 <= timings.num_disturbed <= 60
+    assert timings.noise[key("a")] == ""
+    assert timings.other_load is not None
+    assert 0.0 < timings.other_load < 1.0
+
+
+def test_it_is_others_load_that_decides_not_the_time_measured(clock: ScriptedClock) -> None:
+    """Slow rounds on an idle machine count; quick ones on a busy machine do not."""
+    limits = Limits(seconds=4.0, least_rounds=60)
+    script = lambda n: 0.03 if 1.0 <= clock.time < 1.8 else 0.02  # noqa: E731
+    timings, _ = contest(clock, limits=limits, a=script)
+    assert timings.num_disturbed == 0
+    assert pytest.approx(0.03) in timings.samples[key("a")]
+    clock = ScriptedClock()
+    load = OtherProcess(clock, 1.0, 1.0, 1.8)
+    timings, _ = contest(clock, limits=limits, load=load, a=steady(0.02))
+    assert timings.num_disturbed > 0
+
+
+def test_on_a_busy_machine_all_rounds_are_used_and_noisy(clock: ScriptedClock) -> None:
+    load = OtherProcess(clock, 0.48, 0.0, math.inf)
+    timings, _ = contest(clock, load=load, a=steady(0.02))
+    assert timings.noise[key("a")] == "other processes took 48 % of a core"
+    assert timings.num_disturbed == len(timings.samples[key("a")])
+    assert clock.time < 6  # and nobody waits for it to get quiet
+
+
+def test_a_load_under_the_limit_disturbs_nobody(clock: ScriptedClock) -> None:
+    load = OtherProcess(clock, 0.09, 0.0, math.inf)
+    timings, _ = contest(clock, load=load, a=steady(0.02))
+    assert timings.num_disturbed == 0
+    assert timings.noise[key("a")] == ""
+    assert timings.other_load is not None
+    assert timings.other_load > 0
+
+
+def test_where_the_system_does_not_say_nothing_is_set_aside(clock: ScriptedClock) -> None:
+    timings, _ = contest(clock, load=lambda: None, a=steady(0.02))
+    assert timings.other_load is None
+    assert timings.num_disturbed == 0
+    assert timings.noise[key("a")] == ""
+
+
+def test_a_gpu_is_disturbed_by_its_own_clock_only(clock: ScriptedClock) -> None:
+    clock.suffers_from_load = False  # type: ignore[misc]
+    load = OtherProcess(clock, 1.0, 0.0, math.inf)
+    timings, _ = contest(clock, load=load, a=steady(0.02))
+    assert timings.num_disturbed == 0
+    clock.slow = "the GPU ran at 500 of 1980 MHz (power cap)"
+    timings, _ = contest(clock, load=load, a=steady(0.02))
+    assert timings.noise[key("a")] == "the GPU ran at 500 of 1980 MHz (power cap)"
+
+
+def test_who_runs_out_of_memory_is_out_and_the_others_go_on(clock: ScriptedClock) -> None:
+    def too_much() -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    players = Players(clock, {"a": steady(0.02)})
+    passes = {key("large"): Pass(too_much), **players.passes}
+    timings = Contest(passes, clock, LIMITS, idle_machine(clock), 0).run()
+    assert timings.missing[key("large")].status is Status.OUT_OF_MEMORY
+    assert "can't allocate memory" in timings.missing[key("large")].reason
+    assert set(timings.samples) == {key("a")}
+
+
+def test_another_error_ends_the_trial(clock: ScriptedClock) -> None:
+    def broken() -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        Contest({key("a"): Pass(broken)}, clock, LIMITS, idle_machine(clock), 0).run()
+
+
+def test_with_nobody_there_it_ends_at_once(clock: ScriptedClock) -> None:
+    gone = Missing(Status.SKIPPED, "no step form")
+    timings = Contest({key("a"): gone}, clock, LIMITS, idle_machine(clock), 0).run()
+    assert timings.missing == {key("a"): gone}
+    assert timings.samples == {}

@@ -1,0 +1,57 @@
+"""What is enough, and the words for what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.timing.stopping import DEFAULT, Limits, Series, unmet
+
+LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02)
+
+
+@pytest.mark.parametrize(
+    ("samples", "num_passes", "elapsed", "said"),
+    [
+        ([0.1] * 9, 1, 5.0, "fewer than 10 rounds, after 9 rounds and 5 s"),
+        ([3.0], 1, 120.25, "fewer than 10 rounds, after 1 round and 120 s"),
+        (
+            [1e-3] * 20, 1, 4.0,
+            "samples of 0.02 s together, under 0.05 s, after 20 rounds and 4 s",
+        ),
+        ([1e-4] * 20, 10, 4.0, "samples of 0.02 s together, under 0.05 s, after 20 rounds and 4 s"),
+        ([1e-4] * 20, 30, 4.0, ""),
+        (
+            [0.1, 0.2] * 15, 1, 8.04,
+            "interval of the median ±33.3 %, over 2 %, after 30 rounds and 8.04 s",
+        ),
+        ([0.1, 0.101] * 15, 1, 8.0, ""),
+    ],
+    ids=["rounds", "one round", "seconds", "of short passes", "of many", "interval", "enough"],
+)  # fmt: skip
+def test_the_criterion_that_is_missed_has_words(
+    samples: list[float], num_passes: int, elapsed: float, said: str
+) -> None:
+    assert unmet(Series(samples, num_passes), LIMITS, elapsed) == said
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "num_quiet", "num_disturbed", "is_up"),
+    [
+        (3.9, 100, 0, False),  # there is time
+        (4.0, 100, 0, True),
+        (4.0, 9, 0, False),  # rounds are long
+        (120.0, 9, 0, True),  # too long
+        (4.0, 9, 5, False),  # a few more quiet ones will do
+        (4.0, 9, 10, True),  # it will not get quiet
+        (4.0, 0, 9, False),  # too few altogether
+        (4.0, 0, 10, True),
+    ],
+)
+def test_when_time_is_up(elapsed: float, num_quiet: int, num_disturbed: int, is_up: bool) -> None:
+    limits = Limits(least_rounds=10, seconds=4.0, patience=120.0)
+    assert limits.is_time_up(elapsed, num_quiet, num_disturbed) is is_up
+
+
+def test_a_large_machine_is_allowed_a_larger_hum() -> None:
+    assert DEFAULT.most_cores_of_others(2) == 0.1
+    assert DEFAULT.most_cores_of_others(64) == pytest.approx(1.28)
