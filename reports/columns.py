@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.notation import Notation, for_quantities, for_scores
-from reports.readings import Reading
+from reports.readings import Reading, is_noisy
 from reports.series import Series, num_expected
 from reports.statistics import (
     Estimate,
@@ -252,8 +252,8 @@ def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[
 def _remarks(series: Series, variant: str) -> list[str]:
     """The coordinate, where the column has no common one; noise."""
     own = {reading.at for reading in series.of(variant)} if not series.at else set()
-    noisy = any(reading.status is Status.NOISY for reading in series.of(variant))
-    return [*sorted(filter(None, own)), *(["noisy"] if noisy else [])]
+    noisy = ["noisy"] if is_noisy(series.of(variant)) else []
+    return [*sorted(filter(None, own)), *noisy]
 
 
 def _machine(about: About, series: Series) -> str:

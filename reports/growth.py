@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from reports.readings import Reading
+from reports.readings import Reading, is_noisy
 from reports.series import is_bound, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
@@ -61,8 +61,8 @@ class Growth:
         return {r.seed: r.value for r in self.of(variant, place) if _is_usable(r)}
 
     def is_noisy(self, variant: str, place: int) -> bool:
-        """Whether a process there did not meet its stopping criterion."""
-        return any(reading.status is Status.NOISY for reading in self.of(variant, place))
+        """Whether most processes there did not meet their stopping criterion."""
+        return is_noisy(self.of(variant, place))
 
     def point(self, variant: str, place: int) -> float | None:
         """Median over processes; None where there is no number."""

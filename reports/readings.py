@@ -44,6 +44,11 @@ class Reading:
         return self.status is Status.OK and self.has_number
 
     @property
+    def is_noisy_number(self) -> bool:
+        """Whether it is a number whose stopping criterion was not met."""
+        return self.status is Status.NOISY and self.has_number
+
+    @property
     def fate(self) -> str:
         """What became of it, in words."""
         if self.status is Status.OK and not self.has_number:
@@ -72,6 +77,15 @@ class Coverage:
     def is_complete(self) -> bool:
         """Whether every expected reading is ok."""
         return self.num_ok == self.num_total
+
+
+def is_noisy(readings: Sequence[Reading]) -> bool:
+    """Whether most processes did not meet their stopping criterion.
+
+    A single one may be unlucky: the interval between processes then says what the rest is worth.
+    """
+    noisy = sum(reading.status is Status.NOISY for reading in readings)
+    return 2 * noisy > len(readings)
 
 
 def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.readings import Reading
+from reports.readings import Reading, is_noisy
 from suite.schema import About, Better, Status
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
@@ -56,9 +56,15 @@ class Series:
         """The readings of a variant, in the order of seeds."""
         return self.readings.get(variant, ())
 
+    def usable(self, variant: str) -> tuple[Reading, ...]:
+        """The readings that are ok; of times also a noisy one, where most are not."""
+        readings = self.of(variant)
+        noisy_too = self.unit == "s" and not is_noisy(readings)
+        return tuple(r for r in readings if r.is_ok or (noisy_too and r.is_noisy_number))
+
     def values(self, variant: str) -> dict[int, float]:
-        """Seed -> value, of the readings that are ok."""
-        return {reading.seed: reading.value for reading in self.of(variant) if reading.is_ok}
+        """Seed -> value, of the readings that are usable."""
+        return {reading.seed: reading.value for reading in self.usable(variant)}
 
 
 def is_bound(unit: str) -> bool:

@@ -23,7 +23,7 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from reports.readings import Reading
+from reports.readings import Reading, is_noisy
 from reports.statistics import CONFIDENCE, Estimate, mean_interval
 from suite.schema import Status
 
@@ -85,7 +85,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading]) -> Comparison:
     """
     refuse_different_environments(a, b)
     ratios = log_ratios(_values(a), _values(b))
-    return _judged(tuple(ratios.values()), (*a, *b))
+    return _judged(tuple(ratios.values()), a, b)
 
 
 def judge_ratio(readings: Sequence[Reading]) -> Comparison:
@@ -163,10 +163,11 @@ def _values(readings: Sequence[Reading]) -> dict[int, float]:
     }
 
 
-def _judged(logs: Sequence[float], readings: Sequence[Reading]) -> Comparison:
+def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> Comparison:
     interval = mean_interval(logs)
     ratio = _exponential(interval)
-    noise = next((r.reason for r in readings if r.status is Status.NOISY), None)
+    noisy = [reading for side in sides if is_noisy(side) for reading in side]
+    noise = next((r.reason for r in noisy if r.status is Status.NOISY), None)
     if noise is not None:
         return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=noise or "a noisy reading")
     if interval.n < MIN_PROCESSES:

@@ -154,7 +154,7 @@ def _trouble(about: About, claim: ClaimSpec, series: Series) -> str:
     expected = num_expected(series, about)
     for variant in (claim.a, claim.b):
         cover = coverage(series.of(variant), expected)
-        if not cover.is_complete:
+        if len(series.usable(variant)) < max(expected, cover.num_total):
             return f"{variant} has {_name(series)} for {cover}"
     return ""
 

@@ -11,6 +11,7 @@ import typer
 
 from suite.exit_codes import FAILED, exit_code_of
 from suite.one_line import one_line
+from suite.quiet import be_quiet
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -55,6 +56,17 @@ Uri = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="For programs.")]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
+Executor = Annotated[
+    ExecutorOption, typer.Option(help="inline: one at a time; needs neither Ray nor MLflow.")
+]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S",
+        help="Stop after so many seconds (or 30m, 2h), one seed after the other until then, and "
+        "report what there is; the same command goes on.",
+    ),
+]
 Url = Annotated[
     str, typer.Option(metavar="URL", help="The cluster's dashboard, as http://127.0.0.1:8265.")
 ]
@@ -95,9 +107,7 @@ def run(
     seeds: Seeds = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
-    executor: Annotated[
-        ExecutorOption, typer.Option(help="inline: this process; needs neither Ray nor MLflow.")
-    ] = ExecutorOption.RAY,
+    executor: Executor = ExecutorOption.RAY,
     address: Annotated[
         str | None,
         typer.Option(
@@ -109,8 +119,14 @@ def run(
     wait: Annotated[
         bool, typer.Option("--wait", help="Where another run works in the folder, wait for it.")
     ] = False,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
+    from suite.deadline import Deadline
+    from suite.duration import seconds_in
+
+    # First: the seconds that torch takes to import are the user's too.
+    deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
     if address is not None and executor is ExecutorOption.RAY:
         from suite.cluster.address import check_address
 
@@ -121,7 +137,7 @@ def run(
 
     options = Options(
         out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
-        fail_fast=fail_fast, is_patient=wait,
+        fail_fast=fail_fast, is_patient=wait, deadline=deadline,
     )  # fmt: skip
     raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
 
@@ -264,6 +280,7 @@ def doctor(out: Out = OUT) -> None:
 
 def main() -> None:
     """The console script. A user's mistake is one sentence; a fault of ours a traceback."""
+    be_quiet()
     try:
         app()
     except Exception as error:

@@ -14,6 +14,7 @@ from types import FrameType
 from rich.console import Console
 
 from suite.catalogue import find_all
+from suite.duration import in_words
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.lock import is_held
 from suite.missing import distinct_work
@@ -94,7 +95,7 @@ def _check(options: Options) -> None:
 def _told(outcome: Outcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log, pages and the dashboard's command to the output."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
-    for sentence in filter(None, (outcome.note, outcome.trouble)):
+    for sentence in filter(None, (_cut(outcome, options), outcome.note, outcome.trouble)):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for page in outcome.reports:
         print(f"report:    {page}")
@@ -102,7 +103,19 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
         print(f"dashboard: {_dashboard_command(options)}")
     if outcome.trouble:
         return UNAVAILABLE
-    return FAILED if outcome.num_failed or outcome.num_missing else DONE
+    return FAILED if outcome.num_failed or outcome.num_missing or outcome.num_left else DONE
+
+
+def _cut(outcome: Outcome, options: Options) -> str:
+    """What the time limit has left, if it came."""
+    if not outcome.num_left or options.deadline is None:
+        return ""
+    trials = "trial is" if outcome.num_left == 1 else "trials are"
+    limit = in_words(options.deadline.seconds)
+    return (
+        f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same command "
+        "goes on from here"
+    )
 
 
 def _own_command() -> str:

@@ -1,13 +1,20 @@
-"""Trials -> events, one after the other in this process: neither Ray nor MLflow is needed."""
+"""Trials -> events, one after the other on this machine: neither Ray nor MLflow is needed.
+
+Trainings run in this process, timings each in a fresh one.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
 
+import torch
+
 from suite.events import Event
 from suite.executor import Unavailable, Work
+from suite.fresh_process import events_of
 from suite.machine import refuse_too_large
 from suite.provenance import provenance
 from suite.schema import Resources
@@ -15,7 +22,7 @@ from suite.trial import run_trial
 
 
 class InlineExecutor:
-    """Runs trials here. Timings are alone anyway, though not in a process of their own."""
+    """Runs trials here, one at a time, so that a timing is alone anyway."""
 
     def __init__(self, source_paths: Sequence[str]) -> None:
         sys.path[:0] = [path for path in source_paths if path not in sys.path]
@@ -26,8 +33,10 @@ class InlineExecutor:
             yield from run_trial(trial, resources, f"process {os.getpid()}")
 
     def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
-        """The same: there is nothing else, and no other environment."""
-        return self.execute(work)
+        """Run each in a process of its own; there is no other environment than this one."""
+        _give_back_gpu_memory()
+        for trial, resources in work:
+            yield from events_of(trial, resources)
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         """That of this process."""
@@ -47,3 +56,9 @@ class InlineExecutor:
                     "--executor inline runs in this process; leave it out, and Ray starts them."
                 )
         refuse_too_large(work)
+
+
+def _give_back_gpu_memory() -> None:
+    """What earlier trainings in this process still keep in reserve on the card."""
+    gc.collect()
+    torch.cuda.empty_cache()  # nothing where there is no card

@@ -44,7 +44,7 @@ def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources)
     """Where most of these plans' timings with these resources were made; empty without any."""
     counts = Counter(
         environment_id
-        for trial, asked in distinct_work(plans)
+        for trial, asked in _work_by_environment(plans)
         if asked == resources and probe(trial.probe).is_timing
         for environment_id in done.get(trial.trial_id, ())
     )
@@ -52,8 +52,12 @@ def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources)
 
 
 def missing_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Missing:
-    """The work that is left; a trial that two plans share stands in it once."""
-    every = distinct_work(plans)
+    """The work that is left; a trial that two plans share stands in it once.
+
+    A timing that two plans share stands in it once for each of their resources: on other threads
+    it is made in another environment, and neither comparison may be filled from both.
+    """
+    every = _work_by_environment(plans)
     left = [work for work in every if not is_done(*work, done, where)]
     left.sort(key=lambda work: -seconds_of(*work))
     return Missing(
@@ -70,6 +74,19 @@ def distinct_work(plans: Iterable[Plan]) -> list[Work]:
             trial.trial_id: (trial, plan.resources) for plan in plans for trial in plan.trials
         }.values()
     )
+
+
+def _work_by_environment(plans: Iterable[Plan]) -> list[Work]:
+    """As `distinct_work`, but a timing as often as plans give it different resources."""
+    return list(
+        {
+            (trial.trial_id, probe(trial.probe).is_timing and plan.resources): (
+                trial, plan.resources
+            )
+            for plan in plans
+            for trial in plan.trials
+        }.values()
+    )  # fmt: skip
 
 
 def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here) -> bool:

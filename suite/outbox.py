@@ -15,7 +15,6 @@ from pathlib import Path
 
 from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
-from suite.frames import sweep_files
 from suite.journal import Journal
 from suite.mlflow_store import StoreUnavailable
 from suite.record import Recorder
@@ -178,6 +177,8 @@ class Outbox:
 
     def _publish(self) -> None:
         """The two frames of every sweep, as far as it has grown."""
+        from suite.frames import sweep_files  # takes pyarrow, which a machine without a store lacks
+
         assert self._recorder is not None, "without trouble there is a recorder"
         start = time.monotonic()
         with Journal(self._journal, read_only=True) as journal:

@@ -20,6 +20,7 @@ class Outcome:
         counts: Trials of the plans by the status of their newest result; skipped cells too.
         num_run: Trials that left a result now; the others were done already.
         num_missing: Trials that still have no result.
+        num_left: Trials that the time limit has left for the next run; 0 where it did not come.
         trouble: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
@@ -28,6 +29,7 @@ class Outcome:
     counts: Mapping[Status, int]
     num_run: int
     num_missing: int
+    num_left: int = 0
     trouble: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()

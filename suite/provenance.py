@@ -1,15 +1,17 @@
-"""Where a number was made: commit, versions, device, threads. Asked once per process."""
+"""Where a number was made: commit, versions, device, threads, conditions. Asked once a process."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from suite.schema import Provenance, Resources
+from suite.timing import machine_load
 
 COMMIT = "BAKEOFF_COMMIT"  # set where the source travelled and its repository did not
 _PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
@@ -20,6 +22,7 @@ def provenance(resources: Resources) -> Provenance:
     return Provenance(
         commit=commit(), device=device_model(resources), num_threads=resources.num_threads,
         num_cpus=float(resources.num_cpus), num_gpus=resources.num_gpus, versions=versions(),
+        conditions=conditions(),
     )  # fmt: skip
 
 
@@ -53,6 +56,12 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@cache
+def conditions() -> Mapping[str, str]:
+    """How the machine is set up, as far as timings feel it."""
+    return machine_load.conditions()
 
 
 @cache

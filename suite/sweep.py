@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -13,6 +13,7 @@ from rich.console import Console
 from suite.books import Books
 from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
 from suite.conclusion import close_parents, conclude
+from suite.deadline import Deadline, TimeIsUp, in_time
 from suite.events import Event, Finished
 from suite.execution import Executor, executing
 from suite.executor import Executes, Luggage
@@ -34,9 +35,10 @@ from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
 from suite.planning import plan as plan_of
-from suite.progress import display_for
-from suite.schema import FAILURES, Plan
+from suite.progress import Display, display_for
+from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
+from suite.stages import stages
 from suite.store import Store, mlflow_is_installed, store_of
 from suite.tasks.data_files import read_verified
 from suite.tasks.registry import task_class
@@ -54,6 +56,7 @@ class Options:
         fail_fast: Stop at the first trial that times out, crashes or errs.
         checkpoint_seconds: Time between two checkpoints of a trial of several workers, at least.
         is_patient: Wait for another sweep that holds the output folder, instead of giving up.
+        deadline: When to stop with what there is; None runs to the end.
     """
 
     out: Path = Path("out")
@@ -63,6 +66,7 @@ class Options:
     fail_fast: bool = False
     checkpoint_seconds: float = SECONDS_BETWEEN
     is_patient: bool = False
+    deadline: Deadline | None = None
 
     @property
     def journal(self) -> Path:
@@ -101,11 +105,12 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         outbox = _outbox(plans, options)
         sweep = _Sweep(plans, options, journal, Books(journal, outbox))
         try:
-            num_run = sweep.run(console)
+            ran = sweep.run(console)
         except BaseException:
             _stopped(plans, journal, outbox)
             raise
-        return _concluded(plans, options, journal, outbox, num_run)
+        outcome = _concluded(plans, options, journal, outbox, ran.num_finished)
+        return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
 
 
 def record_journal(file: Path, options: Options) -> Outcome:
@@ -156,7 +161,7 @@ def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
 
 def _refuse_bad_data(plans: Sequence[Plan]) -> None:
     """Missing or altered data are refused by name before anything runs."""
-    for task in {task for plan in plans for task in plan.about.tasks}:
+    for task in {task for plan in plans for task in plan.about.data_sets}:
         read_verified(task_class(task).source)
 
 
@@ -169,6 +174,14 @@ def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
 
 
 @dataclass(frozen=True)
+class _Ran:
+    """How many trials have left a result, and whether the deadline came before the end."""
+
+    num_finished: int = 0
+    was_cut: bool = False
+
+
+@dataclass(frozen=True)
 class _Sweep:
     """What is missing of some plans is run, and written down."""
 
@@ -177,24 +190,36 @@ class _Sweep:
     journal: Journal
     books: Books
 
-    def run(self, console: Console) -> int:
-        """Returns how many trials have left a result."""
+    def run(self, console: Console) -> _Ran:
+        """Run it all, or until the deadline."""
         missing = missing_work(self.plans, self.journal.done(), self._where())
-        if not missing.num_trials:
-            return 0
-        num_finished = 0
+        deadline = self.options.deadline
+        if not missing.num_trials or (deadline and deadline.is_over):
+            return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
             self._executing() as executor,
-            closing(self._events(missing, executor)) as events,
+            closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
+            return self._taken(events, display)
+
+    def num_left(self) -> int:
+        """How many trials the next run would do."""
+        return missing_work(self.plans, self.journal.done(), self._where()).num_trials
+
+    def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
+        """Every event is written down first, then shown."""
+        num_finished = 0
+        try:
             for event in events:
                 self.books.take(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
                 if self.options.fail_fast and _has_failed(event):
                     break
-        return num_finished
+        except TimeIsUp:
+            return _Ran(num_finished, was_cut=True)
+        return _Ran(num_finished)
 
     def _where(self) -> Where:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
@@ -203,20 +228,42 @@ class _Sweep:
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
     def _events(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
-        """Training first, packed; then timing, alone, while the store is left in peace."""
+        """In each stage training first, packed; then timing, alone, the store left in peace."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
-        yield from executor.execute(missing.packed)
-        if missing.alone:
-            with self.books.store_paused():
-                yield from self._timings(missing, executor)
+        timed: set[tuple[str, Resources]] = set()
+        for part, last_seed in stages(missing, may_be_cut=self.options.deadline is not None):
+            yield from executor.execute(part.packed)
+            if part.alone:
+                with self.books.store_paused():
+                    yield from self._timings(part, last_seed, timed, executor)
 
-    def _timings(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
-        """In one environment; if that of earlier timings is gone, all are made in another."""
+    def _timings(
+        self,
+        missing: Missing,
+        last_seed: int | None,
+        timed: set[tuple[str, Resources]],
+        executor: Executes,
+    ) -> Generator[Event, None, None]:
+        """In one environment; if that of earlier timings is gone, all are made in another.
+
+        Args:
+            missing: What was missing at first of this stage.
+            last_seed: See `stages`.
+            timed: Trials that earlier stages have run; what failed in one waits for the next run.
+            executor: Where.
+        """
         so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):
             found = executor.environment_for_timing(resources, so_far(resources))
             left = missing_work(self.plans, self.journal.done(), at(found)).alone
-            work = [turn for turn in left if turn[1] == resources]
+            work = [
+                (trial, asked)
+                for trial, asked in left
+                if asked == resources
+                and (trial.trial_id, asked) not in timed
+                and (last_seed is None or trial.seed <= last_seed)
+            ]
+            timed.update((trial.trial_id, asked) for trial, asked in work)
             yield from executor.execute_alone(work, found)
 
     def _executing(self) -> AbstractContextManager[Executes]:

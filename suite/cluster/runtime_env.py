@@ -11,6 +11,7 @@ from typing import Any
 
 from suite.parcel import Parcel
 from suite.provenance import COMMIT, commit
+from suite.quiet import QUIET
 
 _SECONDS_TO_CLOSE_THE_BOOKS = (
     120  # the job's supervisor, which reads this, kills after 3 by default
@@ -24,6 +25,7 @@ def runtime_env(parcel: Parcel) -> dict[str, Any]:
         "working_dir": str(parcel.files),
         "env_vars": {
             COMMIT: commit(),
+            **QUIET,
             "RAY_JOB_STOP_WAIT_TIME_S": str(_SECONDS_TO_CLOSE_THE_BOOKS),
         },
     }

@@ -10,15 +10,18 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import ClassVar
 
 import torch
 
+from suite.timing.gauge import Gauge
 from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
 
+_LONGEST_WAIT = 0.05
+_SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5
 _CYCLES_OF_A_TRIAL_SLEEP = 20_000_000
 _PASSES_THAT_A_SLEEP_GOES_BY = 9
 _LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default, below which a sample is worth nothing
@@ -45,6 +48,14 @@ class Clock(ABC):
     def slowed(self, one_pass: Call, factor: float) -> Call:
         """A pass that takes `factor` times as long, by waiting."""
 
+    def wait_for_speed(self) -> None:
+        """Returns once the device runs as fast as lately; after a while in any case."""
+        return
+
+    def is_at_speed(self) -> bool:
+        """Whether it did just now, so that what was timed before is worth something."""
+        return True
+
     def why_slow(self) -> str:
         """What keeps the device below its speed just now; empty where nothing is known to."""
         return ""
@@ -58,6 +69,20 @@ class CpuClock(Clock):
     """The system's monotonic clock."""
 
     suffers_from_load = True
+
+    def __init__(self) -> None:
+        self._gauge = Gauge(_known_work())
+
+    def wait_for_speed(self) -> None:
+        """See `Clock.wait_for_speed`."""
+        end = time.perf_counter() + _LONGEST_WAIT
+        is_noted = True
+        while not self._gauge.is_at_speed(is_noted=is_noted) and time.perf_counter() < end:
+            is_noted = False
+
+    def is_at_speed(self) -> bool:
+        """See `Clock.is_at_speed`."""
+        return self._gauge.is_at_speed()
 
     def seconds(self, one_pass: Call, num_passes: int) -> float:
         """See `Clock.seconds`."""
@@ -154,6 +179,20 @@ class _Slowed:
         if self.seconds:  # not in the first passes, which warm up
             cycles = self.share * median(self.seconds) * self.cycles_per_second
             torch.cuda._sleep(int(cycles))  # type: ignore[no-untyped-call]
+
+
+def _known_work() -> Callable[[], float]:
+    """Reads how long a few small matrix products take, in caches that one more has filled."""
+    a, b, out = (torch.ones(_SIDE_OF_KNOWN_WORK, _SIDE_OF_KNOWN_WORK) for _ in range(3))
+
+    def read() -> float:
+        torch.mm(a, b, out=out)
+        begun = time.perf_counter()
+        for _ in range(_PRODUCTS_OF_KNOWN_WORK):
+            torch.mm(a, b, out=out)
+        return time.perf_counter() - begun
+
+    return read
 
 
 def _event() -> torch.cuda.Event:

@@ -13,7 +13,7 @@ from suite.engines.runtime import NoRuntime
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.controls import beside
-from suite.timing.held_still import few_cpus, no_garbage_collection
+from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
 from suite.timing.machine_load import ReadTimes, cpu_times
 from suite.timing.measurements import measurements
 from suite.timing.parity import refuse_wrong_mixers
@@ -59,7 +59,7 @@ class Comparison:
         Raises:
             suite.timing.parity.Disproved: a mixer is not what its reference says.
         """
-        with fixed_cpus(self.device):  # before anything is computed: threads inherit them
+        with fixed_cpus(self.device), memory_kept():  # first of all: threads inherit both
             for spec in self.trial.subjects:
                 refuse_wrong_mixers(spec, self.device, self.trial.seed)
             passes = self._passes()

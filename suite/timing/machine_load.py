@@ -26,7 +26,8 @@ class CpuTimes:
     """CPU seconds from some beginning.
 
     Attributes:
-        machine: Of all CPUs together, whoever took them.
+        machine: Of the CPUs that this process may use, whoever took them. Others who are busy
+            beside them share caches with it, and take no time from it.
         own: Of this process and of its children that have ended.
     """
 
@@ -40,8 +41,11 @@ ReadTimes = Callable[[], CpuTimes | None]
 def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
     """Now; None where the system does not say."""
     try:
-        columns = stat.read_text().partition("\n")[0].split()[1:]
-        ticks = sum(int(columns[column]) for column in _BUSY_COLUMNS)
+        lines = [line.split() for line in stat.read_text().splitlines()]
+        ours = {f"cpu{number}" for number in _allowed()} or {"cpu"}
+        busy = [[int(line[1 + column]) for column in _BUSY_COLUMNS]
+                for line in lines if line and line[0] in ours]  # fmt: skip
+        ticks = sum(map(sum, busy))
     except (OSError, ValueError, IndexError):
         return None
     if ticks == 0:  # some sandboxes answer, and say nothing
@@ -59,8 +63,13 @@ def seconds_of_others(before: CpuTimes | None, after: CpuTimes | None) -> float 
 
 
 def num_cpus() -> int:
-    """Of the machine."""
-    return os.cpu_count() or 1
+    """That this process may use."""
+    return len(_allowed()) or os.cpu_count() or 1
+
+
+def _allowed() -> set[int]:
+    """Empty where the system fixes none."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 def conditions() -> Mapping[str, str]:
@@ -75,7 +84,6 @@ def conditions() -> Mapping[str, str]:
         "smt": _said(_CPU / "smt/active", _TRUE),
         "aslr": _said(Path("/proc/sys/kernel/randomize_va_space"), {**_TRUE, "2": "on"}),
         "affinity": _affinity(),
-        **{name: os.environ.get(name, "unset") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")},
     }
 
 
@@ -93,6 +101,4 @@ def _one_of(*answers: str) -> str:
 
 def _affinity() -> str:
     """CPUs that the calling thread may use, as ``0, 1``."""
-    if not hasattr(os, "sched_getaffinity"):
-        return UNKNOWN
-    return ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+    return ", ".join(map(str, sorted(_allowed()))) or UNKNOWN

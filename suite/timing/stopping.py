@@ -14,15 +14,22 @@ class Limits:
 
     A contestant has enough once it has `least_rounds` samples which add up to `least_seconds` and
     the interval of whose median is narrow. The contest ends when all have enough, or at `seconds`;
-    later, up to `patience`, only while there are fewer than `least_rounds` rounds, quiet ones
-    unless most are disturbed anyway.
+    later, up to `most_seconds`, only while somebody would be noisy, and up to `patience` only while
+    there are fewer than `least_rounds` rounds, quiet ones unless most are disturbed anyway. Who has
+    too little then is noisy, but for an interval up to `most_half_width`: verdicts are made of
+    ratios, from several processes, and their own interval says what they are worth.
 
     Attributes:
-        least_sample: A shorter pass is repeated until a sample takes so long.
+        least_sample: A shorter pass is repeated until a sample takes so long; longer where rounds
+            are few, so that samples add up to `least_seconds`.
+        cold_pass: A shorter pass is run once before each sample, outside the clock, since what the
+            last contestant has left in the caches would be a part of its time.
         least_rounds: Samples of each contestant.
         least_seconds: That the samples of a contestant add up to.
-        half_width: Of the 95 % interval of a median, as a share of the median.
+        half_width: Of the 95 % interval of a median, as a share of the median: what is aimed at.
+        most_half_width: What is put up with.
         seconds: Of the rounds of one trial, warm-up apart.
+        most_seconds: Of the same, where somebody would be noisy.
         patience: Of the same, where few rounds take long.
         cell_seconds: That the samples of one contestant add up to at most: then it sits out.
         stretch: Rounds are held so long together before others' load is looked at.
@@ -34,25 +41,33 @@ class Limits:
     """
 
     least_sample: float = 1e-3
-    least_rounds: int = 10
-    least_seconds: float = 0.05
+    cold_pass: float = 20e-3
+    least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
+    least_seconds: float = 0.03
     half_width: float = 0.02
-    seconds: float = 4.0
+    most_half_width: float = 0.05
+    seconds: float = 3.0
+    most_seconds: float = 6.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25
-    most_cores: float = 0.1
+    most_cores: float = 0.15  # Ray's daemons alone take 0.05, and ticks are good to 0.04
     most_share: float = 0.02
     warm_up_rounds: int = 3
     warm_up_seconds: float = 0.3
-    most_warm_up_seconds: float = 1.5
+    most_warm_up_seconds: float = 1.0
 
     def most_cores_of_others(self, num_cpus: int) -> float:
         """Cores that others may keep busy in a stretch, on a machine of so many CPUs."""
         return max(self.most_cores, self.most_share * num_cpus)
 
+    def least_sample_in(self, round_seconds: float) -> float:
+        """Seconds of a sample where a round takes so long, half as much again."""
+        num_rounds = max(self.least_rounds, self.seconds / round_seconds)
+        return max(self.least_sample, 1.5 * self.least_seconds / num_rounds)
+
     def is_time_up(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
-        """Whether a contest ends although somebody has not enough, after so many rounds."""
+        """Whether a contest ends although somebody has not what is aimed at, after such rounds."""
         if elapsed < self.seconds:
             return False
         if elapsed >= self.patience:
@@ -60,6 +75,10 @@ class Limits:
         if num_quiet + num_disturbed < self.least_rounds:
             return False
         return num_quiet >= self.least_rounds or num_disturbed > num_quiet
+
+    def is_worth_more(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
+        """Whether rounds go on for one who would be noisy: not on a machine that is busy anyway."""
+        return elapsed < self.most_seconds and num_quiet > num_disturbed
 
 
 DEFAULT = Limits()
@@ -83,26 +102,33 @@ class Series:
         return sum(self.samples) * self.num_passes
 
 
-def unmet(series: Series, limits: Limits, elapsed: float) -> str:
-    """The criterion that a contestant misses, in words; empty where it has enough.
+def has_enough(series: Series, limits: Limits) -> bool:
+    """Whether a contestant has what is aimed at."""
+    return not _unmet(series, limits, limits.half_width)
+
+
+def noise(series: Series, limits: Limits, elapsed: float) -> str:
+    """Why not to trust a contestant's samples, in words; empty where they will do.
 
     Args:
-        series: What it has.
+        series: What it has in the end.
         limits: What is enough.
         elapsed: Seconds that the contest has lasted.
     """
     num = len(series.samples)
+    missed = _unmet(series, limits, limits.most_half_width)
     after = f"after {num} {'round' if num == 1 else 'rounds'} and {elapsed:.3g} s"
-    if num < limits.least_rounds:
-        return f"fewer than {limits.least_rounds} rounds, {after}"
+    return f"{missed}, {after}" if missed else ""
+
+
+def _unmet(series: Series, limits: Limits, most_half_width: float) -> str:
+    """The criterion that is missed, in words."""
+    if len(series.samples) < limits.least_rounds:
+        return f"fewer than {limits.least_rounds} rounds"
     if series.seconds < limits.least_seconds:
-        return (
-            f"samples of {series.seconds:.2g} s together, under {limits.least_seconds:g} s, {after}"
-        )
+        return f"samples of {series.seconds:.2g} s together, under {limits.least_seconds:g} s"
     half_width = median_of(series.samples).half_width
-    if half_width > limits.half_width:
-        return (
-            f"interval of the median ±{100 * half_width:.1f} %, "
-            f"over {100 * limits.half_width:g} %, {after}"
-        )
+    if half_width > most_half_width:
+        percent = f"{100 * half_width:.1f} %, over {100 * most_half_width:g} %"
+        return f"interval of the median ±{percent}"
     return ""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from suite.timing.blocks import without_round_effects
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits, Series, unmet
+from suite.timing.stopping import Limits, Series, has_enough, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 
@@ -58,16 +60,22 @@ class Record:
         return sum(len(stretch.rounds) for stretch in self.stretches if stretch.disturbance)
 
     def quiet(self, key: Key) -> Series:
-        """The contestant's samples of quiet stretches."""
-        return self._series(key, [s for s in self.stretches if not s.disturbance])
+        """The contestant's samples of quiet stretches, without what was the rounds'."""
+        return self._series(key, self._quiet_rounds)
 
     def every(self, key: Key) -> Series:
         """All of its samples."""
-        return self._series(key, self.stretches)
+        return self._series(key, [held for s in self.stretches for held in s.rounds])
+
+    @cached_property
+    def _quiet_rounds(self) -> Sequence[Round]:
+        return without_round_effects(
+            [held for s in self.stretches if not s.disturbance for held in s.rounds]
+        )
 
     def has_enough(self, key: Key, limits: Limits) -> bool:
         """Whether its quiet samples are enough."""
-        return not unmet(self.quiet(key), limits, self.elapsed)
+        return has_enough(self.quiet(key), limits)
 
     def is_spent(self, key: Key, limits: Limits) -> bool:
         """Whether it has taken as much time as one contestant may."""
@@ -77,11 +85,11 @@ class Record:
         """The samples that count in the end, and what speaks against trusting them, if anything."""
         quiet, every = self.quiet(key), self.every(key)
         if len(quiet.samples) >= min(limits.least_rounds, len(every.samples)):
-            return quiet, unmet(quiet, limits, self.elapsed)
+            return quiet, noise(quiet, limits, self.elapsed)
         return every, self._disturbance()
 
     def other_load(self) -> float | None:
-        """Share of the machine's CPU time that others took; None where it is not known."""
+        """Share of the CPU time of our CPUs that others took; None where it is not known."""
         known = [(s.cores_of_others, s.seconds) for s in self.stretches]
         taken = [(cores * seconds, seconds) for cores, seconds in known if cores is not None]
         lasted = sum(seconds for _, seconds in taken)
@@ -93,6 +101,5 @@ class Record:
         ordered = sorted(disturbed, key=lambda stretch: stretch.cores_of_others or 0.0)
         return ordered[len(ordered) // 2].disturbance
 
-    def _series(self, key: Key, stretches: Sequence[Stretch]) -> Series:
-        rounds = [held for stretch in stretches for held in stretch.rounds]
+    def _series(self, key: Key, rounds: Sequence[Round]) -> Series:
         return Series([held[key] for held in rounds if key in held], self.num_passes[key])

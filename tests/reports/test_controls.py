@@ -103,7 +103,7 @@ def test_known_kernels_come_back() -> None:
 
 
 def test_noise_is_counted_and_its_criterion_named() -> None:
-    assert _entry(_rows(), "stayed noisy").text == "3 of 660"
+    assert _entry(_rows(), "stayed noisy").text == "6 of 660"
     (note,) = _table(_rows()).footnotes
     assert note == (
         "Noisy: mixer=performer at length=128 in process 1 (forward, forward backward, decode "

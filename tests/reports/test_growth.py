@@ -59,12 +59,15 @@ def test_a_noisy_number_counts_and_is_marked_a_failure_does_not(said: About, row
         row("a", SECONDS, "length=64", 1.0, seed=0),
         row("a", SECONDS, "length=64", None, seed=2, status="out_of_memory"),
         row("b", SECONDS, "length=64", 2.0, seed=0),
+        *(row("b", SECONDS, "length=128", 2.0, seed=s, status="noisy") for s in (0, 1)),
+        row("b", SECONDS, "length=128", 2.0, seed=2),
     ]
     growth = _one(growths(said, results_frame(rows)), "forward_seconds")
     assert growth.values("a", 64) == {0: 1.0, 1: 3.0}
     assert growth.point("a", 64) == 2.0
-    assert growth.is_noisy("a", 64)
+    assert not growth.is_noisy("a", 64), "one of three"
     assert not growth.is_noisy("b", 64)
+    assert growth.is_noisy("b", 128), "two of three"
     assert len(growth.of("a", 64)) == 3
     assert growth.point("a", 128) is None
     assert growth.measured("a") == (64,)

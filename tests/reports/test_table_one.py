@@ -189,6 +189,17 @@ def test_whole_steps_of_a_slow_formula_are_no_disagreement(row: Row) -> None:
     assert not [s for s in found.disagreements if "path" in s]
 
 
+def test_a_path_that_is_longer_by_a_constant_is_told_with_the_constant(row: Row) -> None:
+    found = row(
+        maximum_path_length=lambda n, d: n - 1, theory_maximum_path_length=lambda n, d: n / 3
+    )
+    assert _said(found, "The maximum path length") == (
+        "The maximum path length grows as theory says and is 3 times as long, 511 at 512 tokens "
+        "where the formula gives 170.7: Table 1 leaves constant factors out, as that a centred "
+        "kernel of k taps reaches (k - 1) / 2 tokens to a side."
+    )
+
+
 def test_noise_at_a_place_of_the_power_silences_it(synthetic: ModuleType) -> None:
     times = timed(lambda n: 1e-9 * n, np.random.default_rng(2))
     made = [

@@ -76,11 +76,19 @@ def test_the_other_way_round_says_the_opposite() -> None:
 
 
 def test_noise_gets_no_verdict_but_keeps_its_ratio() -> None:
-    a = (*readings([1.0, 1.0]), reading(1.0, 2, status=Status.NOISY, reason="±4.1 % after 8 s"))
-    verdict = compare(a, readings([2.0, 2.0, 2.0]))
+    noisy = [reading(1.0, seed, status=Status.NOISY, reason="±4.1 % after 8 s") for seed in (1, 2)]
+    verdict = compare((*readings([1.0]), *noisy), readings([2.0, 2.0, 2.0]))
     assert verdict.outcome is Outcome.NOISY
     assert verdict.ratio.point == pytest.approx(0.5)
     assert verdict.reason == "±4.1 % after 8 s"
+
+
+def test_one_noisy_process_of_three_is_judged_by_the_interval_between_them() -> None:
+    one = reading(1.3, 2, status=Status.NOISY, reason="±9 %")
+    calm = compare((*readings([1.0, 1.0]), one), readings([20.0, 20.0, 20.0]))
+    assert calm.outcome is Outcome.FASTER
+    close = compare((*readings([1.0, 1.0]), one), readings([1.2, 1.2, 1.2]))
+    assert close.outcome is Outcome.AMBIGUOUS
 
 
 def test_two_processes_are_too_few_however_clear() -> None:

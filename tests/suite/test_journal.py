@@ -65,6 +65,25 @@ def test_a_result_comes_back_bit_for_bit(path: Path) -> None:
     assert found.sha256 == result().sha256
 
 
+def test_conditions_come_back_and_rows_from_before_them_are_read(path: Path) -> None:
+    told = result("told", place=replace(HERE, conditions={"governor": "performance"}))
+    with Journal(path) as journal:
+        for each in (told, result("before")):
+            journal.commit(each, journal.begin(each.trial_id, "process 1"))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "UPDATE results SET result = CAST(json_remove(CAST(result AS TEXT), "
+            "'$.provenance.conditions') AS BLOB) WHERE trial_id = 'before'"
+        )
+        db.commit()
+        (body,) = db.execute("SELECT result FROM results WHERE trial_id = 'before'").fetchone()
+    assert b"conditions" not in body
+    with Journal(path) as journal:
+        assert held(journal, "told") == [told]
+        (before,) = held(journal, "before")
+        assert before.sha256 in {entry.sha256 for entry in journal.entries()}
+
+
 def test_a_result_is_there_once_however_often_it_is_committed(journal: Journal) -> None:
     attempt = journal.begin("a", "process 1")
     assert journal.commit(result(value=1.0), attempt)

@@ -77,3 +77,26 @@ def test_before_there_are_timings_no_environment_is_kept_to(planned: Plan) -> No
     trained = {t.trial_id: {"anywhere"} for t in planned.trials if t.probe == "quality"}
     assert environment_of_most([planned], trained, planned.resources) == ""
     assert len(missing_work([planned], trained, at("")).alone) == 2
+
+
+def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
+    planned: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each comparison would else be filled from the threads of both."""
+    monkeypatch.setattr("suite.provenance.cpu_model", lambda: "a CPU")
+    two = replace(planned, resources=Resources(num_cpus=2, num_threads=2))
+    plans = [planned, two]
+    missing = missing_work(plans, {})
+    timings = {t.trial_id for t in planned.trials if t.probe == "step_time"}
+    assert {(trial.trial_id, asked) for trial, asked in missing.alone} == {
+        (trial_id, plan.resources) for trial_id in timings for plan in plans
+    }
+    assert len(missing.packed) == 9
+    here = provenance(planned.resources).environment_id
+    done = {trial.trial_id: {here} for trial in planned.trials}
+    left = missing_work(plans, done)
+    assert {(trial.trial_id, asked) for trial, asked in left.alone} == {
+        (trial_id, two.resources) for trial_id in timings
+    }
+    assert environment_of_most(plans, done, planned.resources) == here
+    assert environment_of_most(plans, done, two.resources) == here  # a cluster's preference only

@@ -140,27 +140,28 @@ class TestRefused:
             plan(make_ablation(axes=axes, scale=SWEEP, probes=["mixer_time"]), seeds=10)
 
 
-class TestClaims:
-    CLAIM = {"metric": "forward_flops", "a": "mixer=conv", "b": "mixer=attention", "by": 0.0}
+CLAIM = {"metric": "forward_flops", "a": "mixer=conv", "b": "mixer=attention", "by": 0.0}
 
+
+class TestClaims:
     def test_a_claim_about_mixers_alone_names_its_coordinate(
         self, make_ablation: MakeAblation
     ) -> None:
-        claim = Claim("cheaper", **self.CLAIM, at="length=32")
+        claim = Claim("cheaper", **CLAIM, at="length=32")
         found = swept(make_ablation, probes=["mixer_flops"], claim=claim).about.claim
         assert found is not None
         assert (found.task, found.at) == (MIXER_ALONE, "length=32")
 
     @pytest.mark.parametrize("at", ["", "length=64"])
     def test_another_coordinate_is_refused(self, at: str, make_ablation: MakeAblation) -> None:
-        claim = Claim("cheaper", **self.CLAIM, at=at)
+        claim = Claim("cheaper", **CLAIM, at=at)
         with pytest.raises(SpecError, match=r"no coordinate of it; allowed: length=8, length=16"):
             swept(make_ablation, probes=["mixer_flops"], claim=claim)
 
     def test_a_coordinate_where_nothing_is_swept_is_refused(
         self, make_ablation: MakeAblation
     ) -> None:
-        claim = Claim("cheaper", **self.CLAIM, at="length=8")
+        claim = Claim("cheaper", **CLAIM, at="length=8")
         with pytest.raises(SpecError, match="nothing is swept there"):
             swept(make_ablation, probes=["flops"], claim=claim)
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from suite import provenance as provenance_
-from suite.provenance import commit, cpu_model, provenance, versions
+from suite.provenance import commit, conditions, cpu_model, provenance, versions
 from suite.schema import Resources
+from suite.timing import machine_load
 
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> None:
-    for remembered in (commit, versions, cpu_model):
+    for remembered in (commit, versions, cpu_model, conditions):
         remembered.cache_clear()
 
 
@@ -81,3 +82,16 @@ def test_resources_are_recorded_and_threads_are_an_environment_of_their_own() ->
     assert (two.num_cpus, two.num_threads, two.num_gpus) == (2.0, 2, 0.0)
     assert one.device == two.device == cpu_model() != ""
     assert one.environment_id != two.environment_id
+
+
+def test_conditions_are_those_of_the_machine_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([{"governor": "performance"}])
+    monkeypatch.setattr(machine_load, "conditions", lambda: next(answers))
+    first, second = provenance(Resources()), provenance(Resources(num_threads=2))
+    assert first.conditions == second.conditions == {"governor": "performance"}
+
+
+def test_a_reader_of_timings_is_told_of_the_clock_and_the_cores() -> None:
+    found = provenance(Resources()).conditions
+    assert {"governor", "boost", "smt", "aslr", "affinity"} <= set(found)
+    assert all(isinstance(said, str) and said for said in found.values())

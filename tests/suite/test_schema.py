@@ -128,3 +128,16 @@ def test_a_results_hash_is_all_of_it() -> None:
         replace(result, seconds=2.0),
     ]
     assert len({result.sha256, *(other.sha256 for other in others)}) == 4
+
+
+def test_a_result_recorded_before_there_were_conditions_keeps_its_hash() -> None:
+    """Changing this constant makes every store differ from its journal."""
+    result = Result(
+        trial_id="t", status=Status.OK, provenance=PROVENANCE, seconds=1.0,
+        measurements=(Measurement(metric="m", value=1.0, unit="1", better="none"),),
+    )  # fmt: skip
+    assert result.sha256 == "268c56ae07e07e1f96acb03335b299c2"
+    places = [replace(PROVENANCE, conditions={"smt": smt}) for smt in ("on", "off")]
+    others = [replace(result, provenance=place) for place in places]
+    assert len({result.sha256, *(other.sha256 for other in others)}) == 3
+    assert {place.environment_id for place in places} == {PROVENANCE.environment_id}

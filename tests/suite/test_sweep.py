@@ -6,24 +6,26 @@ import csv
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from suite import command_run
+from suite.events import Event
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, FAILED, UNAVAILABLE
 from suite.journal import Journal
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.record import Recorder, children
-from suite.schema import Status
+from suite.schema import Resources, Status, Trial
 from suite.sweep import Options, record_journal, run
+from suite.trial import run_trial
 from suite.verify import differences
 from tests.workplace import Workplace
 
@@ -253,32 +255,20 @@ def test_a_second_driver_is_refused(work: Workplace) -> None:
     assert run(file, options=inline(work)).num_missing == 0
 
 
-WITHOUT = """
-import sys
-for absent in sys.argv.pop(1).split(","):
-    sys.modules[absent] = None
-from suite.cli import main
-main()
-"""
-
-
-def without(work: Workplace, absent: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`bakeoff` on a machine that lacks some packages."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT, absent, *arguments], cwd=work.path, check=False,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-
-
 def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
-    work: Workplace, tmp_path: Path, empty_store: Path
-) -> None:
+    work: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Its report is that of the store; see test_lone_box.py for machines that have less still."""
     file, away = work.ablation(probes=["quality"]), tmp_path / "away"
-    run_here = ("run", file, "--executor", "inline", "--out", str(away))
-    done = without(work, "mlflow,ray", *run_here)
-    assert done.returncode == DONE, done.stderr
-    assert str(away / "journal.db") in done.stderr.replace("\n", "")
-    assert "bakeoff record" in done.stderr
+    with monkeypatch.context() as patch:
+        for absent in ("mlflow", "ray"):
+            patch.setitem(sys.modules, absent, None)
+        elsewhere = replace(inline(work), out=away)
+        assert command_run.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
+    said = capsys.readouterr().err.replace("\n", "")
+    assert str(away / "journal.db") in said
+    assert "bakeoff record" in said
     assert (away / "reports" / "small" / "index.html").is_file()
     assert not (away / "mlflow.db").exists()
     outcome = record_journal(away / "journal.db", inline(work))
@@ -293,7 +283,8 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
 def test_without_ray_it_is_said_what_runs_without_it(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "suite.cluster.execute", None)
+    for name in ("connect", "execute"):  # earlier tests may have imported either
+        monkeypatch.setitem(sys.modules, f"suite.cluster.{name}", None)
     with pytest.raises(Unavailable, match=r"Ray is not installed .*--executor inline"):
         run(work.ablation(probes=["parameters"]), options=Options(out=work.out))
 
@@ -337,7 +328,6 @@ def test_timings_run_last_with_the_store_at_rest(
     from suite.outbox import Outbox
 
     order: list[str] = []
-    original = inline_module.run_trial
     changes: list[tuple[type, str]] = [(Outbox, "pause"), (Outbox, "resume")]
     for owner, name in changes:
         method: Callable[..., object] = getattr(owner, name)
@@ -348,11 +338,12 @@ def test_timings_run_last_with_the_store_at_rest(
 
         monkeypatch.setattr(owner, name, noted)
 
-    def run_trial(trial: object, *rest: object) -> object:
-        order.append(trial.probe)  # type: ignore[attr-defined]
-        return original(trial, *rest)  # type: ignore[arg-type]
+    def noted_run(trial: Trial, resources: Resources, place: str = "") -> Iterator[Event]:
+        order.append(trial.probe)
+        return run_trial(trial, resources, place)
 
-    monkeypatch.setattr(inline_module, "run_trial", run_trial)
+    for name in ("run_trial", "events_of"):  # in this process; in a fresh one
+        monkeypatch.setattr(inline_module, name, noted_run)
     file = work.ablation(
         axis="depth", values=[1, 2], probes=["step_time", "parameters", "quality"], seeds=1, batch=8
     )

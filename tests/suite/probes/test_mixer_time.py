@@ -19,8 +19,8 @@ from suite.timing.stopping import Limits
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
 
 BRIEF = Limits(
-    seconds=0.1, patience=0.3, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
-    half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
+    seconds=0.1, patience=10.0, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
+    half_width=100.0, most_half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
 )  # fmt: skip
 
 

@@ -22,8 +22,8 @@ PAIRS: tuple[tuple[str, int], ...] = (
     ("attention", 64), ("lstm", 64), ("conv", 128), ("linformer", 128), ("performer", 256),
     ("fnet", 256), ("plain_attention", 512), ("gru", 512), ("attention", 1024), ("lstm", 1024),
     ("separable_conv", 1024), ("linear_transformer", 2048), ("local_attention", 2048),
-    ("conv", 2048), ("dilated_conv", 4096), ("linformer", 4096), ("fnet", 4096), ("fnet", 8192),
-    ("gated_conv", 8192), ("separable_conv", 16384),
+    ("conv", 2048), ("dilated_conv", 4096), ("linformer", 4096), ("fnet", 4096), ("gru", 128),
+    ("gated_conv", 256), ("mlp_mixer", 512),
 )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ class ScriptedClock(Clock):
     def __init__(self) -> None:
         self.time = 0.0
         self.slow = ""
+        self.slow_until = 0.0
+        self.num_waits = 0
 
     def now(self) -> float:
         return self.time
@@ -26,6 +28,12 @@ class ScriptedClock(Clock):
         for _ in range(num_passes):
             one_pass()
         return (self.time - begun) / num_passes
+
+    def wait_for_speed(self) -> None:
+        self.num_waits += 1
+
+    def is_at_speed(self) -> bool:
+        return self.time >= self.slow_until
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
         def slow() -> None:

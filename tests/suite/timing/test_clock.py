@@ -55,6 +55,38 @@ def test_each_device_has_its_clock() -> None:
     assert not CudaClock.suffers_from_load
 
 
+class Readings:
+    """A gauge that says what it is told to; the last word stays."""
+
+    def __init__(self, *said: bool) -> None:
+        self.said, self.noted = list(said), [False]
+
+    def is_at_speed(self, *, is_noted: bool = True) -> bool:
+        self.noted.append(is_noted)
+        return self.said.pop(0) if len(self.said) > 1 else self.said[0]
+
+
+def test_a_cpu_is_waited_for_until_it_is_at_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, gauge = CpuClock(), Readings(False, False, False, True, False)
+    monkeypatch.setattr(cpu, "_gauge", gauge)
+    cpu.wait_for_speed()
+    assert gauge.noted[1:] == [True, False, False, False]  # a long wait counts once
+    assert not cpu.is_at_speed()
+
+
+def test_a_cpu_that_stays_slow_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = CpuClock()
+    monkeypatch.setattr(cpu, "_gauge", Readings(False))
+    begun = time.perf_counter()
+    cpu.wait_for_speed()
+    assert 0.05 <= time.perf_counter() - begun < 1.0
+
+
+def test_the_known_work_takes_a_while() -> None:
+    readings = [clock._known_work()() for _ in range(20)]
+    assert 1e-6 < min(readings) < 1e-2
+
+
 class Gpu:
     """Notes what it is told; its events are milliseconds of a time that passes move."""
 

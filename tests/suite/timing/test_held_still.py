@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from suite.timing.held_still import few_cpus, no_garbage_collection
+from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
 
 linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system fixes no CPUs")
 
@@ -69,3 +72,38 @@ def test_threads_that_inherited_few_cpus_get_all_of_them_back() -> None:
     go_on.set()
     thread.join()
     assert seen == [{max(before)}, before]
+
+
+FAULTS = """
+import resource, torch
+from contextlib import nullcontext
+from suite.timing.held_still import memory_kept
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+with memory_kept() if {is_kept} else nullcontext():
+    for _ in range(20):
+        torch.ones(16 * 2**20)
+    before = faults()
+    for _ in range(5):
+        torch.ones(16 * 2**20)
+    print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not glibc")
+def test_freed_memory_stays_so_that_no_page_faults_again() -> None:
+    def faults(*, is_kept: bool) -> int:
+        code = FAULTS.format(is_kept=is_kept)
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        )
+        return int(done.stdout)
+
+    assert faults(is_kept=True) < 100 < 1000 < faults(is_kept=False)
+
+
+def test_memory_is_let_go_again_afterwards() -> None:
+    with pytest.raises(ZeroDivisionError), memory_kept():
+        _ = 1 / 0

@@ -13,15 +13,31 @@ import pytest
 from suite.timing import machine_load
 from suite.timing.machine_load import CpuTimes, conditions, cpu_times, num_cpus, seconds_of_others
 
-STAT = "cpu  100 20 30 4000 50 6 7 8 90 10\ncpu0 50 10 15 2000 25 3 3 4 45 5\nintr 5\n"
+STAT = (
+    "cpu  100 20 30 4000 50 6 7 8 90 10\n"
+    "cpu0 50 10 15 2000 25 3 3 4 45 5\n"
+    "cpu1 25 3 4 2000 25 1 2 1 45 5\n"
+    "intr 5\n"
+)
 linux = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="Linux says it in /proc/stat")
 
 
-def test_busy_time_is_all_but_idle_waiting_and_guests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("allowed", "ticks"),
+    [
+        (set(), 100 + 20 + 30 + 6 + 7 + 8),  # where nothing is fixed, all CPUs
+        ({0}, 50 + 10 + 15 + 3 + 3 + 4),
+        ({0, 1}, 75 + 13 + 19 + 4 + 5 + 5),
+    ],
+)
+def test_busy_time_is_all_but_idle_waiting_and_guests_on_our_cpus(
+    allowed: set[int], ticks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_load, "_allowed", lambda: allowed)
     (tmp_path / "stat").write_text(STAT)
     found = cpu_times(tmp_path / "stat")
     assert found is not None
-    assert found.machine == pytest.approx((100 + 20 + 30 + 6 + 7 + 8) / os.sysconf("SC_CLK_TCK"))
+    assert found.machine == pytest.approx(ticks / os.sysconf("SC_CLK_TCK"))
 
 
 @pytest.mark.parametrize("text", ["", "cpu  a b c\n", "cpu  1 2\n", "cpu  0 0 0 0 0 0 0 0 0 0\n"])
@@ -63,8 +79,6 @@ def test_a_child_that_has_ended_is_own_work() -> None:
 
 
 def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     monkeypatch.setattr(machine_load, "_CPU", tmp_path)
     assert {name: conditions()[name] for name in ("governor", "boost", "smt")} == {
         "governor": "unknown", "boost": "unknown", "smt": "unknown",
@@ -80,8 +94,6 @@ def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert found["governor"] == "performance"
     assert found["boost"] == "off"
     assert found["smt"] == "off"
-    assert found["OMP_NUM_THREADS"] == "3"
-    assert found["MKL_NUM_THREADS"] == "unset"
     assert all(type(value) is str and value for value in found.values())
 
 

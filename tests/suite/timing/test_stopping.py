@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from suite.timing.stopping import DEFAULT, Limits, Series, unmet
+from suite.timing.stopping import DEFAULT, Limits, Series, has_enough, noise
 
-LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02)
+LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02, most_half_width=0.05)
 
 
 @pytest.mark.parametrize(
@@ -22,16 +22,31 @@ LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02)
         ([1e-4] * 20, 30, 4.0, ""),
         (
             [0.1, 0.2] * 15, 1, 8.04,
-            "interval of the median ±33.3 %, over 2 %, after 30 rounds and 8.04 s",
+            "interval of the median ±33.3 %, over 5 %, after 30 rounds and 8.04 s",
         ),
-        ([0.1, 0.101] * 15, 1, 8.0, ""),
+        ([0.1, 0.107] * 15, 1, 8.0, ""),
     ],
     ids=["rounds", "one round", "seconds", "of short passes", "of many", "interval", "enough"],
 )  # fmt: skip
 def test_the_criterion_that_is_missed_has_words(
     samples: list[float], num_passes: int, elapsed: float, said: str
 ) -> None:
-    assert unmet(Series(samples, num_passes), LIMITS, elapsed) == said
+    assert noise(Series(samples, num_passes), LIMITS, elapsed) == said
+
+
+@pytest.mark.parametrize(
+    ("samples", "enough"),
+    [
+        ([0.1, 0.101] * 15, True),
+        ([0.1, 0.107] * 15, False),  # put up with, and not aimed at
+        ([0.1] * 9, False),
+        ([1e-3] * 20, False),
+    ],
+)
+def test_what_is_aimed_at_is_more_than_what_is_put_up_with(
+    samples: list[float], enough: bool
+) -> None:
+    assert has_enough(Series(samples, 1), LIMITS) is enough
 
 
 @pytest.mark.parametrize(
@@ -52,6 +67,24 @@ def test_when_time_is_up(elapsed: float, num_quiet: int, num_disturbed: int, is_
     assert limits.is_time_up(elapsed, num_quiet, num_disturbed) is is_up
 
 
+@pytest.mark.parametrize(
+    ("elapsed", "num_quiet", "num_disturbed", "is_worth_more"),
+    [(5.9, 10, 0, True), (6.0, 10, 0, False), (5.0, 10, 9, True), (5.0, 10, 10, False)],
+)
+def test_noise_is_given_a_little_longer_on_a_quiet_machine(
+    elapsed: float, num_quiet: int, num_disturbed: int, is_worth_more: bool
+) -> None:
+    limits = Limits(most_seconds=6.0)
+    assert limits.is_worth_more(elapsed, num_quiet, num_disturbed) is is_worth_more
+
+
 def test_a_large_machine_is_allowed_a_larger_hum() -> None:
-    assert DEFAULT.most_cores_of_others(2) == 0.1
+    assert DEFAULT.most_cores_of_others(2) == 0.15
     assert DEFAULT.most_cores_of_others(64) == pytest.approx(1.28)
+
+
+def test_samples_are_longer_where_there_are_fewer() -> None:
+    limits = Limits(seconds=2.0, least_rounds=9, least_seconds=0.05, least_sample=1e-3)
+    assert limits.least_sample_in(0.01) == 1e-3
+    assert limits.least_sample_in(0.1) == pytest.approx(3.75e-3)  # 20 rounds
+    assert limits.least_sample_in(5.0) == pytest.approx(0.075 / 9)

@@ -1,0 +1,245 @@
+"""Do our own hot paths stay as fast as they are? Each beside plain work of the same size.
+
+Seconds differ from machine to machine; the ratio of two pieces of work that take turns in one
+process hardly does. So a path that becomes twice as slow shows on any machine. A bound is `SLACK`
+times the ratio that was measured when it was set: far enough for another processor and for other
+versions of the libraries, too near for a doubling. Whoever makes a path faster lowers its ratio
+here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from jinja2 import Environment
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from reports.frame import results_frame, to_parquet_bytes
+from reports.render import render
+from suite.frames import sweep_of
+from suite.journal import Journal
+from suite.planning import plan
+from suite.rows import Row, by_trial
+from suite.schema import (
+    RESULT_COLUMNS,
+    Measurement,
+    Plan,
+    Point,
+    Provenance,
+    Result,
+    Status,
+    Trial,
+)
+from suite.spec import Ablation, Model, Scale, vary
+from tests.benchmarks.interleaved import Contest, Limits
+
+pytestmark = pytest.mark.bench
+
+MEASURED = {"planning": 11.5, "journal": 4.5, "frames": 4.4, "reports": 1.4}  # on two cores
+SLACK = 1.6
+LIMITS = Limits(
+    warm_up_rounds=1, warm_up_seconds=0.0, least_rounds=5, most_rounds=15, seconds=20.0,
+    patience=60.0, half_width=0.02, least_sample=0.02,
+)  # fmt: skip
+MOST_COMMITS = 2_000
+PLACE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    versions={"torch": "2.13.0", "python": "3.11.7"}, conditions={"smt": "off"},
+)  # fmt: skip
+
+
+def check(
+    benchmark: Any,
+    path: str,
+    ours: Callable[[], object],
+    reference: Callable[[], object],
+    what: str,
+) -> None:
+    """Let both take turns, print both, and hold their ratio against its bound.
+
+    Of the quickest rounds, since what else runs on the machine only ever adds.
+    """
+    contest = Contest({"reference": reference, "ours": ours}, LIMITS)
+    times = benchmark.pedantic(contest.run, rounds=1, iterations=1)
+    mine, plain = (min(times.seconds[name]) for name in ("ours", "reference"))
+    ratio, bound = mine / plain, SLACK * MEASURED[path]
+    benchmark.extra_info |= {"ratio": ratio, "bound": bound}
+    print(
+        f"\n{path}: {what} {_shown(mine)}, {ratio:.2f} times as long as the plain work "
+        f"({_shown(plain)}); at most {bound:.1f}; load {os.getloadavg()[0]:.1f}"
+    )
+    assert ratio < bound, f"{path} takes {ratio:.2f} times as long as the plain work"
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def ablation(num_values: int, **fields: Any) -> Ablation:
+    return Ablation(
+        question="How fast?",
+        baseline=Model(mixer="attention", heads=4),
+        axes=[vary("learning_rate", [1e-3 * step for step in range(1, num_values + 1)])],
+        tasks=["shakespeare_characters", "fashion_mnist_patches"],
+        probes=["quality"],
+        scales={"quick": Scale(dim=64, depth=2, length=49, steps=80, batch=16, **fields)},
+    )
+
+
+def test_planning_ten_thousand_trials(benchmark: Any) -> None:
+    """Beside the JSON and the SHA-256 of the same trials, the least that an id can cost."""
+    question = ablation(500)
+    contents = [asdict(trial) for trial in plan(question, seeds=10).trials]
+    assert len(contents) == 10_000
+
+    def hashed() -> set[str]:
+        return {
+            hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            for content in contents
+        }
+
+    check(benchmark, "planning", lambda: plan(question, seeds=10), hashed, "10,000 trials")
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder whose fsync costs nothing: what is left is our own work, and SQLite's."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+def test_committing_a_result(benchmark: Any, memory: Path) -> None:
+    """Beside JSON, SHA-256, a bare insert and a commit, in the same mode of the same database."""
+    results = iter([_large_result(index) for index in range(MOST_COMMITS)])
+    content, keys = asdict(_large_result(0)), itertools.count()
+    with (
+        Journal(memory / "journal.db") as journal,
+        closing(sqlite3.connect(memory / "bare.db")) as bare,
+    ):
+        bare.execute("PRAGMA journal_mode = WAL")
+        bare.execute("PRAGMA synchronous = FULL")
+        bare.execute("CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB) WITHOUT ROWID")
+
+        def inserted() -> None:
+            body = json.dumps(content, sort_keys=True).encode()
+            key = f"{next(keys)} {hashlib.sha256(body).hexdigest()}"
+            with bare:
+                bare.execute("INSERT INTO results VALUES (?, ?)", (key, body))
+
+        def committed() -> None:
+            assert journal.commit(next(results), 1)
+
+        check(benchmark, "journal", committed, inserted, "one commit of 50 measurements")
+
+
+def _large_result(index: int) -> Result:
+    """A timing of 25 variants, or about so much."""
+    return Result(
+        trial_id=f"{index:032}", status=Status.OK, provenance=PLACE, seconds=12.5,
+        measurements=tuple(
+            Measurement(
+                metric="training_step_seconds", value=1e-3 + 1e-6 * number, unit="s",
+                better="lower", subject=number, spread_low=1e-3, spread_high=2e-3,
+            )
+            for number in range(50)
+        ),
+        points=_points("bits_per_character", "bit", 2.5),
+    )  # fmt: skip
+
+
+def _points(metric: str, unit: str, value: float) -> tuple[Point, ...]:
+    return tuple(
+        Point(
+            metric=f"validation_{metric}", step=10 * index, flops=1e6 * index,
+            value=value + 1 / (index + 1), unit=unit, better="lower",
+        )
+        for index in range(8)
+    )  # fmt: skip
+
+
+def test_building_a_frame(benchmark: Any) -> None:
+    """Beside pandas and pyarrow left to themselves: no types told, nothing checked."""
+    row: Row = dict.fromkeys(RESULT_COLUMNS, "a word of the usual length")
+    row |= {"better": "lower", "status": "ok", "spread_low": None, "spread_high": 2.0}
+    rows = [{**row, "seed": index, "value": index / 7} for index in range(100_000)]
+
+    def plain() -> bytes:
+        buffer = io.BytesIO()
+        pq.write_table(pa.Table.from_pandas(pd.DataFrame(rows)), buffer)
+        return buffer.getvalue()
+
+    def ours() -> bytes:
+        return to_parquet_bytes(results_frame(rows))
+
+    check(benchmark, "frames", ours, plain, "100,000 rows to Parquet")
+
+
+NUM_LINES, NUM_FIGURES = 160, 4
+TEMPLATE = """<table>{% for row in rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}
+</table>"""
+
+
+def test_rendering_a_report(benchmark: Any, tmp_path: Path) -> None:
+    """Beside a table of the same rows, and as many figures with as many lines, with no care."""
+    planned = plan(ablation(100), seeds=10)
+    assert len(planned.trials) == 2_000
+    sweep = sweep_of(planned, by_trial(map(_quality_of(planned), planned.trials)))
+    template = Environment(autoescape=True).from_string(TEMPLATE)
+
+    def plain() -> int:
+        page = template.render(rows=sweep.results.itertuples(index=False))
+        return len(page) + sum(len(_figure()) for _ in range(NUM_FIGURES))
+
+    check(
+        benchmark, "reports", lambda: render("own", [sweep], tmp_path), plain,
+        "the report of 2,000 trials",
+    )  # fmt: skip
+    assert len(list((tmp_path / "own" / "figures").glob("*.svg"))) >= NUM_FIGURES
+
+
+def _quality_of(planned: Plan) -> Callable[[Trial], Result]:
+    metric = {cell.trial_id: cell.metrics[0] for cell in planned.cells}
+
+    def result(trial: Trial) -> Result:
+        assert trial.training is not None
+        spec = metric[trial.trial_id]
+        value = 0.5 + 0.01 * trial.seed + trial.training.learning_rate
+        measurement = Measurement(metric=spec.name, value=value, unit=spec.unit, better=spec.better)
+        points = [
+            replace(point, better=spec.better) for point in _points(spec.name, spec.unit, value)
+        ]
+        return Result(
+            trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=1.0,
+            measurements=(measurement,), points=tuple(points),
+        )  # fmt: skip
+
+    return result
+
+
+def _figure() -> bytes:
+    figure = Figure(layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.subplots(1, 2)
+    for index in range(NUM_LINES):
+        axes[index % 2].plot(range(8), [index / (step + 1) for step in range(8)])
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg")
+    return buffer.getvalue()

@@ -1,0 +1,133 @@
+"""One comparison is made in one environment: all of it on the same device, threads and torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from suite import sweep
+from suite.deadline import Deadline
+from suite.events import Event, Finished, Started
+from suite.executor import Work
+from suite.journal import Journal
+from suite.planning import plan
+from suite.provenance import provenance
+from suite.schema import Plan, Provenance, Resources, Result, Status, Trial
+from suite.sweep import Options, run_plans
+from tests.workplace import Workplace
+
+OLD = replace(provenance(Resources()), device="the old machine")
+NEW = replace(OLD, device="the new machine")
+
+
+@dataclass
+class Cluster:
+    """An executor whose nodes are all of one kind; notes what it was asked to time there."""
+
+    place: Provenance
+    timed: list[Trial] = field(default_factory=list)
+
+    def execute(self, work: Work) -> Iterator[Event]:
+        for trial, _ in work:
+            yield from self._ended(trial)
+
+    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+        assert environment_id == self.place.environment_id
+        for trial, _ in work:
+            self.timed.append(trial)
+            yield from self._ended(trial)
+
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        return self.place.environment_id
+
+    def refuse_infeasible(self, work: Work) -> None:
+        pass
+
+    def _ended(self, trial: Trial) -> Iterator[Event]:
+        yield Started(trial.trial_id, "node 1")
+        yield Finished(ended(trial, self.place))
+
+
+def ended(trial: Trial, place: Provenance) -> Result:
+    return Result(trial_id=trial.trial_id, status=Status.OK, provenance=place, seconds=0.0)
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
+    monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
+    file = Workplace(tmp_path).ablation(
+        axis="depth", values=[1, 2], probes=["quality", "step_time"], seeds=3, batch=2
+    )
+    return plan(file)
+
+
+def timings(planned: Plan) -> list[Trial]:
+    """One a process: both variants stand in each."""
+    found = [trial for trial in planned.trials if trial.probe == "step_time"]
+    assert [trial.seed for trial in found] == [0, 1, 2]
+    return found
+
+
+def environments(out: Path, trial: Trial) -> set[str]:
+    with Journal(out / "journal.db", read_only=True) as journal:
+        return journal.done()[trial.trial_id]
+
+
+@pytest.mark.parametrize("deadline", [None, Deadline(600.0)], ids=["to the end", "with a limit"])
+@pytest.mark.parametrize("num_done", [1, 2])
+def test_where_the_nodes_of_earlier_timings_are_gone_all_are_made_anew(
+    planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_done: int,
+    deadline: Deadline | None,
+) -> None:  # fmt: skip
+    out, cluster = tmp_path / "out", Cluster(NEW)
+    out.mkdir()
+    with Journal(out / "journal.db") as journal:
+        for trial in timings(planned)[3 - num_done :]:  # the last ones, so that none comes by order
+            journal.commit(ended(trial, OLD), journal.begin(trial.trial_id, "node 0"))
+    monkeypatch.setattr(sweep, "executing", lambda *arguments: nullcontext(cluster))
+    options = Options(out=out, address="127.0.0.1:6379", deadline=deadline)
+    outcome = run_plans([planned], options, Console(quiet=True))
+    assert (outcome.num_missing, outcome.num_left) == (0, 0)
+    assert sorted(trial.seed for trial in cluster.timed) == [0, 1, 2]
+    for trial in timings(planned):
+        assert NEW.environment_id in environments(out, trial)
+
+
+def test_a_sweep_that_goes_on_on_another_machine_times_all_processes_there(
+    planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, there = tmp_path / "out", Cluster(provenance(planned.resources))
+    out.mkdir()
+    with Journal(out / "journal.db") as journal:
+        for trial in timings(planned)[:2]:
+            journal.commit(ended(trial, OLD), journal.begin(trial.trial_id, "node 0"))
+    monkeypatch.setattr(sweep, "executing", lambda *arguments: nullcontext(there))
+    run_plans([planned], Options(out=out, executor="inline"), Console(quiet=True))
+    assert sorted(trial.seed for trial in there.timed) == [0, 1, 2]
+
+
+def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings(
+    planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(
+        planned, about=replace(planned.about, ablation="other"),
+        resources=Resources(num_cpus=2, num_threads=2),
+    )  # fmt: skip
+    out = tmp_path / "out"
+
+    def ended_here(trial: Trial, resources: Resources, place: str = "") -> Iterator[Event]:
+        yield Finished(ended(trial, provenance(resources)))
+
+    monkeypatch.setattr("suite.inline.run_trial", ended_here)
+    monkeypatch.setattr("suite.inline.events_of", ended_here)
+    run_plans([planned, other], Options(out=out, executor="inline"), Console(quiet=True))
+    wanted = {provenance(each.resources).environment_id for each in (planned, other)}
+    assert len(wanted) == 2
+    for trial in timings(planned):
+        assert environments(out, trial) == wanted

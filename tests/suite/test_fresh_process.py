@@ -1,0 +1,176 @@
+"""A trial in a process of its own: the same numbers, every end a result, and nothing left over.
+
+See test_sweep_in_time.py for what a process leaves that is ended from outside.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.events import Event, Finished, Progressed, Started
+from suite.exit_codes import INTERRUPTED
+from suite.fresh_process import events_of
+from suite.one_trial import EVENT, ORDER, Order
+from suite.planning import plan
+from suite.provenance import provenance
+from suite.schema import Resources, Result, Status, Trial
+from suite.trial import run_trial
+from tests.workplace import Workplace
+
+MIXERS = '''"""Mixers that use their process."""
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from models.mixer import Mixer
+
+
+class Prints(Mixer):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        print("to the output", flush=True)
+        os.write(1, b"to the output, as C code writes\\n")
+        return x.mean(dim=1, keepdim=True).expand_as(x)
+
+
+class Parent(Prints):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            child = subprocess.Popen(["sleep", "600"])
+            Path(__file__).with_name("pids").write_text(f"{os.getpid()} {child.pid}")
+            time.sleep(600)
+        return x
+
+
+class Dies(Prints):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            print("the last words", file=sys.stderr, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+'''
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    place = Workplace(tmp_path_factory.mktemp("fresh"))
+    (place.path / "fresh_mixers.py").write_text(MIXERS)
+    torch.set_num_threads(1)
+    yield place
+    sys.path.remove(str(place.path))
+
+
+def trial(work: Workplace, mixer: str) -> Trial:
+    return plan(work.ablation(mixer=mixer, probes=["quality"], seeds=1)).trials[0]
+
+
+def ended(events: list[Event]) -> Result:
+    assert isinstance(events[-1], Finished)
+    return events[-1].result
+
+
+def is_alive(pid: int) -> bool:
+    """Zombies are nobody's any more: the first process of the machine may be slow to bury them."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_the_numbers_are_those_of_this_process_whatever_is_printed(work: Workplace) -> None:
+    wanted, resources = trial(work, "fresh_mixers:Prints"), Resources()
+    events = list(events_of(wanted, resources))
+    here = ended(list(run_trial(wanted, resources, "here")))
+    assert isinstance(events[0], Started)
+    assert events[0].place not in (f"process {os.getpid()}", "here")
+    assert {type(event) for event in events[1:-1]} <= {Progressed}
+    found = ended(events)
+    assert found.status is Status.OK
+    assert found.measurements == here.measurements
+    assert found.points == here.points
+    assert found.provenance.environment_id == provenance(resources).environment_id
+    assert found.provenance.commit == here.provenance.commit
+
+
+def test_what_cannot_even_begin_is_a_result_that_says_why(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = trial(work, "fresh_mixers:Prints")
+    monkeypatch.setattr(sys, "path", [str(work.path)])  # neither Python's own modules nor ours
+    result = ended(list(events_of(wanted, Resources())))
+    assert result.status is Status.CRASHED
+    assert "exit code 1" in result.reason
+    assert "ModuleNotFoundError" in result.traceback
+
+
+SCRIPT = """
+from pathlib import Path
+
+from suite.fresh_process import events_of
+from suite.one_trial import EVENT, ORDER
+
+with open("imported", "a") as file:
+    file.write("once\\n")
+order = ORDER.validate_json(Path("order.json").read_bytes())
+*_, finished = events_of(order.trial, order.resources)
+print(EVENT.dump_json(finished).decode())
+"""
+
+
+def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
+    work: Workplace, tmp_path: Path
+) -> None:
+    """The program that asks is a script without a main guard."""
+    wanted, resources = trial(work, "fresh_mixers:Dies"), Resources(num_cpus=2, num_threads=2)
+    order = Order(trial=wanted, resources=resources)
+    (tmp_path / "order.json").write_bytes(ORDER.dump_json(order))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    paths = os.pathsep.join([str(work.path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "script.py"], env={**os.environ, "PYTHONPATH": paths}, cwd=tmp_path,
+        capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "imported").read_text() == "once\n"
+    result = ended([EVENT.validate_json(done.stdout)])
+    assert (result.trial_id, result.status) == (wanted.trial_id, Status.CRASHED)
+    assert result.reason == "its process was ended by signal 9 (Killed)"
+    assert result.traceback == "the last words\n"
+    assert result.measurements == result.points == ()
+    assert result.provenance.environment_id == provenance(resources).environment_id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_a_sweep_and_the_process_of_its_timing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    work = Workplace(tmp_path)
+    (tmp_path / "fresh_mixers.py").write_text(MIXERS)
+    file = work.ablation(
+        mixer="fresh_mixers:Prints", axis="mixer",
+        values=["fresh_mixers:Parent", "fresh_mixers:Prints"], probes=["step_time"], seeds=1,
+    )  # fmt: skip
+    driver = work.start("run", file, "--executor", "inline")
+    pids, until = tmp_path / "pids", time.monotonic() + 120
+    while not (pids.exists() and pids.read_text()):
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < until, "the mixer was never called"
+        time.sleep(0.02)
+    os.killpg(driver.pid, number)  # as a terminal does: to all processes of its session
+    said = driver.communicate(timeout=60)[0]
+    assert driver.returncode == INTERRUPTED, said
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())

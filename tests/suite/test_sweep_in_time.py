@@ -1,0 +1,260 @@
+"""A sweep with a time limit: what has finished is kept and reported, what ran is gone, whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from suite import cli, command_run, sweep
+from suite.deadline import Deadline
+from suite.events import Event, Finished, Started
+from suite.exit_codes import DONE, FAILED, USAGE
+from suite.journal import Journal
+from suite.provenance import provenance
+from suite.record import Recorder, children
+from suite.schema import Resources, Result, Status, Trial
+from suite.sweep import Options, run
+from suite.verify import differences
+from tests.workplace import Workplace
+
+SOON = 1.0  # seconds after the deadline by which everything must have ended
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("store")
+    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def work(tmp_path: Path, empty_store: Path) -> Workplace:
+    torch.set_num_threads(1)
+    workplace = Workplace(tmp_path)
+    workplace.out.mkdir()
+    shutil.copy(empty_store, workplace.out / "mlflow.db")
+    return workplace
+
+
+def options(work: Workplace, deadline: Deadline) -> Options:
+    return Options(out=work.out, executor="inline", deadline=deadline)
+
+
+def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
+    """(probe, seed, status) of every result in the journal."""
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        trials = {trial.trial_id: trial for plan in journal.plans() for trial in plan.trials}
+        return Counter(
+            (trials[result.trial_id].probe, trials[result.trial_id].seed, result.status)
+            for result in journal.results(trials)
+        )
+
+
+def shown(work: Workplace) -> Counter[str]:
+    """The status of every trial in the store."""
+    uri = f"sqlite:///{work.out / 'mlflow.db'}"
+    return Counter(child.status for child in children(uri, "small", "quick"))
+
+
+MIXERS = """
+import os
+import signal
+import time
+from pathlib import Path
+
+from models.mixer import Mixer
+
+
+class Good(Mixer):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return x.mean(dim=1, keepdim=True).expand_as(x)
+
+
+class StillWorks(Good):
+    # The deadline comes now, wherever this process stands: no clock decides what a test sees.
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        here = Path(__file__).parent
+        if len(x) >= 100 and (here / "driver").exists():
+            driver = int((here / "driver").read_text())
+            is_here = os.getpid() == driver
+            child = 0 if is_here else os.posix_spawnp("sleep", ["sleep", "600"], os.environ)
+            (here / "reached").write_text(f"{time.monotonic()} {os.getpid()} {child}")
+            os.kill(driver, signal.SIGALRM)
+            time.sleep(600)
+        return x
+"""
+
+
+def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
+    """One whose second variant is cut by the deadline as soon as it is run."""
+    (work.path / f"{module}.py").write_text(MIXERS)
+    (work.path / "driver").write_text(str(os.getpid()))
+    return work.ablation(
+        mixer=f"{module}:Good", axis="mixer", values=[f"{module}:Good", f"{module}:StillWorks"],
+        **fields,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When, on the monotonic clock, the sweep has ended, and its report is begun."""
+    found: list[float] = []
+    conclude = sweep.conclude
+
+    def noted(*arguments: Any) -> Any:
+        found.append(time.monotonic())
+        return conclude(*arguments)
+
+    monkeypatch.setattr(sweep, "conclude", noted)
+    return found
+
+
+def reached(work: Workplace) -> tuple[float, int, int]:
+    """When the deadline came, the process in which that was brought about, and its child."""
+    seconds, pid, child = (work.path / "reached").read_text().split()
+    return float(seconds), int(pid), int(child)
+
+
+def is_alive(pid: int) -> bool:
+    """Zombies are nobody's any more: the first process of the machine may be slow to bury them."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_training_is_interrupted_and_the_same_command_goes_on(
+    work: Workplace, ends: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])
+    limit = options(work, Deadline(600.0))
+    assert command_run.run([file], scale="quick", seeds=1, options=limit) == FAILED
+    came, pid, _ = reached(work)
+    assert pid == os.getpid()
+    assert ends[0] - came < SOON
+    assert held(work) == {("quality", 0, Status.OK): 1}
+    said = capsys.readouterr()
+    words = " ".join(said.err.split())
+    assert "1 trials run; 1 ok; 3 without a result yet" in words
+    assert "the time limit of 10 min 0 s came: 3 trials are left, and the same command" in words
+    assert str(work.out / "reports" / "small" / "index.html") in said.out
+    assert shown(work) == {"FINISHED": 1, "KILLED": 1}
+    assert not differences(work.out, None).differences
+    (work.path / "driver").unlink()
+    outcome = run(file, seeds=1, options=limit)
+    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (3, 0, 0)
+
+
+def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(
+    work: Workplace, ends: list[float]
+) -> None:
+    file = cut_ablation(work, "cut_timing", probes=["step_time", "parameters"])
+    outcome = run(file, seeds=1, options=options(work, Deadline(600.0)))
+    came, pid, child = reached(work)
+    assert pid != os.getpid()
+    assert ends[0] - came < SOON
+    assert not is_alive(pid)
+    assert not is_alive(child)
+    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (2, 1, 1)
+    assert held(work) == {("parameters", 0, Status.OK): 2}
+
+
+def test_what_is_done_in_time_is_done(work: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
+    file, deadline = work.ablation(), Deadline(600.0)
+    assert command_run.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE
+    assert "time limit" not in capsys.readouterr().err
+    over = Deadline(1.0, begun=time.monotonic() - 2.0)
+    assert command_run.run([file], scale="quick", seeds=2, options=options(work, over)) == DONE
+    assert "time limit" not in capsys.readouterr().err
+
+
+def test_a_limit_that_is_over_before_anything_ran_leaves_a_report_of_nothing(
+    work: Workplace,
+) -> None:
+    over = Deadline(1.0, begun=time.monotonic() - 2.0)
+    outcome = run(work.ablation(), options=options(work, over))
+    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (0, 5, 5)
+    assert outcome.reports[0].is_file()
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the order of things: trainings succeed, timings fail; no store, no report."""
+
+    def ended(trial: Trial, resources: Resources, place: str = "") -> Iterator[Event]:
+        is_timing = trial.probe == "step_time"
+        yield Started(trial.trial_id, place)
+        yield Finished(
+            Result(
+                trial_id=trial.trial_id, status=Status.ERROR if is_timing else Status.OK,
+                provenance=provenance(resources), seconds=0.0,
+            )
+        )  # fmt: skip
+
+    monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
+    monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
+    monkeypatch.setattr("suite.inline.run_trial", ended)
+    monkeypatch.setattr("suite.inline.events_of", ended)
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_seed_of_everything_comes_before_the_next_and_no_failure_is_tried_twice(
+    work: Workplace,
+) -> None:
+    file = work.ablation(
+        axis="depth", values=[1, 2], probes=["quality", "step_time"], seeds=2, batch=2
+    )
+    outcome = run(file, options=options(work, Deadline(600.0)))
+    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (6, 0, 0)
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        begun = sorted(journal.attempts(), key=lambda attempt: attempt.started_seconds)
+        trials = {t.trial_id: t for plan in journal.plans() for t in plan.trials}
+    assert {each.attempt for each in begun} == {1}
+    order = [(trials[each.trial_id].probe, trials[each.trial_id].seed) for each in begun]
+    assert order == [
+        ("quality", 0), ("quality", 0), ("step_time", 0),
+        ("quality", 1), ("quality", 1), ("step_time", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_on_ray_what_runs_is_ended_too(work: Workplace) -> None:
+    mixers = work.mixers("mixers_cut_ray", pause=60.0)
+    file = work.ablation(
+        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:Slow", f"{mixers}:Good"],
+        probes=["parameters", "quality"], seeds=1,
+    )  # fmt: skip
+    begun = time.monotonic()
+    done = work.bakeoff("run", file, "--time-limit", "30")
+    assert time.monotonic() - begun < 30 + 15  # Ray shuts down, and the report is made
+    assert done.returncode == FAILED, done.stderr
+    assert "the time limit of 30 s came: 1 trial is left" in done.stderr.replace("\n", " ")
+    assert shown(work) == {"FINISHED": 3, "KILLED": 1}
+    assert sum(held(work).values()) == 3
+    assert (work.out / "reports" / "small" / "index.html").is_file()
+    assert not differences(work.out, None).differences
+
+
+@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan"])
+def test_a_limit_that_cannot_be_meant_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["run", "heads", "--time-limit", said, "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["bakeoff", *arguments])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == USAGE
+    assert capsys.readouterr().err == (
+        f"bakeoff: --time-limit '{said}': give seconds above 0, or minutes or hours as 30m, 2h.\n"
+    )
+    assert not out.exists()
