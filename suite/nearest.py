@@ -10,7 +10,7 @@ from models.errors import did_you_mean
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
     """One sentence for a name that is not among those allowed.
 
-    Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: heads, mixers.``
+    Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: complexity, heads.``
     """
     names = sorted(allowed)
     hint = did_you_mean(name, names) or "."

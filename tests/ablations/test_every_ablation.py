@@ -29,7 +29,7 @@ def tree(name: str) -> ast.Module:
 
 
 def test_there_are_ablations() -> None:
-    assert {"heads", "mixers"} <= set(shipped())
+    assert {"heads", "complexity"} <= set(shipped())
 
 
 def test_it_says_what_is_asked_why_and_at_what_cost(tree: ast.Module, ablation: Ablation) -> None:

@@ -107,11 +107,13 @@ def test_noise_is_counted_and_its_criterion_named() -> None:
     (note,) = _table(_rows()).footnotes
     assert note == (
         "Noisy: mixer=performer at length=128 in process 1 (forward, forward backward, decode "
-        "token): interval of the median ±4.1 %, over 2 %, after 30 rounds and 8 s."
+        "token): interval of the median ±4.1 %, over 2 %, after 30 rounds and 8 s; "
+        "mixer=performer at length=128 in process 2 (forward, forward backward, decode token): "
+        "interval of the median ±4.1 %, over 2 %, after 30 rounds and 8 s."
     )
     loud = _changed("forward_seconds", "length=512", status="noisy", reason="why")
     (note,) = _table(loud).footnotes
-    assert note.endswith("and 22 more, in results.csv.")
+    assert note.endswith("and 23 more, in results.csv.")
 
 
 def test_machines_do_not_meet_and_are_named() -> None:

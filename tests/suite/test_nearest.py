@@ -5,7 +5,7 @@ from suite.nearest import unknown_name
 
 def test_the_nearest_names_come_first_then_all() -> None:
     assert unknown_name("ablation", "heds", ["complexity", "heads"]) == (
-        "no ablation 'heds'; did you mean 'heads'? Allowed: heads, complexity."
+        "no ablation 'heds'; did you mean 'heads'? Allowed: complexity, heads."
     )
 
 

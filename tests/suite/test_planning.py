@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from models import MIXERS
 from suite import training
-from suite.catalogue import shipped
+from suite.catalogue import find, shipped
 from suite.planning import plan
 from suite.probes.registry import probe
 from suite.schema import Parallel, Plan, Resources, content_hash
@@ -76,14 +76,19 @@ def test_ids_are_those_of_other_processes_and_follow_a_users_source(
 
 
 def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
-    heads, complexity = plan("heads"), plan("complexity")
-    shared = _ids(heads) & _ids(complexity)
-    attention = {
+    shipped_one = find("heads").ablation
+    axes = (vary("position", ["sinusoidal", "none"]),)
+    heads, positions = (
+        plan("heads"),
+        plan(shipped_one.model_copy(update={"axes": axes, "claim": None})),
+    )
+    shared = _ids(heads) & _ids(positions)
+    baseline = {
         cell.trial_id
         for cell in heads.cells
-        if cell.variant == "heads=2" and cell.probe != "step_time"
+        if cell.variant == heads.about.baseline and cell.probe != "step_time"
     }
-    assert shared == attention
+    assert shared == baseline
     assert len(shared) == 5  # quality under three seeds, parameters, flops
 
 
