@@ -20,7 +20,7 @@ from suite.timing.stretches import Record, Round, Stretch
 from suite.timing.warm_up import is_warm
 from suite.trial import classified
 
-_TRIES = 3  # of a sample
+_TRIES = 2  # of a sample
 _LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by
 
 

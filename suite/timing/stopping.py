@@ -45,7 +45,7 @@ class Limits:
     least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
     least_seconds: float = 0.03
     half_width: float = 0.02
-    most_half_width: float = 0.05
+    most_half_width: float = 0.1
     seconds: float = 3.0
     most_seconds: float = 6.0
     patience: float = 120.0

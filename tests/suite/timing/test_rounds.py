@@ -96,7 +96,7 @@ def test_a_short_sample_is_taken_again_where_the_device_was_slow(clock: Scripted
         _, players = contest(clock, limits=limits, short=steady(0.01), long=steady(0.05))
         passes[slow_until] = players.order.count("short") / players.order.count("long")
     assert 1.5 < passes[0.0] <= 2.0  # one unseen, one seen
-    assert 4.5 < passes[math.inf] <= 6.0  # three times over
+    assert 3.0 < passes[math.inf] <= 4.0  # twice over
     assert clock.num_waits > 0
 
 
@@ -119,7 +119,7 @@ def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: Scrip
     num = len(timings.samples[key("wild")])
     assert 45 <= num <= 54  # until somebody who would be noisy is given up
     assert re.fullmatch(
-        rf"interval of the median ±\d\d\.\d %, over 5 %, after {num} rounds and 6\.?\d* s",
+        rf"interval of the median ±\d\d\.\d %, over 10 %, after {num} rounds and 6\.?\d* s",
         timings.noise[key("wild")],
     )
     assert timings.noise[key("calm")] == ""
