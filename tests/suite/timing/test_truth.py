@@ -1,6 +1,6 @@
 """What does the real instrument say of real mixers where the truth is known?
 
-Five fresh processes, as a standard report has. Each times twenty mixers beside themselves: forward,
+Three fresh processes, as a quick report has. Each times twenty mixers beside themselves: forward,
 and forward and backward, are 40 pairs without a difference; a slowed pass a mixer, 20 pairs with
 one of 5 %; and at seven lengths the kernels whose growth is known. The verdicts are the reports'.
 """
@@ -28,7 +28,7 @@ from tests.suite.timing.one_process import PAIRS
 
 pytestmark = pytest.mark.timing
 
-NUM_PROCESSES = 5
+NUM_PROCESSES = 3
 MAIN, FORWARD = "forward_backward_seconds", "forward_seconds"
 ROOT = Path(suite.__file__).parents[1]
 DIFFERENT = (Outcome.FASTER, Outcome.SLOWER)
