@@ -103,11 +103,13 @@ def test_an_operation_without_a_formula_is_refused_by_name(
 
 
 def test_an_operation_of_somebody_elses_is_refused_by_name() -> None:
-    with torch.library._scoped_library("bakeoff_test", "DEF") as library:
-        library.define("shift(Tensor x, int by) -> Tensor")
-        library.impl("shift", lambda x, by: x + by, "CompositeExplicitAutograd")
-        with pytest.raises(UncountedOperationError, match=r"bakeoff_test\.shift"):
-            counted_flops(Does(lambda x: torch.ops.bakeoff_test.shift(x, 1)), (1, N, D))
+    @torch.library.custom_op("bakeoff_test::shift", mutates_args=())
+    def shift(x: Tensor, by: int) -> Tensor:
+        return x + by
+
+    shift.register_fake(lambda x, by: torch.empty_like(x))
+    with pytest.raises(UncountedOperationError, match=r"bakeoff_test\.shift"):
+        counted_flops(Does(lambda x: shift(x, 1)), (1, N, D))
 
 
 def test_operations_that_ask_for_the_data_get_data() -> None:
