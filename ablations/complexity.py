@@ -42,7 +42,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3,
-            lengths=[64, 128, 256, 512, 1024, 2048, 4096], dims=[32, 64, 128, 256],
+            lengths=[64, 128, 256, 512, 1024, 2048, 4096], dims=[64, 128, 256],
             dims_length=1024,
         ),
         "standard": Scale(

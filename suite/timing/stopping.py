@@ -46,8 +46,8 @@ class Limits:
     least_seconds: float = 0.03
     half_width: float = 0.02
     most_half_width: float = 0.1
-    seconds: float = 3.0
-    most_seconds: float = 6.0
+    seconds: float = 2.0
+    most_seconds: float = 4.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25
