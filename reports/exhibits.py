@@ -14,12 +14,12 @@ import pandas as pd
 from reports.baseline import what_baseline_is
 from reports.controls import controls_table, in_words, instruments
 from reports.crossover_table import crossover_table
-from reports.figures import Drawing
 from reports.growth import Axis, Growth, find, growths
 from reports.growth_figures import growth_figure
 from reports.growth_tables import costs_table, ratios_table
-from reports.powers_table import Remark, disagreements_in_words, powers_table
+from reports.powers_table import disagreements_in_words, powers_table
 from reports.published import published_table
+from reports.section import Exhibit, Section
 from reports.table_one import table_one
 from reports.tables import Table
 from reports.utilisation_table import peaks_in_words, utilisation_table
@@ -51,50 +51,6 @@ _DEFINITION = (
     "where it lies within 2 %, ambiguous where the data do not say, noisy where a measurement did "
     "not settle. Controls say how often this is wrong."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exhibit:
-    """One thing that is shown.
-
-    Attributes:
-        title: Its heading; empty under the heading before.
-        sentences: What stands before the tables.
-        remarks: What stands after them, a list under `remarks_title`.
-        folded: Tables that are shown on request; Markdown shows them all.
-    """
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
-    remarks_title: str = ""
-    remarks: tuple[Remark, ...] = ()
-    folded: tuple[Table, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A part of a page.
-
-    Attributes:
-        definition: How to read its numbers; empty where nothing is to be added.
-    """
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    exhibits: tuple[Exhibit, ...] = ()
-    definition: str = ""
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """All of them, in their order."""
-        return tuple(t for shown in self.exhibits for t in (*shown.tables, *shown.folded))
-
-    @property
-    def drawings(self) -> tuple[Drawing, ...]:
-        """All of them, in their order."""
-        return tuple(drawing for shown in self.exhibits for drawing in shown.drawings)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.curves import curve_figure
-from reports.exhibits import Section, controls_section, mixers_section
+from reports.exhibits import controls_section, mixers_section
 from reports.figures import Drawing, score_figure
 from reports.frame import FrameError, Sweep
 from reports.readings import Coverage, Reading
+from reports.section import Section
 from reports.series import Series, all_series, belongs, num_expected
 from reports.tables import (
     Table,

@@ -313,6 +313,7 @@ def _claim_spec(claim: Claim | None, cells: list[Cell]) -> ClaimSpec | None:
     return ClaimSpec(
         statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
         source=claim.source, task=_task_of(claim, measuring), at=claim.at,
+        published=claim.published,
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ CONTROLS = frozenset(
 
 Better = Literal["higher", "lower", "none"]
 Precision = Literal["float32", "bf16"]
+SpecimenKind = Literal["attention", "positions", "text"]
 
 RESULT_COLUMNS = (
     "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
@@ -200,6 +201,31 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Specimen:
+    """What a trained model does with one held-out example, for people to look at.
+
+    A matrix, as of attention weights, or a text. No number of a report is read off it.
+
+    Attributes:
+        kind: ``attention``, ``positions`` or ``text``.
+        title: As ``layer 1, head 2``.
+        text: What a model wrote, or the example that a matrix belongs to.
+        num_rows: Of the matrix; 0 where there is none.
+        num_columns: Of the matrix.
+        levels: Its values row by row, one byte each, as base64: 0 stands for `low`, 255 for `high`.
+    """
+
+    kind: SpecimenKind
+    title: str
+    text: str = ""
+    num_rows: int = 0
+    num_columns: int = 0
+    levels: str = ""
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """What a trial leaves.
 
@@ -207,6 +233,7 @@ class Result:
         reason: One sentence where the status is not ok.
         traceback: The whole of it, where something was raised.
         seconds: Wall time of the trial in its worker.
+        specimens: Of its only subject.
     """
 
     trial_id: str
@@ -217,14 +244,17 @@ class Result:
     points: tuple[Point, ...] = ()
     reason: str = ""
     traceback: str = ""
+    specimens: tuple[Specimen, ...] = ()
 
     @cached_property
     def sha256(self) -> str:
         """Hash of everything in it: two stores that hold the same hash hold the same result.
 
-        A part that its provenance does not have leaves no trace in it, as in a trial's id.
+        A part that it does not have leaves no trace in it, as in a trial's id.
         """
         content = asdict(self)
+        if not self.specimens:
+            del content["specimens"]
         if not self.provenance.conditions:
             del content["provenance"]["conditions"]
         return content_hash(content)
@@ -268,6 +298,7 @@ class ClaimSpec:
 
     Attributes:
         at: The coordinate of a sweep; empty outside sweeps.
+        published: The figure of the source, in a few words; empty where it has none.
     """
 
     statement: str
@@ -278,6 +309,27 @@ class ClaimSpec:
     source: str
     task: str
     at: str = ""
+    published: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """When a claim was stated: before the results that it is judged by, or after.
+
+    Attributes:
+        sha256: Of all that fixes the test: claim, seeds, settings.
+        num_pairs_before: Seeds of which both sides had a result when it was stated as it is now.
+        changes: What is not as it was first stated, each in a few words.
+    """
+
+    sha256: str
+    num_pairs_before: int = 0
+    changes: tuple[str, ...] = ()
+
+    @property
+    def is_confirmatory(self) -> bool:
+        """Whether nobody could have known the answer."""
+        return self.num_pairs_before == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +364,8 @@ class About:
         model: The baseline model, by name.
         metrics: What each probe measures on each task: task -> probe -> metrics.
         subjects: Variant -> the mixer under test and its cost by theory.
+        registration: Of the claim; None where there is no claim, or nothing is known of it.
+        specimens: Task -> variant -> what its model does, trained with the first seed.
         provenances: environment_id -> where results with that id were made.
         is_indicative: True where the scale is too small for a paper.
         regenerate: The command that runs what is missing and makes the report again.
@@ -335,6 +389,8 @@ class About:
     regenerate: str
     provenances: Mapping[str, Provenance] = field(default_factory=dict)
     subjects: Mapping[str, MixerFacts] = field(default_factory=dict)
+    registration: Registration | None = None
+    specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -201,6 +201,7 @@ class _ClaimFields(TypedDict):
     source: NotRequired[str]
     task: NotRequired[str | None]
     at: NotRequired[str]
+    published: NotRequired[str]
 
 
 class Claim(_Spec):
@@ -212,7 +213,8 @@ class Claim(_Spec):
         a: Label of the variant that is said to be better, as ``heads=8``.
         b: Label of the other.
         by: Smallest difference that matters, in the metric's unit.
-        source: Paper, table, published figure.
+        source: Paper and table.
+        published: Its figure in a few words, as ``24.9 against 25.8 BLEU``.
         task: Where the claim is tested, if the ablation has several tasks with that metric;
             ``mixer_alone`` for what is measured of the mixers alone.
         at: The coordinate of the sweep, as ``length=4096``, where the mixers stand alone.
@@ -226,6 +228,7 @@ class Claim(_Spec):
     source: str = ""
     task: str | None = None
     at: str = ""
+    published: str = ""
 
     if not TYPE_CHECKING:
 

@@ -11,10 +11,11 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from reports.exhibits import Section, controls_section, main_environment, mixers_section
+from reports.exhibits import controls_section, main_environment, mixers_section
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.page import Page, page
 from reports.render import render
+from reports.section import Section
 from suite.schema import CONTROLS, MIXER_ALONE, MixerFacts, Provenance
 from tests.reports import mixers_alone
 
