@@ -42,18 +42,18 @@ class Limits:
 
     least_sample: float = 1e-3
     cold_pass: float = 20e-3
-    least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
+    least_rounds: int = 7  # the interval of a median at 95 % needs 6
     least_seconds: float = 0.03
     half_width: float = 0.02
     most_half_width: float = 0.1
-    seconds: float = 2.0
-    most_seconds: float = 4.0
+    seconds: float = 1.5
+    most_seconds: float = 3.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25
     most_cores: float = 0.15  # Ray's daemons alone take 0.05, and ticks are good to 0.04
     most_share: float = 0.02
-    warm_up_rounds: int = 3
+    warm_up_rounds: int = 2
     warm_up_seconds: float = 0.3
     most_warm_up_seconds: float = 1.0
 
