@@ -9,9 +9,11 @@ percentile bootstrap: at three processes a nominal 95 % covers three times in fo
 The verdict starts from AMBIGUOUS and is upgraded only with evidence, at the thresholds of
 nvbench-compare-robust: FASTER or SLOWER where the whole interval lies more than 0.5 % from 1; SAME
 where it lies within 2 %; a small difference that is certain is a difference, so the first rule goes
-first. NOISY where a process did not meet its own stopping criterion, or fewer than three processes
-have both: noise never gets a verdict. Thresholds are taken on the logarithm, so that a beside b and
-b beside a say the same.
+first. NOISY where fewer than three processes have both; and, in place of SAME and AMBIGUOUS, where
+most processes did not meet their own stopping criterion: the interval between processes has paid
+for what is noisy inside them, so a difference that it is sure of stands, but that two are alike is
+not said of restless measurements. Thresholds are taken on the logarithm, so that a beside b and b
+beside a say the same.
 """
 
 from __future__ import annotations
@@ -166,16 +168,24 @@ def _values(readings: Sequence[Reading]) -> dict[int, float]:
 def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> Comparison:
     interval = mean_interval(logs)
     ratio = _exponential(interval)
-    noisy = [reading for side in sides if is_noisy(side) for reading in side]
-    noise = next((r.reason for r in noisy if r.status is Status.NOISY), None)
-    if noise is not None:
-        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=noise or "a noisy reading")
     if interval.n < MIN_PROCESSES:
         reason = f"{interval.n} paired processes, and at least {MIN_PROCESSES} are needed"
         return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=reason)
     outcome = _outcome(interval)
+    if outcome in (Outcome.FASTER, Outcome.SLOWER):
+        return Comparison(ratio=ratio, outcome=outcome)
+    noise = _noise(sides)
+    if noise:
+        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=noise)
     reason = "" if outcome is not Outcome.AMBIGUOUS else _why_ambiguous(ratio)
     return Comparison(ratio=ratio, outcome=outcome, reason=reason)
+
+
+def _noise(sides: Sequence[Sequence[Reading]]) -> str:
+    """What the first noisy reading of a noisy side missed; empty where no side is noisy."""
+    noisy = (reading for side in sides if is_noisy(side) for reading in side)
+    reasons = (r.reason or "a noisy reading" for r in noisy if r.status is Status.NOISY)
+    return next(reasons, "")
 
 
 def _outcome(interval: Estimate) -> Outcome:

@@ -45,9 +45,9 @@ class Limits:
     least_rounds: int = 7  # the interval of a median at 95 % needs 6
     least_seconds: float = 0.03
     half_width: float = 0.02
-    most_half_width: float = 0.1
+    most_half_width: float = 0.15  # of 7 samples, whose whole range it is
     seconds: float = 1.5
-    most_seconds: float = 3.0
+    most_seconds: float = 2.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25

@@ -75,12 +75,22 @@ def test_the_other_way_round_says_the_opposite() -> None:
     assert (compare(a, b).outcome, compare(b, a).outcome) == (Outcome.FASTER, Outcome.SLOWER)
 
 
-def test_noise_gets_no_verdict_but_keeps_its_ratio() -> None:
+@pytest.mark.parametrize("other", [1.0, 1.03])  # the same, were it not for the noise; ambiguous
+def test_restless_processes_are_never_called_alike_but_keep_their_ratio(other: float) -> None:
     noisy = [reading(1.0, seed, status=Status.NOISY, reason="±4.1 % after 8 s") for seed in (1, 2)]
-    verdict = compare((*readings([1.0]), *noisy), readings([2.0, 2.0, 2.0]))
+    verdict = compare((*readings([1.001]), *noisy), readings([other, 1.0, other]))
     assert verdict.outcome is Outcome.NOISY
-    assert verdict.ratio.point == pytest.approx(0.5)
+    assert verdict.ratio.point == pytest.approx(1.0, abs=0.03)
     assert verdict.reason == "±4.1 % after 8 s"
+
+
+def test_a_difference_that_the_processes_agree_on_stands_whatever_the_noise_inside_them() -> None:
+    """The interval between processes has paid for it."""
+    noisy = [
+        reading(v, s, status=Status.NOISY, reason="±40 %") for s, v in enumerate([1, 1.3, 1.1])
+    ]
+    assert compare(noisy, readings([9.0, 9.0, 9.0])).outcome is Outcome.FASTER
+    assert compare(noisy, readings([1.2, 1.2, 1.2])).outcome is Outcome.NOISY
 
 
 def test_one_noisy_process_of_three_is_judged_by_the_interval_between_them() -> None:

@@ -23,7 +23,7 @@ from tests.suite.timing.scripted import (
     steady,
 )
 
-LIMITS = Limits(seconds=4.0, least_rounds=10, cold_pass=0.0)
+LIMITS = Limits(seconds=4.0, most_seconds=6.0, least_rounds=10, most_half_width=0.1, cold_pass=0.0)
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def test_it_ends_when_all_have_enough(clock: ScriptedClock) -> None:
 def test_it_ends_at_the_limit_and_says_why_it_does_not_trust_itself(clock: ScriptedClock) -> None:
     timings, _ = contest(clock, wild=lambda n: (0.05, 0.1)[n % 2], calm=steady(0.05))
     num = len(timings.samples[key("wild")])
-    assert 30 <= num <= 37  # until somebody who would be noisy is given up
+    assert 45 <= num <= 54  # until somebody who would be noisy is given up
     assert re.fullmatch(
-        rf"interval of the median ±\d\d\.\d %, over 10 %, after {num} rounds and 4\.?\d* s",
+        rf"interval of the median ±\d\d\.\d %, over 10 %, after {num} rounds and 6\.?\d* s",
         timings.noise[key("wild")],
     )
     assert timings.noise[key("calm")] == ""
