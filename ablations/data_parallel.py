@@ -27,7 +27,8 @@ ABLATION = Ablation(
         a="workers=2, zero=3",
         b="workers=2, zero=0",
         by=2_000_000,  # a third of what one worker holds at quick scale
-        source="Rajbhandari et al. 2020, figure 1: 16 bytes a parameter over the workers",
+        source="Rajbhandari et al. 2020, figure 1",
+        published="16 bytes a parameter, divided by the workers at stage 3",
     ),
     scales={
         "quick": Scale(dim=128, depth=2, length=64, steps=100, batch=16, zero=0),

@@ -23,6 +23,7 @@ ABLATION = Ablation(
         b="heads=1",
         by=0.02,
         source="Vaswani et al. 2017, Table 3, rows A",
+        published="25.8 BLEU with 8 heads, 24.9 with one (English to German)",
     ),
     scales={
         "quick": Scale(dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3),
