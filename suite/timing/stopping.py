@@ -42,12 +42,12 @@ class Limits:
 
     least_sample: float = 1e-3
     cold_pass: float = 20e-3
-    least_rounds: int = 7  # the interval of a median at 95 % needs 6
+    least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
     least_seconds: float = 0.03
     half_width: float = 0.02
-    most_half_width: float = 0.15  # of 7 samples, whose whole range it is
-    seconds: float = 1.5
-    most_seconds: float = 2.0
+    most_half_width: float = 0.1
+    seconds: float = 3.0
+    most_seconds: float = 5.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25
