@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test timing-test mutants cluster-test bench lint types ui clean
+.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test bench lint types ui clean
 
 setup: .venv/done
 
@@ -22,6 +22,9 @@ slow-test: setup
 
 timing-test: setup
 	$(BIN)/python -m pytest -m timing -s
+
+statistics-test: setup
+	$(BIN)/python -m pytest -m statistics -s
 
 mutants: setup
 	$(BIN)/python tools/mutants.py

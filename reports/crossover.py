@@ -24,7 +24,7 @@ import numpy as np
 from reports.growth import Growth
 from reports.log_means import Array, LogMeans
 from reports.statistics import Estimate
-from reports.timings import log_ratios, refuse_different_environments
+from reports.timings import compare, log_ratios, refuse_different_environments
 
 _STEPS = 400  # between neighbouring lengths, in which ends are looked for
 _DIGITS = 3
@@ -64,12 +64,12 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
     """Where the variant becomes cheaper than the baseline, as the axis grows.
 
     The last of several changes counts, and the text says how many there are. A place next to it
-    at which either is noisy makes it noisy.
+    at which either is noisy, so that neither is surely ahead, makes it noisy.
     """
     full = _ratios(growth, variant, baseline)
     if variant == baseline or len(full.places) < 2:
         return _answer(variant, baseline, Kind.NOT_MEASURED, _why_not(variant, baseline))
-    noisy = [p for p in full.places if any(growth.is_noisy(v, p) for v in (variant, baseline))]
+    noisy = [place for place in full.places if _is_restless(growth, (variant, baseline), place)]
     is_ahead = full.means < 0
     changes = [int(index) for index in np.flatnonzero(is_ahead[:-1] != is_ahead[1:])]
     beside = full.places[-1:] if not changes else full.places[changes[-1] : changes[-1] + 2]
@@ -87,6 +87,12 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
     words = text if is_ahead[-1] else f"faster only below {text}"
     several = f" (the last of {len(changes)} changes)" if len(changes) > 1 else ""
     return _answer(variant, baseline, kind, words + several, place)
+
+
+def _is_restless(growth: Growth, pair: tuple[str, str], place: int) -> bool:
+    if not any(growth.is_noisy(variant, place) for variant in pair):
+        return False
+    return not compare(*(growth.of(variant, place) for variant in pair)).is_certain
 
 
 def _answer(

@@ -78,13 +78,14 @@ def _cost(
     if estimate.point is None:
         return no_number(growth.of(variant, place))
     text = write(estimate.point)
+    noise = "noisy" if growth.is_noisy(variant, place) else ""
     if variant == about.baseline:
-        noise = "noisy" if growth.is_noisy(variant, place) else ""
         return Entry(estimate=estimate, text=text, note=noise)
     found = compare(growth.of(variant, place), growth.of(about.baseline, place))
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
         return Entry(estimate=estimate, text=text, note=_times(found))
-    note = ", ".join(filter(None, [_times(found), _word(found)]))
+    words = dict.fromkeys((_times(found), _word(found), noise))  # the verdict may be that word
+    note = ", ".join(filter(None, words))
     return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.readings import Reading, is_noisy
+from reports.readings import Reading
 from suite.schema import About, Better, Status
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
@@ -57,14 +57,31 @@ class Series:
         return self.readings.get(variant, ())
 
     def usable(self, variant: str) -> tuple[Reading, ...]:
-        """The readings that are ok; of times also a noisy one, where most are not."""
-        readings = self.of(variant)
-        noisy_too = self.unit == "s" and not is_noisy(readings)
-        return tuple(r for r in readings if r.is_ok or (noisy_too and r.is_noisy_number))
+        """The readings that are ok; of times also the noisy ones.
 
-    def values(self, variant: str) -> dict[int, float]:
+        The interval between processes has paid for the noise inside them.
+        """
+        return self._usable.get(variant, ())
+
+    def values(self, variant: str) -> Mapping[int, float]:
         """Seed -> value, of the readings that are usable."""
-        return {reading.seed: reading.value for reading in self.usable(variant)}
+        return self._values.get(variant, {})
+
+    @cached_property
+    def _usable(self) -> Mapping[str, tuple[Reading, ...]]:
+        """Found once: with a thousand seeds, who asks for each seed would look a million times."""
+        takes_noisy = self.unit == "s"
+        return {
+            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_noisy_number))
+            for variant, some in self.readings.items()
+        }
+
+    @cached_property
+    def _values(self) -> Mapping[str, Mapping[int, float]]:
+        return {
+            variant: {reading.seed: reading.value for reading in some}
+            for variant, some in self._usable.items()
+        }
 
 
 def is_bound(unit: str) -> bool:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 
@@ -53,9 +53,32 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     mean = math.fsum(values) / n
     if n == 1:
         return Estimate(n=1, point=mean)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    half = float(stdtrit(n - 1, 0.5 + confidence / 2)) * math.sqrt(variance / n)
+    half = float(stdtrit(n - 1, 0.5 + confidence / 2)) * standard_deviation(values) / math.sqrt(n)
     return Estimate(n=n, point=mean, low=mean - half, high=mean + half)
+
+
+def standard_deviation(values: Sequence[float]) -> float:
+    """With n - 1 in the denominator; NaN of fewer than two values."""
+    n = len(values)
+    if n < 2:
+        return math.nan
+    mean = math.fsum(values) / n
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+
+
+def smallest_level(values: Sequence[float], truth: float = 0.0) -> float:
+    """The level alpha at which the (1 - alpha) interval of the mean comes to leave `truth` out.
+
+    That is the two-sided p of the t test; 1 of fewer than two values.
+    """
+    n = len(values)
+    if n < 2:
+        return 1.0
+    gap = abs(math.fsum(values) / n - truth)
+    error = standard_deviation(values) / math.sqrt(n)
+    if error == 0:
+        return 0.0 if gap else 1.0
+    return 2 * float(stdtr(n - 1, -gap / error))
 
 
 def median_range(values: Sequence[float]) -> Estimate:

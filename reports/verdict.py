@@ -2,21 +2,27 @@
 
 Rules: the interval is that of paired differences by seed, signed so that positive is better.
 "No significant difference" is never "the same": equality needs an interval inside the margin.
+Every deciding word is true wherever the interval holds the truth, so a claim errs no more often
+than its level says. docs/statistics.md has the whole of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reports.notation import Notation, for_quantities, for_scores
-from reports.readings import coverage
-from reports.series import Series, num_expected
-from reports.statistics import Estimate, mean_interval, paired_differences
-from suite.schema import About, ClaimSpec
-
-MIN_PAIRS = 3
+from reports.evidence import Divergence, Evidence, evidence
+from reports.multiplicity import ALPHA, Family
+from reports.notation import as_ratio
+from reports.pooling import Improvement
+from reports.power import MIN_PAIRS
+from reports.series import Series
+from reports.sign_flip import SignFlip
+from reports.statistics import Estimate, mean_interval
+from reports.strength import details, strength
+from suite.schema import About, Registration
 
 
 class Outcome(StrEnum):
@@ -41,7 +47,8 @@ _MEANINGS = {
     Outcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
     Outcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
-    Outcome.INCONCLUSIVE: "The interval leaves it open; that is not to say that the two are equal.",
+    Outcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is none; "
+    "that is not to say that the two are equal.",
     Outcome.UNDERPOWERED: "There are too few pairs for a verdict.",
     Outcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
@@ -52,11 +59,27 @@ _MEANINGS = {
 class Verdict:
     """The answer to a claim.
 
+    A page prints `sentence`, then `details` one after the other. The other fields are for tables;
+    what is None or empty there was not computed, and is not to be shown as a zero.
+
     Attributes:
-        advantage: How much better `a` is than `b`, in the metric's unit.
+        advantage: How much better `a` is than `b`, with the interval of 1 - `level`; in the
+            metric's unit, or the natural logarithm of how many times as fast where `is_ratio`.
         statement: The claim, without a full stop.
-        kind: The outcome in words, with ``indicative`` where the scale is small.
+        kind: The outcome in words, with ``exploratory`` where the claim was stated as it is after
+            some of its results, with ``indicative`` where the scale is small.
         finding: What was found, without a full stop.
+        details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
+            settle it, level and family.
+        level: 0.05 of a claim alone; what Holm's rule leaves it among others.
+        num_claims: Claims that are judged together; 1 of a claim alone.
+        sign_flip: Of no difference; its `p` is None where the seeds are too few.
+        improvement: How often `a` was better, with its interval.
+        num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
+        smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        is_exploratory: Whether some results were known when the claim was stated as it is.
+        remark: Why it is exploratory, a whole sentence; else empty.
+        diverged: Both sides with their counts, where a seed of either diverged.
     """
 
     outcome: Outcome
@@ -64,6 +87,17 @@ class Verdict:
     statement: str
     kind: str
     finding: str
+    details: tuple[str, ...] = ()
+    level: float = ALPHA
+    num_claims: int = 1
+    is_ratio: bool = False
+    sign_flip: SignFlip | None = None
+    improvement: Improvement | None = None
+    num_seeds_to_settle: int | None = None
+    smallest_effect: float | None = None
+    is_exploratory: bool = False
+    remark: str = ""
+    diverged: tuple[Divergence, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -72,26 +106,36 @@ class Verdict:
 
 
 def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
-    """The verdict on the ablation's claim; None where it makes none."""
-    claim = about.claim
-    if claim is None:
-        return None
-    candidates = [
-        series
-        for series in measured
-        if (series.task, series.metric) == (claim.task, claim.metric)
-        and (not claim.at or series.at == claim.at)
-    ]
-    series = max(candidates, key=lambda s: len(_pairs(claim, s)), default=None)
-    if series is None:
-        return _invalid(about, claim, f"{claim.metric} was not measured on {claim.task}")
-    trouble = _apart(about, claim, candidates) or _trouble(about, claim, series)
-    if trouble:
-        return _invalid(about, claim, trouble)
-    advantage = mean_interval(_pairs(claim, series))
-    outcome = judge(advantage, claim.by)
-    finding = f"{_comparison(claim, series, advantage)}{_remark(outcome, claim, series)}"
-    return _answer(about, claim, outcome, advantage, finding)
+    """The verdict on the ablation's claim, by itself; None where it makes none."""
+    found = evidence(about, measured)
+    return None if found is None else judged(about, found, Family())
+
+
+def judged(about: About, found: Evidence, family: Family) -> Verdict:
+    """The verdict on what was found, at the level that its family leaves it."""
+    advantage = mean_interval(found.differences if found.is_whole else (), 1 - family.level)
+    outcome = _outcome(found, advantage)
+    is_open = outcome in (Outcome.INCONCLUSIVE, Outcome.UNDERPOWERED)
+    strong = strength(found, family)
+    is_exploratory = about.registration is not None and not about.registration.is_confirmatory
+    return Verdict(
+        outcome=outcome,
+        advantage=advantage,
+        statement=found.claim.statement.strip().rstrip("."),
+        kind=_kind(about, outcome, is_exploratory=is_exploratory),
+        finding=_finding(found, advantage, outcome, family),
+        details=tuple(details(found, strong, family, is_open=is_open)),
+        level=family.level,
+        num_claims=family.num_claims,
+        is_ratio=found.is_ratio,
+        sign_flip=strong.sign_flip,
+        improvement=strong.improvement,
+        num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
+        smallest_effect=strong.smallest_effect,
+        is_exploratory=is_exploratory,
+        remark=_why_exploratory(about.registration) if is_exploratory else "",
+        diverged=found.diverged,
+    )
 
 
 def judge(advantage: Estimate, by: float) -> Outcome:
@@ -113,104 +157,90 @@ def judge(advantage: Estimate, by: float) -> Outcome:
     return Outcome.REFUTED if high < by else Outcome.INCONCLUSIVE
 
 
-def _pairs(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    """Advantage of `a`, seed by seed."""
-    a, b = series.values(claim.a), series.values(claim.b)
-    return paired_differences(b, a) if series.better == "lower" else paired_differences(a, b)
+def _outcome(found: Evidence, advantage: Estimate) -> Outcome:
+    if found.trouble:
+        return Outcome.INVALID
+    if found.diverged:
+        return Outcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else Outcome.INCONCLUSIVE
+    outcome = judge(advantage, found.claim.by)
+    is_hasty = outcome is Outcome.EQUIVALENT and found.is_restless
+    return Outcome.INCONCLUSIVE if is_hasty else outcome
 
 
-def _apart(about: About, claim: ClaimSpec, candidates: Sequence[Series]) -> str:
-    """Why the two cannot meet, where no environment has measured both; else empty."""
-    seen = [
-        {
-            series.environment_id
-            for series in candidates
-            if series.is_bound_to_environment and any(r.has_number for r in series.of(variant))
-        }
-        for variant in (claim.a, claim.b)
-    ]
-    if not all(seen) or seen[0] & seen[1]:
-        return ""
-    of_a, of_b = (" and ".join(_place(about, name) for name in sorted(ids)) for ids in seen)
-    return (
-        f"{claim.a} was measured on {of_a} and {claim.b} on {of_b}; times of different devices, "
-        "thread counts or torch versions are never compared"
+def _kind(about: About, outcome: Outcome, *, is_exploratory: bool) -> str:
+    words = [str(outcome)]
+    if is_exploratory:
+        words.append("exploratory")
+    if about.is_indicative:
+        words.append("indicative")
+    return ", ".join(words)
+
+
+def _why_exploratory(registration: Registration | None) -> str:
+    assert registration is not None, "what is exploratory was registered"
+    n = registration.num_pairs_before
+    text = (
+        f"Exploratory, since {n} paired seed{' was' if n == 1 else 's were'} measured before the "
+        "claim was stated as it is"
     )
+    changes = ", ".join(registration.changes)
+    return f"{text}; not as first stated: {changes}." if changes else f"{text}."
 
 
-def _place(about: About, environment_id: str) -> str:
-    """An environment by what tells it from others."""
-    made = about.provenances.get(environment_id)
-    if made is None:
-        return environment_id
-    threads = f"{made.num_threads} thread{'' if made.num_threads == 1 else 's'}"
-    return f"{made.device} ({threads}, torch {made.versions.get('torch', 'unknown')})"
+def _finding(found: Evidence, advantage: Estimate, outcome: Outcome, family: Family) -> str:
+    if found.trouble:
+        return f"no verdict, since {found.trouble}"
+    if found.diverged:
+        sides = " and ".join(str(side) for side in found.diverged)
+        return (
+            f"seeds diverged, {sides}; a run that diverged has no score, and a mean over the "
+            "others would flatter"
+        )
+    compare = _comparison_of_times if found.is_ratio else _comparison
+    return f"{compare(found, advantage, family)}{_remark(found, outcome)}"
 
 
-def _trouble(about: About, claim: ClaimSpec, series: Series) -> str:
-    """Why the claim cannot be judged; empty where it can."""
-    if series.better == "none":
-        return f"{series.metric} has no better direction"
-    expected = num_expected(series, about)
-    for variant in (claim.a, claim.b):
-        cover = coverage(series.of(variant), expected)
-        if len(series.usable(variant)) < max(expected, cover.num_total):
-            return f"{variant} has {_name(series)} for {cover}"
-    return ""
-
-
-def _name(series: Series) -> str:
-    return series.metric.replace("_", " ")
-
-
-def _invalid(about: About, claim: ClaimSpec, why: str) -> Verdict:
-    return _answer(about, claim, Outcome.INVALID, Estimate(n=0), f"no verdict, since {why}")
-
-
-def _answer(
-    about: About, claim: ClaimSpec, outcome: Outcome, advantage: Estimate, finding: str
-) -> Verdict:
-    kind = f"{outcome}, indicative" if about.is_indicative else str(outcome)
-    return Verdict(
-        outcome=outcome,
-        advantage=advantage,
-        statement=claim.statement.strip().rstrip("."),
-        kind=kind,
-        finding=finding,
-    )
-
-
-def _notation(series: Series, advantage: Estimate) -> Notation:
-    sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-    if series.is_bound_to_environment or series.unit == "B":
-        return for_quantities(series.unit, sizes)
-    width = advantage.half_width
-    return for_scores(series.unit, [] if width is None else [width], sizes)
-
-
-def _comparison(claim: ClaimSpec, series: Series, advantage: Estimate) -> str:
+def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
-    notation = _notation(series, advantage)
+    notation = found.notation(advantage)
     sign = -1 if advantage.point < 0 else 1
     size = notation.with_unit(notation.write(abs(advantage.point)))
     word = "worse" if sign < 0 else "better"
-    verb = "is" if advantage.excludes_zero else "came out"
-    text = f"{claim.a} {verb} {word} than {claim.b} by {size}"
+    text = f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b} by {size}"
     if advantage.low is None or advantage.high is None:
-        return f"{text} ({_pair_count(series, advantage.n)})"
-    ends = sorted((sign * advantage.low, sign * advantage.high))
-    interval = f"95 % interval {notation.write(ends[0])} to {notation.write(ends[1])}"
-    return f"{text} ({interval}, {_pair_count(series, advantage.n)})"
+        return f"{text} ({found.count(advantage.n, 'paired')})"
+    ends = [notation.write(end) for end in sorted((sign * advantage.low, sign * advantage.high))]
+    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
 
 
-def _pair_count(series: Series, n: int) -> str:
-    noun = "process" if series.is_bound_to_environment else "seed"
-    plural = "" if n == 1 else "es" if noun == "process" else "s"
-    return f"{n} paired {noun}{plural}"
+def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
+    assert advantage.point is not None, "a claim with no pair is invalid"
+    word = "slower" if advantage.point < 0 else "faster"
+    text = (
+        f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b}, "
+        f"{_times(advantage.point)} times as fast"
+    )
+    if advantage.low is None or advantage.high is None:
+        return f"{text} ({found.count(advantage.n, 'paired')})"
+    ends = [_times(advantage.low), _times(advantage.high)]
+    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
 
 
-def _remark(outcome: Outcome, claim: ClaimSpec, series: Series) -> str:
-    unit = "" if series.unit == "1" else f" {series.unit}"
+def _verb(advantage: Estimate) -> str:
+    return "is" if advantage.excludes_zero else "came out"
+
+
+def _times(log_ratio: float) -> str:
+    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
+
+
+def _interval(ends: Sequence[str], family: Family) -> str:
+    return f"{100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}"
+
+
+def _remark(found: Evidence, outcome: Outcome) -> str:
+    claim, series = found.claim, found.series
+    unit = "" if series is None or series.unit == "1" else f" {series.unit}"
     match outcome:
         case Outcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"

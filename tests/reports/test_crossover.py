@@ -122,8 +122,11 @@ def test_noise_beside_the_crossover_makes_it_noisy(variant: str) -> None:
 
 def test_noise_at_the_top_hides_whether_there_is_one() -> None:
     rng = np.random.default_rng(2)
-    values = {"a": timed(lambda n: 10 * _linear(n), rng), "b": timed(_attention, rng)}
-    assert crossover(growth(values, noisy=[("a", 4096)]), "a", "b").text == "noisy at 4,096"
+    laws = {"a": lambda n: 1.02 * _attention(n), "b": _attention}
+    alike = {name: timed(law, rng, noise=0.1) for name, law in laws.items()}
+    assert crossover(growth(alike, noisy=[("a", 4096)]), "a", "b").text == "noisy at 4,096"
+    behind = {"a": timed(lambda n: 10 * _linear(n), rng), "b": timed(_attention, rng)}
+    assert crossover(growth(behind, noisy=[("a", 4096)]), "a", "b").text == "not below 4,096"
 
 
 def test_the_baseline_and_what_was_not_measured() -> None:

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from reports.frame import results_frame
+from reports.power import power
 from reports.series import all_series
 from reports.statistics import Estimate
 from reports.verdict import Outcome, Verdict, judge, verdict
-from suite.schema import ClaimSpec, Provenance
+from suite.schema import ClaimSpec, Provenance, Registration
+from tests.reports.simulated import about as made_about
+from tests.reports.simulated import series as made_series
 
 
 @pytest.mark.parametrize(
@@ -48,8 +51,9 @@ def _judged(
     spec = synthetic.MetricSpec(name="m", unit="bit", better=better)
     said = synthetic.about(
         variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality",),
-        metrics={"t": {"quality": (spec,)}}, num_seeds=max(len(a), len(b)),
-        **({"claim": ClaimSpec(statement="A beats B.", metric="m", a="a", b="b", by=0.02,
+        metrics={"t": {"quality": (spec,)}},
+        **({"num_seeds": max(len(a), len(b)),
+            "claim": ClaimSpec(statement="A beats B.", metric="m", a="a", b="b", by=0.02,
                                source="", task="t")} | about),
     )  # fmt: skip
     rows = []
@@ -87,7 +91,9 @@ def test_large_scale_is_not_called_indicative(synthetic: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("mishap", "words"),
     [
-        ({"status": "diverged", "value": None}, "2 of 3; 1 diverged"),
+        ({"status": "timeout", "value": None}, "2 of 3; 1 timeout"),
+        ({"status": "crashed", "value": None}, "2 of 3; 1 crashed"),
+        ({"status": "out_of_memory", "value": None}, "2 of 3; 1 out of memory"),
         ({"status": "error", "value": None, "reason": "boom"}, "2 of 3; 1 error"),
         ({"value": float("nan")}, "2 of 3; 1 not a number"),
         (None, "2 of 3; 1 missing"),
@@ -142,7 +148,7 @@ def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
     answer = verdict(said, all_series(said, results_frame(rows)))
     assert answer is not None
     assert answer.outcome is Outcome.REFUTED
-    assert "a is worse than b by 10" in answer.sentence
+    assert "a is slower than b, 0.67 times as fast" in answer.sentence
     assert "3 paired processes" in answer.sentence
 
 
@@ -203,3 +209,140 @@ def test_a_claim_at_a_coordinate_is_judged_there_only(synthetic: ModuleType) -> 
     answer = _timed(synthetic, rows, at="length=64")
     assert answer.outcome is Outcome.INCONCLUSIVE
     assert "3 paired processes" in answer.sentence
+
+
+def _found(synthetic: ModuleType, a: list[Any], b: list[Any], **about: Any) -> Verdict:
+    said = made_about(synthetic, len(a), about.pop("by", 0.0), **about)
+    answer = verdict(said, [made_series(a, b)])
+    assert answer is not None
+    return answer
+
+
+def test_a_diverged_seed_leaves_it_open_however_good_the_others_are(synthetic: ModuleType) -> None:
+    answer = _found(synthetic, [9.0, 9.1, None], [1.0, 1.1, 1.2])
+    assert answer.outcome is Outcome.INCONCLUSIVE
+    assert answer.advantage.point is None
+    assert "a in 1 of 3 and b in 0 of 3" in answer.finding
+    assert [(side.num, side.num_total) for side in answer.diverged] == [(1, 3), (0, 3)]
+    assert answer.sign_flip is None
+    assert answer.improvement is not None
+    assert answer.improvement.probability.point == pytest.approx(2 / 3)
+    assert answer.details == (
+        "A diverged seed counted as worse than any score, a was better in 2 of 3 seeds: "
+        "probability of improvement 0.67 (95 % interval 0.09 to 0.99).",
+    )
+
+
+def test_diverged_seeds_of_either_side_are_told_and_count(synthetic: ModuleType) -> None:
+    answer = _found(synthetic, [9.0, None, 9.2], [None, None, 1.2])
+    assert answer.improvement is not None
+    assert (answer.improvement.num_better, answer.improvement.num_equal) == (2, 1)
+    assert "a in 1 of 3 and b in 2 of 3" in answer.finding
+
+
+def test_a_diverged_seed_does_not_excuse_a_missing_one(synthetic: ModuleType) -> None:
+    answer = _judged(synthetic, [1.0, {"status": "diverged", "value": None}, None], [2.0, 2.1, 2.2])
+    assert answer.outcome is Outcome.INVALID
+    assert "1 of 3; 1 diverged; 1 missing" in answer.finding
+    assert answer.details == ()
+
+
+def test_a_single_diverged_seed_is_too_few(synthetic: ModuleType) -> None:
+    assert _found(synthetic, [None], [1.0]).outcome is Outcome.UNDERPOWERED
+
+
+def test_seeds_that_never_met_have_no_verdict(synthetic: ModuleType) -> None:
+    rows: list[Any] = [(1.0, 1.0, 1.0, None, None, None), (None, None, None, 2.0, 2.0, 2.0)]
+    answer = _judged(synthetic, *(list(row) for row in rows), num_seeds=3)
+    assert answer.outcome is Outcome.INVALID
+    assert "no seed has both a and b" in answer.finding
+
+
+def test_an_open_verdict_says_how_many_seeds_would_settle_it(synthetic: ModuleType) -> None:
+    """Mean 0.1, standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at 18."""
+    answer = _found(synthetic, [1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
+    assert answer.outcome is Outcome.INCONCLUSIVE
+    assert answer.num_seeds_to_settle == 18
+    assert answer.smallest_effect is not None
+    assert power(answer.smallest_effect, 0.2, 3) == pytest.approx(0.8)
+    assert answer.details == (
+        "a was better in 2 of 3 seeds: probability of improvement 0.67 "
+        "(95 % interval 0.09 to 0.99).",
+        "An exact sign-flip test cannot go below p = 0.25 with 3 seeds; it takes 6 to reach 0.05.",
+        "If mean and spread stay as they are, about 18 seeds would settle it; these 3 find a true "
+        "difference of 0.65 bit four times in five.",
+        "Judged at the 5 % level: the one claim of this ablation; every other comparison is "
+        "exploratory.",
+    )
+
+
+def test_one_and_two_pairs_say_what_they_can(synthetic: ModuleType) -> None:
+    one, two = _found(synthetic, [1.1], [1.0]), _found(synthetic, [1.1, 1.3], [1.0, 1.0])
+    assert any("One pair shows no spread" in text for text in one.details)
+    assert two.num_seeds_to_settle is not None
+    assert any(f"about {two.num_seeds_to_settle} seeds would settle" in t for t in two.details)
+    assert not any("level" in text for text in (*one.details, *two.details))
+
+
+def test_what_no_number_of_seeds_would_settle(synthetic: ModuleType) -> None:
+    answer = _found(synthetic, [1.1, 0.9, 1.0], [1.0, 1.0, 1.0])
+    assert answer.num_seeds_to_settle is None
+    assert any("more than 1,000 seeds" in text for text in answer.details)
+
+
+def test_six_pairs_have_an_exact_p(synthetic: ModuleType) -> None:
+    answer = _found(synthetic, [1.1, 1.2, 1.15, 1.3, 1.1, 1.2], [1.0] * 6)
+    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.num_seeds_to_settle is None
+    assert answer.sign_flip is not None
+    assert answer.sign_flip.p == 2 / 2**6
+    assert any("p = 0.031 (two-sided, 6 seeds)" in text for text in answer.details)
+
+
+def test_a_claim_that_was_stated_late_is_exploratory(synthetic: ModuleType) -> None:
+    late = Registration(sha256="ab" * 16, num_pairs_before=3, changes=("by was 0.1",))
+    answer = _found(synthetic, [1.1, 1.2, 1.15], [1.0] * 3, registration=late)
+    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.kind == "supported, exploratory"
+    assert answer.is_exploratory
+    assert answer.remark == (
+        "Exploratory, since 3 paired seeds were measured before the claim was stated as it is; "
+        "not as first stated: by was 0.1."
+    )
+    early = Registration(sha256="ab" * 16, changes=("by was 0.1",))
+    answer = _found(synthetic, [1.1, 1.2, 1.15], [1.0] * 3, registration=early, is_indicative=True)
+    assert answer.kind == "supported, indicative"
+    assert answer.remark == ""
+
+
+def test_times_are_judged_by_their_ratio(synthetic: ModuleType) -> None:
+    """A process that is slower as a whole moves neither the ratio nor its interval."""
+    a, b = [1.0, 1.02, 0.98], [2.0, 2.0, 2.0]
+    steady, disturbed = (
+        verdict(
+            made_about(synthetic, 3, 0.0),
+            [made_series([x * f for x, f in zip(a, by, strict=True)],
+                         [x * f for x, f in zip(b, by, strict=True)], unit="s", better="lower")],
+        )
+        for by in ([1.0] * 3, [1.0, 4.0, 0.5])
+    )  # fmt: skip
+    assert steady is not None
+    assert disturbed is not None
+    assert steady.is_ratio
+    assert steady.outcome is disturbed.outcome is Outcome.SUPPORTED
+    assert steady.finding == disturbed.finding
+    assert steady.finding == (
+        "a is faster than b, 2.00 times as fast (95 % interval 1.90 to 2.10, 3 paired processes)"
+    )
+
+
+def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds(
+    synthetic: ModuleType,
+) -> None:
+    answer = verdict(
+        made_about(synthetic, 3, 0.5),
+        [made_series([1.0, 1.02, 0.98], [2.0] * 3, unit="s", better="lower")],
+    )
+    assert answer is not None
+    assert not answer.is_ratio
+    assert "a is better than b by 1 s" in answer.finding

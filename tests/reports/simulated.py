@@ -1,0 +1,74 @@
+"""Ablations whose truth is known, as what reports judge: `About` and `Series`, built straight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.readings import Reading
+from reports.series import Series
+from suite.schema import About, ClaimSpec, Status
+
+Case = tuple[About, Sequence[Series]]
+_SEED_SPREAD = 2.0  # what a seed does to both sides: pairing takes it out
+
+
+def reading(value: float | None, seed: int, status: Status = Status.OK) -> Reading:
+    number = float("nan") if value is None else float(value)
+    return Reading(
+        seed=seed, at="", environment_id="x", value=number, spread_low=number,
+        spread_high=number, status=status, reason="",
+    )  # fmt: skip
+
+
+def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any) -> Series:
+    """Readings by seed; None diverged."""
+    sides = {
+        name: tuple(
+            reading(value, seed, Status.DIVERGED if value is None else Status.OK)
+            for seed, value in enumerate(values)
+        )
+        for name, values in (("a", a), ("b", b))
+    }
+    fields: dict[str, Any] = {
+        "task": "t", "probe": "quality", "metric": "m", "unit": "bit", "better": "higher",
+        "readings": sides,
+    }  # fmt: skip
+    return Series(**(fields | changes))
+
+
+def about(synthetic: ModuleType, n: int, by: float, **changes: Any) -> About:
+    claim = ClaimSpec(
+        statement="A beats B", metric="m", a="a", b="b", by=float(by), source="", task="t"
+    )
+    fields: dict[str, Any] = {
+        "variants": ("a", "b"), "baseline": "b", "tasks": ("t",), "probes": ("quality",),
+        "num_seeds": n, "claim": claim, "is_indicative": False,
+    }  # fmt: skip
+    made: About = synthetic.about(**(fields | changes))
+    return made
+
+
+def overview(
+    abouts: Sequence[About], truths: Sequence[float], draw: Any, rng: np.random.Generator
+) -> dict[str, Case]:
+    """One overview: the true advantage of each claim, in standard errors of its paired difference.
+
+    The first half of the claims are of one task with one baseline, whose runs they share.
+
+    Args:
+        draw: (rng, shape) -> noise of standard deviation 1.
+    """
+    n = abouts[0].num_seeds
+    seeds = _SEED_SPREAD * rng.normal(size=n)
+    shared = draw(rng, n)
+    cases = {}
+    for index, (said, truth) in enumerate(zip(abouts, truths, strict=True)):
+        b: NDArray[np.float64] = shared if 2 * index < len(abouts) else draw(rng, n)
+        a = draw(rng, n) + truth * (2 / n) ** 0.5
+        cases[f"ablation {index}"] = (said, [series(seeds + a, seeds + b)])
+    return cases
