@@ -13,13 +13,14 @@ import pandas as pd
 
 from reports.baseline import what_baseline_is
 from reports.controls import controls_table, in_words, instruments
+from reports.crossover_figure import crossover_figure
 from reports.crossover_table import crossover_table
 from reports.growth import Axis, Growth, find, growths
 from reports.growth_figures import growth_figure
 from reports.growth_tables import costs_table, ratios_table
 from reports.powers_table import disagreements_in_words, powers_table
 from reports.published import published_table
-from reports.section import Exhibit, Section
+from reports.section import Exhibit, Section, View
 from reports.table_one import table_one
 from reports.tables import Table
 from reports.utilisation_table import peaks_in_words, utilisation_table
@@ -165,7 +166,9 @@ def _crossover(case: _Case) -> Iterator[Exhibit]:
     timed = {kind: growth for kind, growth in found.items() if growth}
     table = crossover_table(case.about, timed)
     if table:
-        yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,))
+        drawn = {kind: crossover_figure(case.about, growth, kind) for kind, growth in timed.items()}
+        views = tuple(View(title=kind, drawings=(one,)) for kind, one in drawn.items() if one)
+        yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,), views=views)
 
 
 def _utilisation(case: _Case) -> Iterator[Exhibit]:

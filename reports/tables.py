@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from reports.baseline import what_baseline_is
 from reports.columns import Column, Entry, columns
+from reports.cost import cost_column
 from reports.readings import Coverage, Reading, coverage
 from reports.series import Series, belongs, num_expected
 from suite.schema import CONTROLS, About
@@ -68,6 +69,9 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
+    if judged is not None and judged.is_score:
+        cost = cost_column(about, here, task, variants)
+        filled += (cost,) if cost else ()
     rows = tuple(
         Row(
             name=variant,
@@ -86,7 +90,13 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
 
 
 def table_of_variants(
-    about: About, filled: Sequence[Column], *, name: str, title: str, task: str
+    about: About,
+    filled: Sequence[Column],
+    *,
+    name: str,
+    title: str,
+    task: str,
+    footnotes: tuple[str, ...] = (),
 ) -> Table:
     """A table whose columns have entries for the same variants; without a coverage.
 
@@ -96,6 +106,7 @@ def table_of_variants(
         name: As of `Table`.
         title: As of `Table`.
         task: As of `Table`.
+        footnotes: As of `Table`.
     """
     rows = tuple(
         Row(
@@ -106,7 +117,9 @@ def table_of_variants(
         )
         for variant in filled[0].entries
     )
-    return Table(name=name, title=title, task=task, columns=tuple(filled), rows=rows)
+    return Table(
+        name=name, title=title, task=task, columns=tuple(filled), rows=rows, footnotes=footnotes
+    )  # fmt: skip
 
 
 def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:

@@ -95,6 +95,31 @@ def _first_mean(sweep: Any) -> float:
     return float(chosen[chosen["task"] == "shakespeare_characters"]["value"].mean())
 
 
+def test_the_band_is_the_interval_over_seeds(synthetic: ModuleType) -> None:
+    """One band a variant with several seeds, and none of a single seed."""
+    sweep = synthetic.sweep(is_troubled=False)
+    judged = _judged(sweep, "majority")
+    drawing = curve_figure(sweep.about, sweep.curves, judged, "step")
+    assert drawing is not None
+    assert len(re.findall(r'id="[^"]*FillBetween[^"]*"', drawing.svg)) == len(synthetic.VARIANTS)
+    assert "bands its 95 % interval" in drawing.caption
+    first = sweep.curves[sweep.curves["seed"] == 0]
+    alone = curve_figure(sweep.about, first, judged, "step")
+    assert alone is not None
+    assert "FillBetween" not in alone.svg
+    assert "bands" not in alone.caption
+
+
+def test_curves_against_time_need_the_step_times(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    judged = _judged(sweep, "majority")
+    assert curve_figure(sweep.about, sweep.curves, judged, "seconds") is None
+    drawing = curve_figure(sweep.about, sweep.curves, judged, "seconds", {"heads=8": 0.02})
+    assert drawing is not None
+    assert drawing.name == "majority-validation_accuracy-by-seconds"
+    assert "4 of 5 variants have no such points." in drawing.caption
+
+
 def test_nothing_to_draw(synthetic: ModuleType) -> None:
     empty = Sweep(synthetic.about(), results_frame([]), curves_frame([]))
     assert _drawn(empty) == []

@@ -157,7 +157,8 @@ def test_machines_are_named_where_there_are_several(synthetic: ModuleType) -> No
     said = synthetic.about(provenances=places)
     results = sweep.results.assign(environment_id="y")
     table = comparison_table(said, all_series(said, results), "majority")
-    assert "NVIDIA H100, 8 threads" in table.columns[-1].note
+    assert "NVIDIA H100, 8 threads" in table.columns[-2].note
+    assert "on NVIDIA H100 with 8 threads" in table.columns[-1].note  # the cost of a training
 
 
 def test_a_trial_measured_twice_counts_once(synthetic: ModuleType) -> None:
@@ -233,6 +234,6 @@ def test_latex_has_as_many_cells_in_every_line(synthetic: ModuleType) -> None:
     text = to_latex(_table(synthetic.sweep(), "majority"))
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(body) == 1 + len(synthetic.VARIANTS)
-    assert {line.replace(r"\&", "").count("&") for line in body} == {6}
-    assert r"\begin{tabular}{lrrrrrl}" in text
+    assert {line.replace(r"\&", "").count("&") for line in body} == {7}
+    assert r"\begin{tabular}{lrrrrrrl}" in text
     assert "heads=16 does not divide dim=24" in text

@@ -1,19 +1,22 @@
-"""Is quality set against the right time, and is the front the one that nothing beats?"""
+"""Is quality set against the right costs, and is the front the one that nothing beats?"""
 
 from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
 import pytest
 
+from reports.figures import Drawing
 from reports.frame import Sweep
+from reports.section import Exhibit, View
 from reports.series import Series, all_series
 from reports.tables import primary
-from reports.tradeoff import pareto_front, tradeoff_figure
+from reports.tradeoff import pareto_front, tradeoff_exhibit
 from suite.schema import About
 from tests.reports import mixers_alone
 
@@ -36,8 +39,16 @@ def _judged(task: str = TASK) -> Series:
     return found
 
 
+def _against_time(about: About, measured: Sequence[Series], judged: Series) -> Drawing | None:
+    """The view of that name; without the others, since each is drawn."""
+    timed = [s for s in measured if s.metric not in ("forward_flops", "peak_memory_bytes")]
+    made = tradeoff_exhibit(about, timed, judged)
+    views = {view.title: view for view in made.views} if made else {}
+    return views["training time"].drawings[0] if "training time" in views else None
+
+
 def _svg(about: About, task: str = TASK) -> str:
-    made = tradeoff_figure(about, _measured(), _judged(task))
+    made = _against_time(about, _measured(), _judged(task))
     assert made is not None
     return made.svg
 
@@ -58,9 +69,9 @@ def test_the_front_holds_what_nothing_beats() -> None:
 
 def test_time_is_steps_times_the_median_step() -> None:
     svg = _svg(_sweep().about)
-    assert re.search(rf"mixer=lstm: 0\.8\d+ after {300 * _step('mixer=lstm'):.3g} s", svg)
+    assert re.search(rf"mixer=lstm: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
     longer = mixers_alone.about(settings={"steps": 3000})
-    assert f"after {3000 * _step('mixer=fnet'):.3g} s" in _svg(longer)
+    assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _svg(longer)
 
 
 def test_steps_as_an_axis_are_the_variants_own() -> None:
@@ -71,19 +82,82 @@ def test_steps_as_an_axis_are_the_variants_own() -> None:
         if s.task == TASK and s.metric in ("accuracy", "training_step_seconds")
     }
     about = mixers_alone.about(variants=names, baseline=names[0])
-    made = tradeoff_figure(about, tuple(series.values()), series["accuracy"])
+    made = _against_time(about, tuple(series.values()), series["accuracy"])
     assert made is not None
-    assert f"after {900 * _step('kernel=materialised'):.3g} s" in made.svg
+    assert f"for {900 * _step('kernel=materialised'):.3g} s" in made.svg
 
 
 @pytest.mark.parametrize("task", mixers_alone.TASKS)
 def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> None:
-    made = tradeoff_figure(_sweep().about, _measured(), _judged(task))
+    made = _against_time(_sweep().about, _measured(), _judged(task))
     assert made is not None
     num_trained = 8 if task == TASK else 6
     assert len(re.findall(r"<use [^>]*fill: #ffffff[^>]*>", made.svg)) == 3 * num_trained
     assert ("2 of 8 variants lack one of the two." in made.caption) == (num_trained == 6)
-    assert "on AMD EPYC 7B13 with 2 threads" in made.caption
+
+
+@cache
+def _exhibit() -> Exhibit:
+    made = tradeoff_exhibit(_sweep().about, _measured(), _judged())
+    assert made is not None
+    return made
+
+
+def _view(title: str) -> View:
+    (found,) = (view for view in _exhibit().views if view.title == title)
+    return found
+
+
+def test_each_cost_has_a_view_that_names_its_front() -> None:
+    made = _exhibit()
+    assert [view.title for view in made.views] == [
+        "training time", "training FLOPs", "peak memory",
+    ]  # fmt: skip
+    assert "exploratory" in made.sentences[0]
+    assert len({drawing.name for drawing in made.all_drawings}) == 3
+    for view in made.views:
+        assert view.sentences[0].startswith("Not beaten in both: ")
+    assert "on AMD EPYC 7B13 with 2 threads" in _view("training time").sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric"),
+    [("training time", "training_step_seconds"), ("training FLOPs", "forward_flops"),
+     ("peak memory", "peak_memory_bytes")],
+)  # fmt: skip
+def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> None:
+    """By comparing every pair; nothing here costs or scores the same but the two kernels."""
+    rows = _sweep().results.query("task == @TASK")
+    cost = rows[rows["metric"] == metric].groupby("variant")["value"].median()
+    score = rows[rows["metric"] == "accuracy"].groupby("variant")["value"].mean()
+    expected = {
+        a for a in score.index
+        if not any(cost[b] <= cost[a] and score[b] > score[a] for b in score.index)
+        and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
+    }  # fmt: skip
+    said = _view(title).sentences[0].removeprefix("Not beaten in both: ").removesuffix(".")
+    assert {name.partition(" (")[0] for name in said.split("; ")} == expected
+
+
+def test_memory_and_flops_are_those_of_the_rows() -> None:
+    rows = _sweep().results.query("task == @TASK and variant == 'mixer=lstm' and seed == 0")
+    value = rows.set_index("metric")["value"]
+    flops = 3 * 16 * 300 * value["forward_flops"]
+    assert f"for {flops / 1e9:.3g} GFLOP" in _view("training FLOPs").drawings[0].svg
+    peak = value["peak_memory_bytes"]
+    assert f"for {peak / 2**20:.3g} MiB" in _view("peak memory").drawings[0].svg
+
+
+def test_where_all_cost_the_same_nobody_is_ahead_by_cost(synthetic: ModuleType) -> None:
+    """FLOPs do not depend on the number of heads."""
+    sweep = synthetic.sweep()
+    measured = all_series(sweep.about, sweep.results)
+    judged = primary(measured, "majority")
+    assert judged is not None
+    made = tradeoff_exhibit(sweep.about, measured, judged)
+    assert made is not None
+    (view,) = (view for view in made.views if view.title == "training FLOPs")
+    assert view.sentences[0].startswith("All variants are alike in training FLOPs")
 
 
 def test_one_machine_only() -> None:
@@ -96,19 +170,19 @@ def test_one_machine_only() -> None:
         )
         for s in _measured() if s.metric == "training_step_seconds"
     ]  # fmt: skip
-    made = tradeoff_figure(_sweep().about, (*other, *_measured()), _judged())
+    made = _against_time(_sweep().about, (*other, *_measured()), _judged())
     assert made is not None
     assert made.svg == _svg(_sweep().about)
 
 
 def test_without_both_there_is_no_figure(synthetic: ModuleType) -> None:
     untimed = [s for s in _measured() if s.metric != "training_step_seconds"]
-    assert tradeoff_figure(_sweep().about, untimed, _judged()) is None
+    assert _against_time(_sweep().about, untimed, _judged()) is None
     stepless = mixers_alone.about(settings={})
-    assert tradeoff_figure(stepless, _measured(), _judged()) is None
+    assert _against_time(stepless, _measured(), _judged()) is None
     sweep = synthetic.sweep()
     one = synthetic.about(variants=("heads=8",))
     measured = all_series(one, sweep.results.query("variant == 'heads=8'"))
     judged = primary(measured, "majority")
     assert judged is not None
-    assert tradeoff_figure(one, measured, judged) is None
+    assert _against_time(one, measured, judged) is None

@@ -1,0 +1,242 @@
+"""Who is ahead over all tasks together? Where several tasks are scored by one metric.
+
+Each task counts alike. The interval of a pooled difference is a bootstrap over seeds, stratified by
+task (`reports.pooling`); a variant that lacks a task is pooled over none.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.columns import ARROWS, Column, Entry
+from reports.figures import sentence, words
+from reports.notation import Notation, as_percent, for_scores
+from reports.pooling import MIN_TASKS_TO_TRIM, improvement, interquartile_mean, pooled_interval
+from reports.section import Exhibit
+from reports.series import Series, belongs, num_expected
+from reports.statistics import Estimate, paired_differences
+from reports.tables import Table, primary, table_of_variants
+from reports.text import slug
+from suite.schema import About, Better, Status
+
+_MOST_VARIANTS = 500  # each costs thousands of draws
+_ALL_TASKS = "all tasks"
+_FOOTNOTE = "† Some seed did not end well; the tables of the tasks say which."
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """The scores of several tasks that share a metric, a unit and a direction."""
+
+    about: About
+    scores: tuple[Series, ...]
+    variants: tuple[str, ...]
+
+    @property
+    def metric(self) -> str:
+        """Of all its tasks."""
+        return self.scores[0].metric
+
+    @property
+    def unit(self) -> str:
+        """Of all its tasks."""
+        return self.scores[0].unit
+
+    @property
+    def better(self) -> Better:
+        """Of all its tasks."""
+        return self.scores[0].better
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Whether there are enough tasks for an interquartile mean."""
+        return len(self.scores) >= MIN_TASKS_TO_TRIM
+
+    def values(self, variant: str) -> dict[str, tuple[float, ...]]:
+        """Task -> one value a seed; empty where a task has none."""
+        found = {series.task: tuple(series.values(variant).values()) for series in self.scores}
+        return found if all(found.values()) else {}
+
+    def differences(self, variant: str) -> dict[str, tuple[float, ...]]:
+        """Task -> paired differences to the baseline; empty where a task has none."""
+        baseline = self.about.baseline
+        found = {
+            series.task: paired_differences(series.values(variant), series.values(baseline))
+            for series in self.scores
+        }
+        return found if all(found.values()) else {}
+
+    def is_complete(self, variant: str) -> bool:
+        """Whether every planned seed of every task ended well."""
+        return all(
+            len(series.values(variant)) >= num_expected(series, self.about)
+            for series in self.scores
+        )
+
+
+def pooled_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
+    """One table a metric that several tasks share; None where none is shared."""
+    pools = list(_pools(about, measured))
+    if not pools:
+        return None
+    tables = [_table(pool) for pool in pools if len(pool.variants) <= _MOST_VARIANTS]
+    sentences = [_sentence(pool) for pool in pools]
+    if len(tables) < len(pools):
+        sentences.append(f"With more than {_MOST_VARIANTS} variants nothing is pooled.")
+    return Exhibit(title="All tasks together", sentences=tuple(sentences), tables=tuple(tables))
+
+
+def _pools(about: About, measured: Sequence[Series]) -> Iterator[_Pool]:
+    together: dict[tuple[str, str, Better], list[Series]] = {}
+    for task in about.tasks:
+        judged = primary(measured, task)
+        if judged is not None and judged.is_score:
+            key = (judged.metric, judged.unit, judged.better)
+            together.setdefault(key, []).append(judged)
+    for scores in together.values():
+        met = tuple(v for v in about.variants if all(belongs(v, s.task) for s in scores))
+        if len(scores) > 1 and len(met) > 1 and about.baseline in met:
+            yield _Pool(about=about, scores=tuple(scores), variants=met)
+
+
+def _sentence(pool: _Pool) -> str:
+    tasks = ", ".join(words(series.task) for series in pool.scores)
+    how = (
+        "the interquartile mean, which leaves out the lowest and the highest quarter of all values"
+        if pool.is_trimmed
+        else "the mean, to which each task counts alike"
+    )
+    return (
+        f"{sentence(words(pool.metric))} over {len(pool.scores)} tasks ({tasks}). Differences are "
+        f"paired by seed and pooled by {how}; their interval is a bootstrap over seeds, "
+        "stratified by task, and says nothing of other tasks. All of this is exploratory."
+    )
+
+
+def _table(pool: _Pool) -> Table:
+    filled = [_means(pool), *([_trimmed(pool)] if pool.is_trimmed else [])]
+    filled += [_differences(pool), _improvements(pool)]
+    is_partial = any("†" in entry.text for entry in filled[0].entries.values())
+    return table_of_variants(
+        pool.about, filled, name=f"pooled-{slug(pool.metric)}",
+        title=f"{words(pool.metric)} over all tasks", task=_ALL_TASKS,
+        footnotes=(_FOOTNOTE,) if is_partial else (),
+    )  # fmt: skip
+
+
+def _means(pool: _Pool) -> Column:
+    def of(variant: str) -> Estimate:
+        values = pool.values(variant)
+        n = sum(map(len, values.values()))
+        means = [statistics.fmean(some) for some in values.values()]
+        return Estimate(n=n, point=statistics.fmean(means) if means else None)
+
+    return _column(pool, pool.metric, words(pool.metric), "mean of the tasks’ means", of)
+
+
+def _trimmed(pool: _Pool) -> Column:
+    def of(variant: str) -> Estimate:
+        values = pool.values(variant)
+        n = sum(map(len, values.values()))
+        return Estimate(n=n, point=interquartile_mean(values) if values else None)
+
+    key = f"{pool.metric}_interquartile_mean"
+    return _column(pool, key, "interquartile mean", "of all seeds of all tasks", of)
+
+
+def _column(
+    pool: _Pool, key: str, title: str, note: str, estimate: Callable[[str], Estimate]
+) -> Column:
+    estimates = {variant: estimate(variant) for variant in pool.variants}
+    points = [one.point for one in estimates.values() if one.point is not None]
+    written = for_scores(pool.unit, [], points)
+    entries = {}
+    for variant, one in estimates.items():
+        if one.point is None:
+            entries[variant] = Entry(estimate=one, text=_lacking(pool, variant), tone="none")
+            continue
+        mark = "" if pool.is_complete(variant) else "†"
+        entries[variant] = Entry(estimate=one, text=written.write(one.point) + mark)
+    return Column(
+        key=key, title=title, measured_unit=pool.unit, unit=written.unit,
+        arrow=ARROWS[pool.better], note=note, entries=entries,
+    )  # fmt: skip
+
+
+def _lacking(pool: _Pool, variant: str) -> str:
+    lacking = [series.task for series in pool.scores if not series.values(variant)]
+    return f"no result on {', '.join(words(task) for task in lacking)}"
+
+
+def _differences(pool: _Pool) -> Column:
+    others = [variant for variant in pool.variants if variant != pool.about.baseline]
+    pairs = {variant: pool.differences(variant) for variant in others}
+    estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
+    known = [one for one in estimates.values() if one.point is not None]
+    widths = [one.half_width for one in known if one.half_width is not None]
+    written = for_scores(pool.unit, widths, [one.point for one in known if one.point is not None])
+    entries = {pool.about.baseline: Entry(estimate=Estimate(n=0), text="baseline")}
+    entries |= {variant: _difference(pool, one, written) for variant, one in estimates.items()}
+    kind = "interquartile mean" if pool.is_trimmed else "mean"
+    return Column(
+        key=f"{pool.metric}_difference", title="difference to baseline", measured_unit=pool.unit,
+        unit=written.unit, arrow=ARROWS[pool.better],
+        note=f"{kind} of paired differences [95 % bootstrap interval]",
+        entries={variant: entries[variant] for variant in pool.variants},
+    )  # fmt: skip
+
+
+def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
+    if one.point is None:
+        return _NOTHING
+    interval, tone = "", ""
+    if one.low is not None and one.high is not None:
+        interval = f"[{written.write_signed(one.low)}, {written.write_signed(one.high)}]"
+        if one.excludes_zero and pool.better != "none":
+            tone = "better" if (one.point > 0) == (pool.better == "higher") else "worse"
+    text = written.write_signed(one.point)
+    return Entry(estimate=one, text=text, interval=interval, note=tone, tone=tone)
+
+
+def _improvements(pool: _Pool) -> Column:
+    """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
+    entries: Mapping[str, Entry] = {
+        variant: _improvement(pool, variant)
+        if variant != pool.about.baseline
+        else Entry(estimate=Estimate(n=0), text="baseline")
+        for variant in pool.variants
+    }
+    return Column(
+        key="probability_of_improvement", title="beats the baseline", measured_unit="1", unit="",
+        arrow="↑", note="share of paired seeds [95 % interval]", entries=entries,
+    )  # fmt: skip
+
+
+def _improvement(pool: _Pool, variant: str) -> Entry:
+    if pool.better == "none":
+        return _NOTHING
+    sign = 1.0 if pool.better == "higher" else -1.0
+    pairs = [sign * one for series in pool.scores for one in _ends(pool, series, variant)]
+    found = improvement(pairs).probability
+    if found.point is None or found.low is None or found.high is None:
+        return _NOTHING
+    interval = f"[{as_percent(found.low)}, {as_percent(found.high)}]"
+    return Entry(estimate=found, text=as_percent(found.point), interval=interval)
+
+
+def _ends(pool: _Pool, series: Series, variant: str) -> Iterator[float]:
+    """Differences by seed; infinite where one of the two diverged, none where one is missing."""
+    worst = -math.inf if series.better == "higher" else math.inf
+    mine, theirs = (
+        series.values(name)
+        | {r.seed: worst for r in series.of(name) if r.status is Status.DIVERGED}
+        for name in (variant, pool.about.baseline)
+    )
+    for seed in sorted(mine.keys() & theirs.keys()):
+        yield 0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed]
+
+
+_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")

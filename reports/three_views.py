@@ -1,0 +1,120 @@
+"""Who is ahead at equal steps, at equal training FLOPs, at equal training time?
+
+Three views of the same learning curves; each with its table and its figure. All exploratory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reports.cost import StepTimes, step_times, where
+from reports.curves import X_UNITS, drawn_curves
+from reports.frame import Sweep
+from reports.learning_curves import Curves, by_flops, by_seconds, learning_curves
+from reports.notation import for_quantities
+from reports.section import Exhibit, View
+from reports.series import Series
+from reports.tables import primary
+from reports.views_table import VIEW_TITLES, common_budget, views_table
+from suite.schema import About
+
+EXPLORATORY = "All of this is exploratory: the verdict rests on the one claim alone."
+_SAME = 1e-9  # relative difference of what a step takes, below which it is none
+_UNFINISHED = "No seed has ended yet, so there is no budget that all have spent."
+_STRAIGHT = (
+    "A score between two points of a curve is read off the straight line between them; nothing is "
+    "extrapolated."
+)
+
+
+def views_section(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibit | None:
+    """The views of one task; None where it has no learning curves.
+
+    Args:
+        sweep: Its curves are read.
+        measured: Of the same sweep: the score, and the times of training steps.
+        task: Its name.
+    """
+    judged = primary(measured, task)
+    if judged is None or not judged.is_score:
+        return None
+    curves = learning_curves(sweep.about, sweep.curves, judged)
+    if curves is None:
+        return None
+    times = step_times(measured, task)
+    kinds = [curves, by_flops(curves), by_seconds(curves, times.seconds if times else {})]
+    views = tuple(_view(sweep.about, one, judged, times) for one in kinds if one.seeds)
+    missing = [VIEW_TITLES[one.against] for one in kinds if not one.seeds]
+    return Exhibit(
+        title=f"At {_listed([view.title for view in views])}",
+        sentences=tuple(_sentences(curves, missing)),
+        views=views,
+    )
+
+
+def _sentences(curves: Curves, missing: Sequence[str]) -> Iterator[str]:
+    yield (
+        "Who is ahead depends on what is held equal. Scores are those of the validation split "
+        f"while training, {_plain(curves)}; the comparison above is of the test split after it."
+    )
+    if missing:
+        why = {
+            "equal FLOPs": "no mixer here has a formula for its FLOPs",
+            "equal time": "no training step was timed on this task",
+        }
+        said = [f"none at {title}, since {why[title]}" for title in missing if title in why]
+        yield f"There is {_listed(said)}."
+    yield EXPLORATORY
+
+
+def _view(about: About, curves: Curves, judged: Series, times: StepTimes | None) -> View:
+    budget = common_budget(curves, judged)
+    title = VIEW_TITLES[curves.against]
+    drawing = drawn_curves(about, curves, None if curves.against == "step" else budget)
+    drawings = (drawing,) if drawing else ()
+    if budget is None:
+        return View(title=title, sentences=(_UNFINISHED,), drawings=drawings)
+    sentences = (_said(curves, budget), *_remarks(about, curves, times))
+    return View(
+        title=title, sentences=sentences, drawings=drawings,
+        tables=(views_table(about, curves, judged, budget),),
+    )  # fmt: skip
+
+
+def _said(curves: Curves, budget: float) -> str:
+    """The budget, and why it is this one."""
+    if curves.against == "step":
+        return f"At {budget:,.0f} training steps, the most that every variant reaches."
+    notation = for_quantities(X_UNITS[curves.against], [budget])
+    amount = notation.with_unit(notation.write(budget))
+    return (
+        f"After {amount} of training, which is the whole training of the cheapest variant, and so "
+        "the most that every variant has spent."
+    )
+
+
+def _remarks(about: About, curves: Curves, times: StepTimes | None) -> Iterator[str]:
+    """How the budget is counted, and how scores are read off."""
+    if curves.against == "step":
+        return
+    if curves.against == "seconds" and times:
+        place = where(about, times.environment_id)
+        yield (
+            f"Seconds are steps times the median training step{place}; intervals are over seeds, "
+            "and how far a step time is uncertain is not in them."
+        )
+    paces = [seed.spent[0] / seed.steps[0] for some in curves.seeds.values() for seed in some]
+    if max(paces) - min(paces) <= _SAME * max(paces):
+        yield "Every variant spends as much at a step, so this is the view at equal steps again."
+    else:
+        yield _STRAIGHT
+
+
+def _plain(curves: Curves) -> str:
+    """The metric and its direction, in words."""
+    metric = curves.metric.removeprefix("validation_").replace("_", " ")
+    return metric if curves.better == "none" else f"{metric}, {curves.better} is better"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

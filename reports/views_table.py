@@ -1,0 +1,140 @@
+"""What is each variant's score once all have spent the same? One row a variant, at one budget.
+
+The budget is the least that a variant spent in all, so that every curve reaches it; scores there
+lie on the straight line between two points of a curve, and nothing is extrapolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from reports.columns import Column, Entry, columns
+from reports.figures import words
+from reports.learning_curves import Against, Curves
+from reports.notation import for_quantities
+from reports.readings import Reading
+from reports.series import QUALITY, Series, belongs
+from reports.statistics import Estimate
+from reports.tables import Table, table_of_variants
+from suite.schema import About, Status
+
+VIEW_TITLES: Mapping[Against, str] = {
+    "step": "equal steps", "flops": "equal FLOPs", "seconds": "equal time",
+}  # fmt: skip
+_LACKS: Mapping[Against, str] = {
+    "step": "no points", "flops": "no FLOPs known", "seconds": "not timed",
+}  # fmt: skip
+_WHOLE: Mapping[Against, tuple[str, str]] = {
+    "flops": ("whole_training_flops", "FLOP"), "seconds": ("whole_training_seconds", "s"),
+}  # fmt: skip
+_FOOTNOTE = "† Mean over the seeds that have a score there, not over all."
+
+
+def common_budget(curves: Curves, judged: Series) -> float | None:
+    """The largest that every variant reaches with every seed that ended well.
+
+    A seed that diverged or still trains does not set it, else it would set it for all.
+
+    Args:
+        curves: Against what the budget is of.
+        judged: The task's score: says which seeds ended well.
+
+    Returns:
+        None where no seed did.
+    """
+    ends = [
+        seed.spent[-1]
+        for variant, some in curves.seeds.items()
+        for seed in some
+        if seed.seed in judged.values(variant)
+    ]
+    return min((end for end in ends if end > 0), default=None)
+
+
+def views_table(about: About, curves: Curves, judged: Series, budget: float) -> Table:
+    """Score and difference to the baseline at the budget; every variant that meets the task.
+
+    Args:
+        about: Gives names, order and the baseline.
+        curves: Against what the budget is of.
+        judged: The task's score: says what became of seeds without a point.
+        budget: In the unit of what the curves are held against.
+    """
+    variants = [variant for variant in about.variants if belongs(variant, curves.task)]
+    there = _at(curves, judged, budget, variants)
+    filled = [
+        _with_reasons(column, there, curves) for column in columns(about, there, variants)
+    ] + [*_whole(curves, variants)]
+    title = VIEW_TITLES[curves.against]
+    is_partial = any("†" in entry.text for entry in filled[0].entries.values())
+    return table_of_variants(
+        about, filled, name=f"{curves.task}-at-{title.replace(' ', '-').lower()}",
+        title=f"{words(curves.metric)} at {title}", task=curves.task,
+        footnotes=(_FOOTNOTE,) if is_partial else (),
+    )  # fmt: skip
+
+
+def _at(curves: Curves, judged: Series, budget: float, variants: Sequence[str]) -> Series:
+    """The scores there, one reading a seed, as if they had been measured so."""
+    readings = {v: tuple(_readings(curves, judged, budget, v)) for v in variants}
+    return Series(
+        task=curves.task, probe=QUALITY, metric=curves.metric, unit=curves.unit,
+        better=curves.better, readings=readings,
+    )  # fmt: skip
+
+
+def _readings(curves: Curves, judged: Series, budget: float, variant: str) -> Iterator[Reading]:
+    """What the seeds have there; of a seed that has nothing, what became of it."""
+    scores = {curve.seed: curve.score_at(budget) for curve in curves.seeds.get(variant, ())}
+    fates = {reading.seed: reading for reading in judged.of(variant) if not reading.is_ok}
+    for seed in sorted({*scores, *fates}):
+        score = scores.get(seed)
+        if score is not None:
+            yield _reading(seed, score)
+        elif seed in fates:
+            yield replace(fates[seed], value=math.nan)
+
+
+def _reading(seed: int, score: float) -> Reading:
+    return Reading(
+        seed=seed, at="", environment_id="", value=score, spread_low=math.nan,
+        spread_high=math.nan, status=Status.OK, reason="",
+    )  # fmt: skip
+
+
+def _with_reasons(column: Column, there: Series, curves: Curves) -> Column:
+    """With the reason in the place of a number that a variant cannot have there."""
+    entries = {
+        variant: replace(entry, text=_why_not(curves, variant))
+        if column.key == there.metric and not there.of(variant)
+        else entry
+        for variant, entry in column.entries.items()
+    }
+    return replace(column, entries=entries)
+
+
+def _why_not(curves: Curves, variant: str) -> str:
+    return "no point by then" if variant in curves.seeds else _LACKS[curves.against]
+
+
+def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
+    """What each variant spent in all: says whose training is cut short by the budget."""
+    if curves.against not in _WHOLE:
+        return
+    key, unit = _WHOLE[curves.against]
+    spent = {v: max(seed.spent[-1] for seed in some) for v, some in curves.seeds.items()}
+    written = for_quantities(unit, list(spent.values()))
+    yield Column(
+        key=key, title="its whole training", measured_unit=unit, unit=written.unit, arrow="",
+        note="",
+        entries={
+            variant: Entry(
+                estimate=Estimate(n=1, point=spent[variant]), text=written.write(spent[variant])
+            )
+            if variant in spent
+            else Entry(estimate=Estimate(n=0), text="–", tone="none")
+            for variant in variants
+        },
+    )  # fmt: skip
