@@ -8,10 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from suite.schema import About, Better, Cell, Measurement, MetricSpec, Plan, Point, Result, Status
+from suite.schema import (
+    About,
+    Better,
+    Cell,
+    Measurement,
+    MetricSpec,
+    Plan,
+    Point,
+    Result,
+    Specimen,
+    Status,
+)
 
 Row = dict[str, object]
 Results = Mapping[str, Sequence[Result]]  # by trial_id, one per environment
+
+MAX_VARIANTS_SHOWN = 24  # of a task, with specimens: a report holds no more than a few
 
 
 def by_trial(results: Iterable[Result]) -> Results:
@@ -42,13 +55,41 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:
-    """What the report must say, with every environment that results came from."""
+    """What the report must say, with every environment that results came from, and specimens."""
     found = {
         result.provenance.environment_id: result.provenance
         for of_trial in results.values()
         for result in of_trial
     }
-    return replace(plan.about, provenances=dict(sorted(found.items())))
+    return replace(
+        plan.about, provenances=dict(sorted(found.items())), specimens=_specimens(plan, results)
+    )
+
+
+def _specimens(plan: Plan, results: Results) -> dict[str, dict[str, tuple[Specimen, ...]]]:
+    """Task -> variant -> specimens of its first seed; the baseline is never left out."""
+    found: dict[str, dict[str, tuple[Specimen, ...]]] = {}
+    for cell in plan.cells:
+        specimens = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
+        if specimens:
+            found.setdefault(cell.task, {}).setdefault(cell.variant, specimens)
+    return {task: _shown(of_task, plan.about.baseline) for task, of_task in found.items()}
+
+
+def _of_cell(results: Sequence[Result]) -> tuple[Specimen, ...]:
+    """Of several environments, one and always the same."""
+    showing = [result for result in results if result.specimens]
+    showing.sort(key=lambda result: result.provenance.environment_id)
+    return showing[0].specimens if showing else ()
+
+
+def _shown(
+    of_task: Mapping[str, tuple[Specimen, ...]], baseline: str
+) -> dict[str, tuple[Specimen, ...]]:
+    first = list(of_task)[:MAX_VARIANTS_SHOWN]
+    if baseline in of_task and baseline not in first:
+        first[-1] = baseline
+    return {variant: of_task[variant] for variant in first}
 
 
 def _measurements(cell: Cell, result: Result) -> list[Measurement]:

@@ -16,10 +16,10 @@ import torch
 from suite.events import Event, Finished, Progressed, Started
 from suite.probes.registry import probe
 from suite.provenance import provenance
-from suite.schema import Measurement, Point, Resources, Result, Status, Trial
+from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
 from suite.training import Diverged
 
-Measure = Callable[[], Iterator[Point | Measurement]]
+Measure = Callable[[], Iterator[Point | Measurement | Specimen]]
 
 _SECONDS_BETWEEN_REPORTS = 0.5
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
@@ -31,7 +31,18 @@ class _Notes:
 
     measurements: list[Measurement] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
+    specimens: list[Specimen] = field(default_factory=list)
     num_reported: int = 0
+
+    def take(self, said: Point | Measurement | Specimen) -> None:
+        """Put it where it belongs."""
+        match said:
+            case Point():
+                self.points.append(said)
+            case Measurement():
+                self.measurements.append(said)
+            case Specimen():
+                self.specimens.append(said)
 
     def unreported(self) -> tuple[Point, ...]:
         new = tuple(self.points[self.num_reported :])
@@ -70,20 +81,18 @@ def run_measuring(
             provenance=provenance(resources), seconds=time.perf_counter() - start,
             measurements=tuple(notes.measurements) if status is Status.OK else (),
             points=tuple(notes.points),
+            specimens=tuple(notes.specimens) if status is Status.OK else (),
         )
     )  # fmt: skip
 
 
 def _noted(
-    trial_id: str, saying: Iterator[Point | Measurement], notes: _Notes
+    trial_id: str, saying: Iterator[Point | Measurement | Specimen], notes: _Notes
 ) -> Iterator[Progressed]:
     """What the probe says is noted, and points are passed on twice a second."""
     last = time.monotonic()
     for said in saying:
-        if isinstance(said, Point):
-            notes.points.append(said)
-        else:
-            notes.measurements.append(said)
+        notes.take(said)
         is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
         if is_due and notes.num_reported < len(notes.points):
             last = time.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Specimen, Trial
 from suite.tasks.task import Task
 
 Grain = Literal["seed", "variant", "comparison"]
@@ -50,8 +50,8 @@ class Probe(ABC):
         return ""
 
     @abstractmethod
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Run the trial; points as they come, measurements as they are known.
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement | Specimen]:
+        """Run the trial; points as they come, measurements as they are known, specimens last.
 
         Raises:
             suite.training.Diverged: where the training loss is not finite.

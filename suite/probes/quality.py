@@ -15,7 +15,8 @@ from suite.checkpoints import Keeper
 from suite.engines.sharded import ShardedEngine
 from suite.probes.spread import SpreadProbe
 from suite.resuming import train_resuming
-from suite.schema import Measurement, MetricSpec, Point, Trial
+from suite.schema import Measurement, MetricSpec, Point, Specimen, Trial
+from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training import Diverged, Exercise, evaluate, train
@@ -38,18 +39,25 @@ class Quality(SpreadProbe):
         metric = task.metric
         return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Train and score; initialisation depends on the seed and the model alone."""
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement | Specimen]:
+        """Train and score; initialisation depends on the seed and the model alone.
+
+        Specimens come last, when nothing is left that they could disturb.
+        """
         assert trial.parallel is None, "a trial of several workers runs on them"
         model = _model(trial)
         yield from train(model, exercise(trial, model), device)
         task = build_task(trial.task, trial.length)
         yield _scored(task, evaluate(model, task, "test", trial.batch, device))
+        yield from specimens_of(model, task, trial.seed)
 
     def measure_on_workers(
         self, trial: Trial, device: str, keeper: Keeper
     ) -> Iterator[Point | Measurement]:
-        """The same, from the same weights, on the same batches."""
+        """The same, from the same weights, on the same batches; without specimens.
+
+        No worker need hold the whole model.
+        """
         assert trial.parallel is not None, "a trial of one process runs in it"
         model = _model(trial)
         todo = exercise(trial, model)  # before parameters are divided

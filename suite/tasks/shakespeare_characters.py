@@ -23,7 +23,7 @@ and the split differs: bits per character here compare with each other only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -123,6 +123,10 @@ class ShakespeareCharacters(Task):
         targets = batch.targets.flatten()
         nats = F.cross_entropy(outputs.flatten(0, 1).float(), targets, reduction="none")
         return nats.double().sum().item() / math.log(2), int((targets != UNSCORED).sum())
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join(VOCABULARY[token] for token in tokens)
 
 
 @cache

@@ -8,7 +8,7 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -117,6 +117,10 @@ class Task(ABC):
         The metric of a split is the sum of the sums over the sum of the counts. Logits that are
         not numbers must give NaN: chance would look like a result.
         """
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Tokens as a person reads them; empty where they are no text."""
+        return ""
 
 
 class TaskError(ValueError):

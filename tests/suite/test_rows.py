@@ -17,6 +17,7 @@ from suite.schema import (
     Point,
     Provenance,
     Result,
+    Specimen,
     Status,
     Trial,
 )
@@ -151,3 +152,51 @@ def test_the_same_results_give_the_same_bytes_in_whatever_order_they_came(planne
     one, other = (sweep_files(planned, by_trial(r)) for r in (results, results[::-1]))
     assert set(one) == {RESULTS_FILE, CURVES_FILE}
     assert one == other
+
+
+def _seen(value: str) -> tuple[Specimen, ...]:
+    return (Specimen(kind="text", title="continuation", text=value),)
+
+
+def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order(
+    make_ablation: MakeAblation,
+) -> None:
+    planned = plan(make_ablation(axes=[vary("heads", [1, 2, 4])]), seeds=2)
+    done = [
+        _quality(trial, 2.0, specimens=_seen(f"{trial.subjects[0].knobs['heads']} {trial.seed}"))
+        for trial in planned.trials
+        if trial.subjects[0].knobs["heads"] != 2
+    ]
+    expected = {"heads=1": _seen("1 0"), "heads=4": _seen("4 0")}
+    for results in (done, done[::-1]):
+        shown = about_with_provenance(planned, by_trial(results)).specimens
+        assert shown == {"shakespeare_characters": expected}
+        assert list(shown["shakespeare_characters"]) == list(expected)
+
+
+def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> None:
+    trial = _trial(planned, "quality", 1)
+    both = [
+        _quality(trial, 2.0, provenance=place, specimens=_seen(place.device))
+        for place in (HERE, THERE)
+    ]
+    first, second = (
+        about_with_provenance(planned, by_trial(some)).specimens for some in (both, both[::-1])
+    )
+    assert first == second
+    assert len(first["shakespeare_characters"]["heads=1"]) == 1
+
+
+def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them(
+    make_ablation: MakeAblation,
+) -> None:
+    rates = [index / 1000 for index in range(1, 41)]
+    wide = plan(
+        make_ablation(
+            axes=[vary("learning_rate", rates)], scale={"learning_rate": 0.04}
+        ),
+        seeds=1,
+    )  # fmt: skip
+    done = by_trial(_quality(trial, 2.0, specimens=_seen("x")) for trial in wide.trials)
+    shown = about_with_provenance(wide, done).specimens["shakespeare_characters"]
+    assert list(shown) == [*wide.about.variants[:23], wide.about.baseline]

@@ -218,3 +218,13 @@ def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
 def test_a_length_that_cannot_be_is_refused_in_one_sentence(task: Task, length: int) -> None:
     with pytest.raises(TaskError, match=rf"{task.name}: .*length must be .* not {length}$"):
         build_task(task.name, length)
+
+
+def test_text_has_a_letter_or_nothing_for_tokens(task: Task) -> None:
+    if task.input_kind != "tokens":
+        assert task.text([]) == ""
+        return
+    inputs = next(iter(task.held_out("validation", 1))).inputs[0]
+    text = task.text(inputs.tolist())
+    assert text == "" or text.strip()
+    assert task.text(inputs[:5].tolist()) == text[:5]
