@@ -210,16 +210,21 @@ def report(
     ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            help="What moved from A to B: each an output folder or store, a commit, or a device.",
+        ),
+    ] = None,
 ) -> None:
-    """Regenerate the comparison report from what MLflow holds."""
-    from suite.answers import reports_from_store
-    from suite.catalogue import name_of
-    from suite.store import existing_store_of
+    """Regenerate the comparison report from what MLflow holds, or show what moved."""
+    from suite import command_report
 
-    store = existing_store_of(out, tracking_uri)
-    chosen = scale.value if scale else None
-    for page in reports_from_store(map(name_of, names), store, out / "reports", chosen):
-        typer.echo(page)
+    wishes = command_report.Wishes(
+        out=out, tracking_uri=tracking_uri, scale=scale.value if scale else None, compare=compare
+    )
+    raise typer.Exit(command_report.report(names, wishes))
 
 
 @app.command()
