@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.curves import curve_figure
 from reports.exhibits import controls_section, mixers_section
 from reports.figures import Drawing, score_figure
 from reports.frame import FrameError, Sweep
-from reports.readings import Coverage, Reading
-from reports.section import Section
-from reports.series import Series, all_series, belongs, num_expected
+from reports.glossary import READING, fates_in_words, metric_in_words
+from reports.in_short import Point, in_short
+from reports.pooled_table import pooled_exhibit
+from reports.published_scores import published_exhibit
+from reports.readings import Coverage
+from reports.section import Exhibit, Section
+from reports.series import Series, all_series
+from reports.specimens import specimens_section
 from reports.tables import (
     Table,
     comparison_table,
@@ -22,20 +26,20 @@ from reports.tables import (
     whole_coverage,
     without_controls,
 )
-from reports.tradeoff import tradeoff_figure
+from reports.three_views import views_section
+from reports.tradeoff import tradeoff_exhibit
+from reports.troubles import MAX_TROUBLES, Trouble, troubles
 from reports.verdict import Verdict, verdict
 from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
 
 SCALES = ("quick", "standard", "paper")
-_MAX_NAMES = 12
-NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
     "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
-    "seed, where both saw the same batches in the same order, and then averaged; ↑ and ↓ say "
-    "which direction is good, and “better” or “worse” stands where the interval excludes zero. "
-    "Nothing is corrected for the number of comparisons: the verdict rests on the one claim that "
-    "the ablation states, the rest is for looking.",
+    "seed, where both saw the same batches in the same order, and then averaged; “better” or "
+    "“worse” stands where its interval excludes zero. The verdict rests on the one claim that the "
+    "ablation states. Nothing else is corrected for the number of comparisons: it is exploratory, "
+    "for looking.",
     "FLOPs are counted by formula: 2 per multiply-add in matrix products, convolutions and "
     "attention, none for elementwise work; training counts the backward pass as twice the forward "
     "one. Times are medians with the spread of the samples, or of the processes where there are "
@@ -45,64 +49,57 @@ DEFINITIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """What failed, was skipped or is missing, and why; the same story is told once."""
-
-    task: str
-    variants: tuple[str, ...]
-    probe: str
-    fate: str
-    seeds: tuple[int, ...]
-    reason: str
-
-    @property
-    def who(self) -> str:
-        """The variants, or the first of many."""
-        rest = len(self.variants) - _MAX_NAMES
-        names = ", ".join(self.variants[:_MAX_NAMES])
-        return f"{names} and {rest} more" if rest > 0 else names
-
-
-@dataclass(frozen=True, kw_only=True)
 class Page:
     """One report, ready to be printed as HTML or Markdown.
 
     Attributes:
-        tables: The comparison on each task.
-        drawings: Of each task.
+        in_short: What stands on the first screen, below the verdict.
         mixers: What was measured of mixers alone; stands before the tasks.
-        controls: Of the timings, where no mixers stand alone; stands after the tasks.
+        tasks: What was measured on each task.
+        others: Over all tasks: pooled scores, published ones, what the models look at.
+        controls: Of the timings, where no mixers stand alone; stands after what failed.
+        troubles: The first of them; `num_troubles` are there.
     """
 
     about: About
     scales: tuple[str, ...]
     verdict: Verdict | None
+    in_short: tuple[Point, ...]
     coverage: Coverage
-    tables: tuple[Table, ...]
-    drawings: Mapping[str, tuple[Drawing, ...]]
     mixers: Section | None
+    tasks: tuple[Section, ...]
+    others: tuple[Section, ...]
     controls: Section | None
     troubles: tuple[Trouble, ...]
+    num_troubles: int
     data_sets: tuple[tuple[str, DataSet], ...]
     environments: tuple[tuple[str, Provenance], ...]
     commits: tuple[str, ...]
     definitions: tuple[str, ...]
 
     @property
+    def findings(self) -> tuple[Section, ...]:
+        """What was measured, in the order of the page."""
+        return (*((self.mixers,) if self.mixers else ()), *self.tasks, *self.others)
+
+    @property
     def all_tables(self) -> tuple[Table, ...]:
         """In the order of the page."""
-        before, after = (section.tables if section else () for section in self._sections)
-        return (*before, *self.tables, *after)
+        return tuple(table for section in self._sections for table in section.tables)
 
     @property
     def all_drawings(self) -> tuple[Drawing, ...]:
         """In the order of the page."""
-        before, after = (section.drawings if section else () for section in self._sections)
-        return (*before, *(d for some in self.drawings.values() for d in some), *after)
+        return tuple(drawing for section in self._sections for drawing in section.drawings)
 
     @property
-    def _sections(self) -> tuple[Section | None, Section | None]:
-        return self.mixers, self.controls
+    def fates(self) -> tuple[Mapping[str, str], ...]:
+        """The words for what failed, with their meanings."""
+        return fates_in_words(trouble.fate for trouble in self.troubles)
+
+    @property
+    def _sections(self) -> tuple[Section, ...]:
+        return (*self.findings, *((self.controls,) if self.controls else ()))
 
 
 def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
@@ -131,18 +128,23 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     """The page of one sweep; `scales` are all those of the ablation that have results."""
     about = sweep.about
     measured = without_controls(all_series(about, sweep.results))
-    tasks = [task for task in about.tasks if task != MIXER_ALONE]
     mixers = mixers_section(about, sweep.results)
+    judged = verdict(about, measured)
+    cover = whole_coverage(about, measured)
+    told = troubles(about, measured)
+    tasks = [task for task in about.tasks if task != MIXER_ALONE]
     return Page(
         about=about,
         scales=tuple(scales),
-        verdict=verdict(about, measured),
-        coverage=whole_coverage(about, measured),
-        tables=tuple(comparison_table(about, measured, task) for task in tasks),
-        drawings={task: tuple(_drawings(sweep, measured, task)) for task in tasks},
+        verdict=judged,
+        in_short=in_short(about, judged, cover),
+        coverage=cover,
         mixers=mixers,
-        controls=None if mixers else controls_section(about, sweep.results),
-        troubles=tuple(_troubles(about, measured)),
+        tasks=tuple(_task(sweep, measured, task) for task in tasks),
+        others=tuple(_others(about, measured)),
+        controls=None if mixers else _untitled(controls_section(about, sweep.results)),
+        troubles=told[:MAX_TROUBLES],
+        num_troubles=len(told),
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
@@ -162,60 +164,45 @@ def _size(scale: str) -> tuple[int, str]:
     return (SCALES.index(scale) if scale in SCALES else -1, scale)
 
 
-def _drawings(sweep: Sweep, measured: Sequence[Series], task: str) -> Iterator[Drawing]:
+def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
+    """The comparison on a task, and the same numbers to look at."""
     judged = primary(measured, task)
+    table = comparison_table(sweep.about, measured, task)
+    score = score_figure(sweep.about, judged) if judged else None
+    comparison = Exhibit(
+        title="",
+        sentences=(READING,),
+        tables=(table,),
+        drawings=(score,) if score else (),
+    )
+    return Section(
+        title=table.title,
+        sentences=(metric_in_words(judged.metric, judged.unit, judged.better),) if judged else (),
+        exhibits=(comparison, *_looks(sweep, measured, judged)),
+    )
+
+
+def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
+    """In the three views, and against what the score costs."""
     if judged is None:
         return
-    scores = score_figure(sweep.about, judged)
-    if scores:
-        yield scores
-    traded = tradeoff_figure(sweep.about, measured, judged)
-    if traded:
-        yield traded
-    for against in ("step", "flops"):
-        curves = curve_figure(sweep.about, sweep.curves, judged, against)
-        if curves:
-            yield curves
+    yield from filter(None, [
+        views_section(sweep, measured, judged.task),
+        tradeoff_exhibit(sweep.about, measured, judged),
+    ])  # fmt: skip
 
 
-def _troubles(about: About, measured: Sequence[Series]) -> Iterator[Trouble]:
-    variants_of: dict[Trouble, list[str]] = {}
-    noisy_seeds: dict[Trouble, set[int]] = {}
-    for series in measured:
-        for variant in about.variants:
-            if belongs(variant, series.task):
-                for story in _stories(about, series, variant):
-                    key = replace(story, seeds=()) if story.reason == NOISE else story
-                    noisy_seeds.setdefault(key, set(story.seeds)).update(story.seeds)
-                    variants_of.setdefault(key, []).append(variant)
-    for story, variants in variants_of.items():
-        seeds = tuple(sorted(noisy_seeds[story])) if story.reason == NOISE else story.seeds
-        yield replace(story, variants=tuple(dict.fromkeys(variants)), seeds=seeds)
+def _others(about: About, measured: Sequence[Series]) -> Iterator[Section]:
+    for shown in (pooled_exhibit(about, measured), published_exhibit(about, measured)):
+        if shown:
+            yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
+    looked_at = specimens_section(about)
+    if looked_at:
+        yield looked_at
 
 
-def _stories(about: About, series: Series, variant: str) -> Iterator[Trouble]:
-    """What went wrong with one variant, without its name."""
-    readings = series.of(variant)
-    seeds_of: dict[tuple[str, str], list[int]] = {}
-    for reading in readings:
-        if not reading.is_ok:
-            seeds_of.setdefault((reading.fate, _reason(reading)), []).append(reading.seed)
-    num_missing = num_expected(series, about) - len(readings)
-    if num_missing > 0:
-        present = {reading.seed for reading in readings}
-        absent = [seed for seed in range(num_missing + len(readings)) if seed not in present]
-        seeds_of["missing", "not yet measured"] = absent[:num_missing]
-    for (fate, reason), seeds in seeds_of.items():
-        yield Trouble(
-            task=series.task,
-            variants=(),
-            probe=series.probe,
-            fate=fate,
-            seeds=tuple(seeds),
-            reason=reason,
-        )
-
-
-def _reason(reading: Reading) -> str:
-    """As the row has it; noise by its rule, since each row of it has figures of its own."""
-    return NOISE if reading.status is Status.NOISY else reading.reason
+def _untitled(section: Section | None) -> Section | None:
+    """A section of one exhibit needs no second heading."""
+    if section is None or len(section.exhibits) != 1:
+        return section
+    return replace(section, exhibits=(replace(section.exhibits[0], title=""),))

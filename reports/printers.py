@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pandas as pd
 
 from reports.columns import Column, Entry
+from reports.latex import latex_text
 from reports.tables import Row, Table
-from reports.text import csv_text, latex_text, markdown_text, one_line
+from reports.text import csv_text, markdown_text, one_line, slug
+
+MAX_ROWS = 300  # of a table that people read; files for programs have every row
+_LATEX_NEEDS = "% Needs \\usepackage{booktabs}. Plain ASCII: any engine, any input encoding."
+
+
+def in_print(table: Table) -> Table:
+    """The table as people read it: the first of very many rows, and where the rest stands.
+
+    The baseline is always among them.
+    """
+    if len(table.rows) <= MAX_ROWS:
+        return table
+    kept = table.rows[:MAX_ROWS]
+    baseline = [row for row in table.rows[MAX_ROWS:] if row.is_baseline]
+    note = (
+        f"Shown are {len(kept) + len(baseline):,} of {len(table.rows):,} rows; "
+        f"tables/{slug(table.name)}.csv has them all."
+    )
+    return replace(table, rows=(*baseline, *kept), footnotes=(*table.footnotes, note))
 
 
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table, with its footnotes."""
-    lines = [_markdown_row(map(markdown_text, _heads(table))), _markdown_row(_alignment(table))]
-    lines += [_markdown_row(map(markdown_text, _texts(table, row))) for row in table.rows]
-    notes = [f"\n{markdown_text(note)}" for note in table.footnotes]
+    read = in_print(table)
+    lines = [_markdown_row(map(markdown_text, _heads(read))), _markdown_row(_alignment(read))]
+    lines += [_markdown_row(map(markdown_text, _texts(read, row))) for row in read.rows]
+    notes = [f"\n{markdown_text(note)}" for note in read.footnotes]
     return "\n".join([*lines, *notes])
 
 
@@ -38,18 +60,22 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    r"""A `tabular` for ``\usepackage{booktabs}``; every name is escaped."""
-    body = [_latex_row(_texts(table, row)) for row in table.rows]
-    kinds = "".join("l" if column.is_text else "r" for column in table.columns)
+    r"""A `tabular` for ``\usepackage{booktabs}`` that a paper takes in by ``\input``.
+
+    A head is broken into lines, so that columns are as wide as their numbers.
+    """
+    read = in_print(table)
+    kinds = "".join("l" if column.is_text else "r" for column in read.columns)
     lines = [
-        rf"\begin{{tabular}}{{l{kinds}{'l' if table.has_coverage else ''}}}",
+        _LATEX_NEEDS,
+        rf"\begin{{tabular}}{{l{kinds}{'l' if read.has_coverage else ''}}}",
         r"\toprule",
-        _latex_row(_heads(table)),
+        _latex_heads(read),
         r"\midrule",
-        *body,
+        *(_latex_row(map(latex_text, _texts(read, row))) for row in read.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par\footnotesize {latex_text(note)}" for note in table.footnotes),
+        *(rf"\par{{\footnotesize {latex_text(note)}\par}}" for note in read.footnotes),
     ]
     return "\n".join(lines) + "\n"
 
@@ -66,9 +92,12 @@ def _heads(table: Table) -> list[str]:
 
 
 def _heading(column: Column) -> str:
+    return "; ".join(filter(None, (_named(column), column.note)))
+
+
+def _named(column: Column) -> str:
     unit = f"({column.unit})" if column.unit else ""
-    name = " ".join(filter(None, (column.title, unit, column.arrow)))
-    return f"{name}; {column.note}" if column.note else name
+    return " ".join(filter(None, (column.title, unit, column.arrow)))
 
 
 def _csv_heads(column: Column) -> list[str]:
@@ -100,8 +129,22 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(map(latex_text, cells)) + r" \\"
+def _latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_heads(table: Table) -> str:
+    last = ["coverage"] if table.has_coverage else []
+    heads = [_latex_head(column) for column in table.columns]
+    return _latex_row([latex_text(table.row_title), *heads, *map(latex_text, last)])
+
+
+def _latex_head(column: Column) -> str:
+    """Its lines in a `tabular` of their own: name, unit, notes."""
+    lines = [latex_text(line) for line in (_named(column), *column.note.split("; ")) if line]
+    kind = "l" if column.is_text else "r"
+    body = r"\\".join(lines)
+    return rf"\begin{{tabular}}[b]{{@{{}}{kind}@{{}}}}{body}\end{{tabular}}"
 
 
 def _numbers(entry: Entry) -> list[object]:

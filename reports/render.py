@@ -6,38 +6,20 @@ page comes last: a reader never sees half a report, and a failure leaves the old
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from reports.files import remove_stale, write_whole
 from reports.frame import FrameError, Sweep, to_parquet_bytes
-from reports.page import Page, ordered, page, shown_sweep, used
-from reports.printers import frame_to_csv, to_csv, to_latex, to_markdown
-from reports.series import all_series
-from reports.tables import whole_coverage
-from reports.text import markdown_code, markdown_text, slug, visible
-from reports.verdict import Verdict, verdict
+from reports.overview import overview
+from reports.page import ordered, page, shown_sweep
+from reports.printers import frame_to_csv, to_csv, to_latex
+from reports.templating import html_templates, markdown_templates
+from reports.text import slug
 from suite.schema import RESULT_COLUMNS
-
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Glance:
-    """One ablation on the overview."""
-
-    ablation: str
-    link: str
-    question: str
-    scale: str
-    verdict: Verdict | None
-    coverage: str
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
@@ -70,17 +52,20 @@ def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | No
 
 
 def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: Path) -> Path:
-    """Write `index.html`: every ablation with its question, verdict, coverage and report.
+    """Write `index.html` and `index.md`: every ablation, and every claim with its verdict.
 
     Raises:
         FrameError: as `render`.
         OSError: if the folder cannot be written.
     """
-    glances = []
-    for ablation, sweeps in sorted(sweeps_by_ablation.items()):
+    shown = {}
+    for ablation, sweeps in sweeps_by_ablation.items():
         _check(ablation, sweeps)
-        glances.append(_glance(ablation, shown_sweep(sweeps)))
-    html = _html_templates().get_template("overview.html").render(glances=glances)
+        shown[ablation] = shown_sweep(sweeps)
+    made = overview(shown)
+    markdown = markdown_templates().get_template("overview.md").render(overview=made)
+    html = html_templates().get_template("overview.html").render(overview=made)
+    write_whole(folder / "index.md", markdown.encode())
     write_whole(folder / "index.html", html.encode())
     return folder / "index.html"
 
@@ -110,8 +95,8 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     content = {"results.parquet": to_parquet_bytes(results)}
     content |= {name: text.encode() for name, text in texts.items()}
     return content | {
-        "report.md": _markdown(made).encode(),
-        "index.html": _html_templates().get_template("report.html").render(page=made).encode(),
+        "report.md": markdown_templates().get_template("report.md").render(page=made).encode(),
+        "index.html": html_templates().get_template("report.html").render(page=made).encode(),
     }
 
 
@@ -127,53 +112,3 @@ def _sorted(sweep: Sweep) -> pd.DataFrame:
     keys = sweep.results.assign(_rank=sweep.results["variant"].map(rank))
     order = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
     return keys.sort_values(order, kind="stable").drop(columns="_rank")
-
-
-def _glance(ablation: str, sweep: Sweep) -> _Glance:
-    measured = all_series(sweep.about, sweep.results)
-    return _Glance(
-        ablation=ablation,
-        link=f"{slug(ablation)}/index.html",
-        question=sweep.about.question,
-        scale=sweep.about.scale,
-        verdict=verdict(sweep.about, measured),
-        coverage=str(whole_coverage(sweep.about, measured)),
-    )
-
-
-def _markdown(made: Page) -> str:
-    return _markdown_templates().get_template("report.md").render(page=made)
-
-
-@cache
-def _html_templates() -> Environment:
-    """HTML: autoescape, and every text made visible before it is escaped."""
-    return _environment(finalize=_shown)
-
-
-@cache
-def _markdown_templates() -> Environment:
-    """Markdown: every text escaped for Markdown (HTML included) before it is printed."""
-    made = _environment(finalize=_shown_in_markdown)
-    made.filters["table"] = lambda table: Markup(to_markdown(table))  # printed escaped
-    made.filters["code"] = lambda text: Markup(markdown_code(text))
-    return made
-
-
-def _environment(finalize: Callable[[object], object]) -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=finalize,
-    )  # fmt: skip
-    made.filters |= {"slug": slug, "svg": Markup, "used": used}
-    return made
-
-
-def _shown(value: object) -> object:
-    return value if isinstance(value, Markup) else visible(str(value))
-
-
-def _shown_in_markdown(value: object) -> object:
-    if isinstance(value, Markup):
-        return value
-    return Markup(markdown_text(str(value)))

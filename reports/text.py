@@ -1,7 +1,8 @@
 """How does a stranger's string become harmless text? One function per kind of document.
 
 Names and reasons come from users' files and from exceptions. HTML is escaped by Jinja; what it
-does not know (Markdown, LaTeX, spreadsheets, terminals, file names) is escaped here.
+does not know (Markdown, spreadsheets, terminals, file names) is escaped here; LaTeX, which needs
+more, in `reports.latex`.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ import hashlib
 import re
 import unicodedata
 
-_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@]+@")
+_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s]+@")
+_SECRET = re.compile(
+    r"([?&;](?:password|passwd|pwd|token|secret|api_?key|access_?key)=)[^&;\s#]+", re.IGNORECASE
+)
 _JOINERS = "‌‍"  # needed to write some scripts, and harmless
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#!])")
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
-    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "−": r"$-$", "×": r"$\times$", "µ": r"$\mu$",
-    "†": r"\dag{}", "Δ": r"$\Delta$",
-}  # fmt: skip
 _FORMULA_STARTS = "=+-@＝＋－＠"
 _UNSAFE_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_SLUG = 80
 
 
 def without_passwords(text: str) -> str:
-    """The text with ``scheme://user:password@`` shortened to ``scheme://***@``."""
-    return _PASSWORD.sub(r"\1***@", text) if "://" in text else text
+    """The text with ``scheme://user:password@`` shortened to ``scheme://***@``.
+
+    Neither is a password shown that stands in the query, as in ``?token=``.
+    """
+    if "://" not in text:
+        return text
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
 def visible(text: str, keep: str = "\n\t\r") -> str:
@@ -39,21 +41,28 @@ def visible(text: str, keep: str = "\n\t\r") -> str:
     shown = without_passwords(text)
     if shown.isascii() and shown.isprintable():
         return shown
-    return "".join(c if c in keep else _spelled_out(c) for c in shown)
+    return "".join(spelled_out(c) if _is_invisible(c) and c not in keep else c for c in shown)
 
 
-def _spelled_out(character: str) -> str:
-    if unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
-        return character
-    if character in _JOINERS:
-        return character
+def spelled_out(character: str) -> str:
+    r"""A character by its number, as ``\x1b`` or ``\u202e``."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _is_invisible(character: str) -> bool:
+    is_joiner = character in _JOINERS
+    return not is_joiner and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def one_line(text: str) -> str:
     """Visible text without line breaks."""
     return visible(" ".join(text.split()), keep="")
+
+
+def paragraphs(text: str) -> tuple[str, ...]:
+    """What blank lines set apart, each as one line."""
+    return tuple(filter(None, map(one_line, re.split(r"\n\s*\n", text))))
 
 
 def markdown_text(text: str) -> str:
@@ -69,9 +78,12 @@ def markdown_code(text: str) -> str:
     return f"{fence}\n{visible(text, keep=chr(10))}\n{fence}"
 
 
-def latex_text(text: str) -> str:
-    """Text that LaTeX typesets as it is."""
-    return "".join(_LATEX.get(c, c) for c in one_line(text))
+def markdown_inline_code(text: str) -> str:
+    """Code within a line that the text cannot close."""
+    shown = one_line(text)
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
+    pad = " " if len(fence) > 1 else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 def csv_text(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import os
 import re
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +21,7 @@ from reports import render as rendering
 from reports.files import write_whole
 from reports.frame import FrameError, Sweep, curves_frame, results_frame, write_parquet
 from reports.render import render, render_overview
-from suite.schema import RESULT_KEY, ClaimSpec, DataSet
+from suite.schema import RESULT_KEY, Registration
 
 _VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -63,24 +65,77 @@ def _bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+CLAIMED = "shakespeare_characters"
+REGISTERED = Registration(sha256="c0ffee" * 10)
+
+
+@pytest.mark.parametrize(
+    ("registration", "said"),
+    [
+        (None, "Nothing is known of when this claim was stated"),
+        (REGISTERED, "were fixed before its results (SHA-256 c0ffeec0ffee)."),
+        (replace(REGISTERED, num_pairs_before=2, changes=("by 0.1 to 0.02",)),
+         "by 0.1 to 0.02."),
+        (replace(REGISTERED, changes=("by 0.1 to 0.02",)),
+         "restated before any of them: by 0.1 to 0.02."),
+    ],
+)  # fmt: skip
+def test_a_page_says_when_its_claim_was_stated(
+    synthetic: ModuleType, tmp_path: Path, registration: Registration | None, said: str
+) -> None:
+    page = render("heads", [_plain(synthetic, registration=registration)], tmp_path)
+    words = " ".join("".join(_parsed(page).words).split())
+    assert said in words
+    is_late = registration is not None and registration.num_pairs_before > 0
+    assert ("xploratory, since 2 paired seeds" in words) == is_late
+    assert said in (page.parent / "report.md").read_text().replace("\\", "")
+
+
+def test_a_published_figure_stands_on_the_first_screen(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
+    claim = replace(synthetic.about().claim, published="25.8 BLEU against 24.9")
+    page = render("heads", [_plain(synthetic, claim=claim)], tmp_path)
+    first_screen = page.read_text().partition("<h2>")[0]
+    assert "25.8 BLEU against 24.9 (arXiv:1706.03762, Table 3 (A))." in first_screen
+
+
 def _both(synthetic: ModuleType) -> list[Sweep]:
     return [synthetic.sweep("standard", random_seed=3), synthetic.sweep("quick")]
 
 
-def test_the_files_that_are_promised(synthetic: ModuleType, tmp_path: Path) -> None:
-    assert render("heads", _both(synthetic), tmp_path) == tmp_path / "heads/index.html"
-    names = set(_bytes(tmp_path / "heads"))
+def _plain(synthetic: ModuleType, scale: str = "quick", **changes: Any) -> Sweep:
+    """One score on one task and no curves: soon drawn."""
+    whole = synthetic.sweep(scale)
+    kept = (whole.results["task"] == CLAIMED) & (whole.results["probe"] == "quality")
+    said = synthetic.about(
+        scale, tasks=(CLAIMED,), probes=("quality",),
+        metrics={CLAIMED: whole.about.metrics[CLAIMED]}, **changes,
+    )  # fmt: skip
+    return Sweep(said, whole.results[kept], curves_frame([]))
+
+
+@pytest.fixture(scope="module")
+def page(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole report of two scales, showing the quick one; for reading only."""
+    return render("heads", _both(synthetic), tmp_path_factory.mktemp("reports"), scale="quick")
+
+
+def test_the_files_that_are_promised(synthetic: ModuleType, page: Path) -> None:
+    assert (page.parent.name, page.name) == ("heads", "index.html")
+    names = set(_bytes(page.parent))
     assert {"index.html", "report.md", "results.csv", "results.parquet"} <= names
     for task in synthetic.TASKS:
         assert {f"tables/{task}.csv", f"tables/{task}.tex"} <= names
-        assert sum(name.startswith(f"figures/{task}-") for name in names) == 4
+        assert sum(name.startswith(f"figures/{task}-") for name in names) >= 4
     assert not [name for name in names if ".tmp" in name]
 
 
 def test_twice_is_the_same_and_writes_nothing(synthetic: ModuleType, tmp_path: Path) -> None:
-    render("heads", _both(synthetic), tmp_path)
+    sweeps = [_plain(synthetic, "standard"), _plain(synthetic)]
+    render("heads", sweeps, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    render("heads", _both(synthetic)[::-1], tmp_path)
+    render("heads", sweeps[::-1], tmp_path)
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
 
@@ -131,12 +186,10 @@ def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(
     assert made[0] == made[1] == _bytes(tmp_path / "here")
 
 
-def test_the_page_is_sound_and_needs_nothing_from_elsewhere(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
-    page = render("heads", _both(synthetic), tmp_path, scale="quick")
+def test_the_page_is_sound_and_needs_nothing_from_elsewhere(page: Path) -> None:
     parsed = _parsed(page)
-    assert not {"script", "img", "link", "iframe", "object"} & set(parsed.tags)
+    assert not {"img", "link", "iframe", "object"} & set(parsed.tags)
+    assert parsed.tags.count("script") == 1
     local = [link for link in parsed.links if not link.startswith("#")]
     assert "../index.html" in local
     for link in set(local) - {"../index.html"}:
@@ -144,14 +197,25 @@ def test_the_page_is_sound_and_needs_nothing_from_elsewhere(
     text = page.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
-    headings = [text.index(f"<h2>{name}") for name in ("shakespeare", "What failed", "Setting",
-                                                       "Make it again")]  # fmt: skip
-    assert text.index("<h1>") < text.index("8 heads beat one") < headings[0]
-    assert headings == sorted(headings)
+    headings = re.findall("<h2>(.*?)</h2>", text)
+    order = ["shakespeare characters", "majority", "What failed, was skipped or is missing",
+             "Setting", "Make it again", "How to read the numbers"]  # fmt: skip
+    assert [heading for heading in headings if heading in order] == order
+    first_screen = text[text.index("<h1>") : text.index("<h2>")]
+    for said in ("8 heads beat one", "How sure", "Published", "Stated", "Measured", "Repeat it"):
+        assert said in first_screen
 
 
-def test_page_and_markdown_say_the_same(synthetic: ModuleType, tmp_path: Path) -> None:
-    page = render("heads", _both(synthetic), tmp_path, scale="quick")
+def test_the_script_of_a_page_is_the_one_that_its_policy_allows(page: Path) -> None:
+    text = page.read_text()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+def test_page_and_markdown_say_the_same(synthetic: ModuleType, page: Path) -> None:
     words = " ".join("".join(_parsed(page).words).split())
     markdown = (page.parent / "report.md").read_text().replace("\\", "")
     for fact in (
@@ -159,7 +223,9 @@ def test_page_and_markdown_say_the_same(synthetic: ModuleType, tmp_path: Path) -
         "2 of 3; 1 diverged", "skipped: heads=16 does not divide dim=24", "public domain",
         "the training loss is nan at step 112", "Tiny Shakespeare", "AMD EPYC 7B13",
         "1 CPU, 1 thread", "torch 2.13.0", synthetic.PLACE.commit, "bakeoff report heads",
-        "bakeoff run heads --scale quick", "Student's t at 95 %", "56 of 60",
+        "bakeoff run heads --scale quick", "Student's t at 95 %", "56 of 60 planned",
+        "cannot be, for the reason given", "layers (depth)", "lower is better",
+        "The claim is from arXiv:1706.03762, Table 3 (A).", "5 variants on shakespeare",
     ):  # fmt: skip
         assert fact in words
         assert fact in markdown
@@ -168,122 +234,25 @@ def test_page_and_markdown_say_the_same(synthetic: ModuleType, tmp_path: Path) -
 def test_the_page_shows_the_largest_scale_with_results(
     synthetic: ModuleType, tmp_path: Path
 ) -> None:
+    both = [_plain(synthetic, "standard"), _plain(synthetic)]
     empty = Sweep(synthetic.about("paper"), results_frame([]), curves_frame([]))
-    page = render("heads", [empty, *_both(synthetic)], tmp_path)
-    assert "scale <b>standard</b>" in page.read_text()
+    page = render("heads", [empty, *both], tmp_path)
+    assert "at scale standard (for one GPU" in page.read_text()
     assert "indicative" not in page.read_text().lower()
-    page = render("heads", [empty, *_both(synthetic)], tmp_path, scale="quick")
-    assert "scale <b>quick</b>" in page.read_text()
-    assert "Indicative: this scale" in page.read_text()
+    page = render("heads", [empty, *both], tmp_path, scale="quick")
+    assert "at scale quick (small enough" in page.read_text()
+    assert "This scale is small enough" in page.read_text()
     with pytest.raises(FrameError, match="no results at scale 'quik'"):
-        render("heads", _both(synthetic), tmp_path, scale="quik")
+        render("heads", both, tmp_path, scale="quik")
 
 
-def test_results_csv_holds_every_scale_under_its_key(synthetic: ModuleType, tmp_path: Path) -> None:
-    page = render("heads", _both(synthetic), tmp_path)
+def test_results_csv_holds_every_scale_under_its_key(synthetic: ModuleType, page: Path) -> None:
     with (page.parent / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == sum(len(sweep.results) for sweep in _both(synthetic))
     assert [row["scale"] for row in rows] == ["quick"] * 60 + ["standard"] * 60
     assert len({tuple(row[name] for name in RESULT_KEY) for row in rows}) == len(rows)
     assert all(row["unit"] for row in rows)
-
-
-def test_zero_finished_trials(synthetic: ModuleType, tmp_path: Path) -> None:
-    empty = Sweep(synthetic.about(provenances={}), results_frame([]), curves_frame([]))
-    page = render("heads", [empty], tmp_path)
-    words = "".join(_parsed(page).words)
-    assert "no result" in words
-    assert "0 of 3; 3 missing" in words
-    assert words.count("not yet measured") == 2 * 4  # once a task and probe
-    assert list((tmp_path / "heads/figures").glob("*")) == []
-
-
-def test_a_single_seed_and_all_nan(synthetic: ModuleType, tmp_path: Path) -> None:
-    sweep = synthetic.sweep()
-    one = Sweep(
-        synthetic.about(num_seeds=1),
-        sweep.results[sweep.results["seed"] == 0],
-        sweep.curves[sweep.curves["seed"] == 0],
-    )
-    assert "underpowered" in render("heads", [one], tmp_path).read_text()
-    nan = Sweep(sweep.about, sweep.results.assign(value=float("nan")), sweep.curves)
-    assert "not a number" in "".join(_parsed(render("heads", [nan], tmp_path)).words)
-
-
-HOSTILE = (
-    "<script>alert(1)</script>", "{{7*7}}{% raise %}", "=HYPERLINK(\"http://x\")", r"$\input{x}$",
-    "</td></table>", "\x1b[31mred", "\u202egnp.exe", "a|b", "`" * 3, "n" * 300, "--></title>",
-    "![x](javascript:alert(1))",
-)  # fmt: skip
-
-
-def _hostile(synthetic: ModuleType) -> Sweep:
-    spec = synthetic.BITS
-    task = HOSTILE[0]
-    said = synthetic.about(
-        ablation="heads", question=HOSTILE[4], note=HOSTILE[0], baseline=HOSTILE[0],
-        variants=HOSTILE, tasks=(task, "../../up"), probes=("quality",),
-        settings={HOSTILE[0]: HOSTILE[4]},
-        model={HOSTILE[4]: HOSTILE[1]}, regenerate="```\n</code><script>",
-        metrics={task: {"quality": (spec,)}, "../../up": {"quality": (spec,)}},
-        claim=ClaimSpec(statement=HOSTILE[0], metric=spec.name, a=HOSTILE[1], b=HOSTILE[4],
-                        by=0.0, source="<img src=x>", task=task),
-        data_sets={HOSTILE[4]: DataSet(title="<b>", licence="|", origin="http://u:CANARY@h",
-                                       sha256="<i>")},
-    )  # fmt: skip
-    rows = [
-        synthetic.row(said, name, task, "quality", spec, seed=seed, value=seed + index / 7.0)
-        for index, name in enumerate(HOSTILE[1:])
-        for seed in range(3)
-    ]
-    rows += [
-        synthetic.row(said, HOSTILE[0], task, "quality", spec, seed=seed, status="error",
-                      reason=f"{text} http://u:CANARY@h")
-        for seed, text in enumerate(HOSTILE[:3])
-    ]  # fmt: skip
-    points = [
-        {"ablation": "heads", "scale": "quick", "variant": name, "seed": 0, "task": task,
-         "metric": "<b>$x$", "step": step, "flops": 1e9 * step, "value": 1.0 / step,
-         "unit": "<i>", "better": "lower", "trial_id": name, "environment_id": "x"}
-        for name in HOSTILE for step in (1, 2, 3)
-    ]  # fmt: skip
-    return Sweep(said, results_frame(rows), curves_frame(points))
-
-
-def test_hostile_names_stay_text_everywhere(synthetic: ModuleType, tmp_path: Path) -> None:
-    sweep = _hostile(synthetic)
-    page = render("heads", [sweep], tmp_path / "in/reports")
-    overview = render_overview({"heads": [sweep]}, tmp_path / "in/reports")
-    for path in (page, overview):
-        parsed = _parsed(path)
-        assert not {"script", "img"} & set(parsed.tags)
-        assert "</td></table>" in "".join(parsed.words)
-    words = "".join(_parsed(page).words)
-    assert "{{7*7}}" in words
-    assert "49" not in re.findall(r"\d+", "".join(_parsed(overview).words))
-    files = _bytes(tmp_path)
-    assert all(name.startswith("in/reports/") for name in files)
-    for name, content in files.items():
-        assert b"CANARY" not in content, name
-        if name.endswith((".html", ".md", ".csv", ".tex", ".svg")):
-            text = content.decode("utf-8")
-            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e]", text), name
-        if name.endswith((".md", ".svg")):
-            outside_code = re.sub(r"(?s)^(````+)\n.*?\n\1$", "", text, flags=re.MULTILINE)
-            assert "<script" not in outside_code, name
-        if name.endswith(".tex"):
-            assert r"\input" not in text
-
-
-def test_hostile_names_are_no_formulas(synthetic: ModuleType, tmp_path: Path) -> None:
-    page = render("heads", [_hostile(synthetic)], tmp_path)
-    for path in [page.parent / "results.csv", *page.parent.glob("tables/*.csv")]:
-        with path.open(newline="") as file:
-            for row in csv.reader(file):
-                for cell in row:
-                    is_number = bool(re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell))
-                    assert is_number or not cell.lstrip().startswith(tuple("=+-@\t\r")), cell
 
 
 def test_ablations_with_names_of_paths_stay_inside(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -295,12 +264,12 @@ def test_ablations_with_names_of_paths_stay_inside(synthetic: ModuleType, tmp_pa
 def test_stale_figures_and_tables_go_and_nothing_else(
     synthetic: ModuleType, tmp_path: Path
 ) -> None:
-    page = render("heads", _both(synthetic), tmp_path)
+    page = render("heads", [_plain(synthetic)], tmp_path)
     stale = [page.parent / "figures/old.svg", page.parent / "tables/old.tex"]
     kept = [page.parent / "figures/notes.txt", page.parent / "mine.csv"]
     for path in stale + kept:
         path.write_text("x")
-    render("heads", _both(synthetic), tmp_path)
+    render("heads", [_plain(synthetic)], tmp_path)
     assert not any(path.exists() for path in stale)
     assert all(path.exists() for path in kept)
 
@@ -308,7 +277,7 @@ def test_stale_figures_and_tables_go_and_nothing_else(
 def test_a_failure_while_rendering_leaves_the_old_report(
     synthetic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    render("heads", [synthetic.sweep()], tmp_path)
+    render("heads", [_plain(synthetic)], tmp_path)
     before = _bytes(tmp_path)
 
     def fail(*_: Any) -> str:
@@ -316,7 +285,7 @@ def test_a_failure_while_rendering_leaves_the_old_report(
 
     monkeypatch.setattr(rendering, "to_latex", fail)
     with pytest.raises(RuntimeError, match="out of ink"):
-        render("heads", [synthetic.sweep(random_seed=99)], tmp_path)
+        render("heads", [_plain(synthetic, "standard")], tmp_path)
     assert _bytes(tmp_path) == before
 
 
@@ -354,32 +323,39 @@ def test_wrong_sweeps_are_refused(synthetic: ModuleType, tmp_path: Path) -> None
     assert _bytes(tmp_path) == {}
 
 
-def test_ten_thousand_rows(synthetic: ModuleType, tmp_path: Path) -> None:
-    """In about two seconds; what grows with the square of the rows would take a minute."""
-    names = tuple(f"v={number}" for number in range(10_000))
-    said = synthetic.about(
-        variants=names, baseline="v=0", tasks=("t",), probes=("quality",), claim=None,
-        metrics={"t": {"quality": (synthetic.BITS,)}}, num_seeds=1,
-    )  # fmt: skip
-    rows = [synthetic.row(said, v, "t", "quality", synthetic.BITS, value=1.0) for v in names]
-    start = time.process_time()
-    page = render("heads", [Sweep(said, results_frame(rows), curves_frame([]))], tmp_path)
-    assert time.process_time() - start < 10
-    assert _parsed(page).tags.count("tr") == (1 + 10_000) + (1 + 2) + (
-        1 + 1
-    )  # results, data, places
-
-
-def test_overview_shows_every_ablation(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_overview_shows_every_ablation_and_every_claim(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
     empty = Sweep(
-        synthetic.about(ablation="zero", question="Nothing?"), results_frame([]), curves_frame([])
+        synthetic.about(ablation="zero", question="Nothing?", claim=None),
+        results_frame([]),
+        curves_frame([]),
     )
     page = render_overview({"zero": [empty], "heads": _both(synthetic)}, tmp_path)
     parsed = _parsed(page)
-    words = "".join(parsed.words)
-    assert parsed.links == ["heads/index.html", "zero/index.html"]
-    assert "standard" in words
-    assert "56 of 60; 1 diverged; 3 skipped" in words
-    assert "8 heads beat one" in words
-    assert "invalid" in words
+    words = " ".join("".join(parsed.words).split())
+    assert set(parsed.links) == {"heads/index.html", "zero/index.html"}
+    markdown = (tmp_path / "index.md").read_text().replace("\\", "")
+    for fact in (
+        "How many attention heads at a fixed width?", "Nothing?", "8 heads beat one",
+        "standard (for one GPU and some hours)", "56 of 60 planned measurements",
+        "1 diverged, 3 skipped", "arXiv:1706.03762, Table 3 (A)", "supported",
+        "The claims of the literature, tested", "1 claim: 1 supported.",
+    ):  # fmt: skip
+        assert fact in words, fact
+        assert fact in markdown, fact
     assert "No ablation" in "".join(_parsed(render_overview({}, tmp_path)).words)
+
+
+def test_overview_judges_all_claims_together(synthetic: ModuleType, tmp_path: Path) -> None:
+    """What one claim supports, forty at once may not: the level says among how many."""
+    sweep = synthetic.sweep("standard", is_troubled=False)
+    sweeps = {}
+    for number in range(40):
+        name = f"n{number:02}"
+        frames = (sweep.results.assign(ablation=name), sweep.curves.assign(ablation=name))
+        sweeps[name] = [Sweep(replace(sweep.about, ablation=name), *frames)]
+    words = " ".join("".join(_parsed(render_overview(sweeps, tmp_path)).words).split())
+    assert "40 claims:" in words
+    assert words.count("judged among the 40 claims here; alone: supported") == 40
+    assert "Holm's method" in words

@@ -7,7 +7,15 @@ import io
 
 import pytest
 
-from reports.text import csv_text, latex_text, markdown_code, markdown_text, slug, visible
+from reports.latex import latex_text
+from reports.text import (
+    csv_text,
+    markdown_code,
+    markdown_inline_code,
+    markdown_text,
+    slug,
+    visible,
+)
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r＝＋－＠"))
@@ -37,8 +45,19 @@ def test_control_and_direction_characters_are_spelled_out() -> None:
     assert visible("Größe, 長さ\n") == "Größe, 長さ\n"
 
 
-def test_passwords_are_left_out() -> None:
-    assert visible("http://me:secret@host/a@b") == "http://***@host/a@b"
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("http://me:secret@host/a@b", "http://***@host/a@b"),
+        ("postgresql+psycopg2://me:sec@ret@host:5432/x", "postgresql+psycopg2://***@host:5432/x"),
+        ("see s3://a:b@c, ftp://d:e@f", "see s3://***@c, ftp://***@f"),
+        ("http://host/x?token=secret&y=1", "http://host/x?token=***&y=1"),
+        ("http://host/x?y=1&PASSWORD=secret#z", "http://host/x?y=1&PASSWORD=***#z"),
+        ("a@b and password=x", "a@b and password=x"),
+    ],
+)
+def test_passwords_are_left_out(said: str, shown: str) -> None:
+    assert visible(said) == shown
 
 
 def test_markdown_shows_markup_as_text() -> None:
@@ -53,10 +72,46 @@ def test_a_code_block_cannot_be_closed_from_within() -> None:
     assert block.endswith("\n````")
 
 
+@pytest.mark.parametrize(
+    ("text", "code"), [("a b", "`a b`"), ("a`b", "`` a`b ``"), ("```\n# x", "```` ``` # x ````")]
+)
+def test_code_in_a_line_cannot_be_closed_from_within(text: str, code: str) -> None:
+    assert markdown_inline_code(text) == code
+
+
 def test_latex_shows_commands_as_text() -> None:
     assert latex_text(r"$\input{a_b}$ 5% #&~^") == (
         r"\$\textbackslash{}input\{a\_b\}\$ 5\% \#\&\textasciitilde{}\textasciicircum{}"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "typeset"),
+    [
+        ("5 µs ± 0.1 × 10⁻³", r"5 $\mu$s $\pm$ 0.1 $\times$ 10$^{\mathrm{-}}$$^{\mathrm{3}}$"),
+        ("n² → ∞", r"n$^{\mathrm{2}}$ $\rightarrow$ $\infty$"),
+        ("α, μ, Δ, λ, Α", r"$\alpha$, $\mu$, $\Delta$, $\lambda$, $\mathrm{A}$"),
+        ("Größe, naïve, Čech, Ångström",
+         r"Gr\"{o}\ss{}e, na\"{\i}ve, \v{C}ech, \AA{}ngstr\"{o}m"),
+        ("e\u0301", r"\'{e}"),
+        ("長", r"\textbackslash{}u9577"),
+        ("a--b ''c'' ``d``", "a-{}-b '{}'c'{}' {}`{}{}`{}d{}`{}{}`{}"),
+        ("“q” – 'x'", "``q'' -- 'x'"),
+        ("[1, 2]", "{}[1, 2]"),
+        ("*x", "{}*x"),
+    ],
+)  # fmt: skip
+def test_latex_typesets_what_it_can_and_spells_out_the_rest(text: str, typeset: str) -> None:
+    assert latex_text(text) == typeset
+
+
+def test_all_of_unicode_becomes_ascii() -> None:
+    for first in range(0x20, 0x30000, 200):
+        assert latex_text("".join(map(chr, range(first, first + 200)))).isascii()
+
+
+def test_a_cell_of_a_paper_has_an_end() -> None:
+    assert len(latex_text("n" * 100_000)) < 500
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "a" * 300, "x\ny", "\u202e", ".x"])

@@ -1,0 +1,79 @@
+"""What does a template know besides its values? Escaping, filters, and the one script of a page.
+
+The script stands inside the page, and the page's policy (CSP) names it by its SHA-256: no other
+script can run there, whatever a name or a reason holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.figures import sentence
+from reports.glossary import setting_name, setting_value
+from reports.page import used
+from reports.printers import in_print, to_markdown
+from reports.text import (
+    markdown_code,
+    markdown_inline_code,
+    markdown_text,
+    paragraphs,
+    slug,
+    visible,
+)
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def html_templates() -> Environment:
+    """HTML: autoescape, and every text made visible before it is escaped."""
+    made = _environment(finalize=_shown)
+    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    made.globals |= {"script": Markup(script), "script_hash": Markup(_hash(script))}
+    return made
+
+
+@cache
+def markdown_templates() -> Environment:
+    """Markdown: every text escaped for Markdown (HTML included) before it is printed."""
+    made = _environment(finalize=_shown_in_markdown)
+    made.filters["table"] = lambda table: Markup(to_markdown(table))  # printed escaped
+    made.filters["code"] = lambda text: Markup(markdown_code(text))
+    made.filters["inline_code"] = lambda text: Markup(markdown_inline_code(text))
+    return made
+
+
+def _hash(script: str) -> str:
+    """As a Content-Security-Policy names a script."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _environment(finalize: Callable[[object], object]) -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=finalize,
+    )  # fmt: skip
+    made.filters |= {
+        "slug": slug, "svg": Markup, "used": used, "in_print": in_print,
+        "setting_name": setting_name, "setting_value": setting_value, "capital": sentence,
+        "paragraphs": paragraphs,
+    }  # fmt: skip
+    return made
+
+
+def _shown(value: object) -> object:
+    return value if isinstance(value, Markup) else visible(str(value))
+
+
+def _shown_in_markdown(value: object) -> object:
+    if isinstance(value, Markup):
+        return value
+    return Markup(markdown_text(str(value)))

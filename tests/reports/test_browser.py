@@ -1,0 +1,275 @@
+"""What does a person see and do on a page, in a real browser?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reports.frame import Sweep
+from reports.render import render, render_overview
+from tests.reports import hostile, mixers_alone
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM_OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PHONE, DESK = 390, 1280
+PARAMETERS = {"heads=1": 9.0, "heads=2": 100.0, "heads=4": 20.0, "heads=8": 3.0, "heads=16": 11.5}
+COMPARISON = "table.comparison >> nth=0"
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=CHROMIUM_OPTIONS, timeout=60_000
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def reports(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reports of an ordinary sweep, of mixers alone, and of a hostile one."""
+    folder = tmp_path_factory.mktemp("reports")
+    sweeps = {
+        "heads": _with_sizes(synthetic.sweep()),
+        "complexity": mixers_alone.sweep(),
+        "hostile": hostile.sweep(synthetic, "hostile"),
+    }
+    for name, sweep in sweeps.items():
+        render(name, [sweep], folder)
+    render_overview({name: [sweep] for name, sweep in sweeps.items()}, folder)
+    return folder
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page that fails its test where anything is reported on the console."""
+    said: list[str] = []
+    with browser.new_context(viewport={"width": DESK, "height": 900}) as visit:
+        visit.set_default_timeout(30_000)
+        opened = visit.new_page()
+        opened.on("console", lambda message: said.append(message.text))
+        opened.on("pageerror", lambda error: said.append(str(error)))
+        yield opened
+    assert said == []
+
+
+def _with_sizes(sweep: Sweep) -> Sweep:
+    """Numbers whose order is not that of their letters."""
+    results = sweep.results.copy()
+    sizes = results["metric"] == "num_parameters"
+    results.loc[sizes, "value"] = results.loc[sizes, "variant"].map(PARAMETERS)
+    return Sweep(sweep.about, results, sweep.curves)
+
+
+def _open(page: Page, folder: Path, name: str = "heads/index.html") -> None:
+    page.goto((folder / name).as_uri())
+
+
+def _picture(page: Page, name: str) -> None:
+    """Kept where BAKEOFF_PICTURES names a folder, to be looked at."""
+    folder = os.environ.get("BAKEOFF_PICTURES")
+    if folder:
+        page.screenshot(path=str(Path(folder, f"{name}.png")), full_page=True)
+
+
+def _order(page: Page) -> list[str]:
+    return page.locator(f"{COMPARISON} >> tbody .label").all_text_contents()
+
+
+def _sorted_heads(page: Page) -> list[str | None]:
+    heads = page.locator("th[aria-sort]")
+    return [heads.nth(index).get_attribute("aria-sort") for index in range(heads.count())]
+
+
+def test_a_click_on_a_head_sorts_by_value_and_again_reverses(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    before = _order(page)
+    assert before == list(PARAMETERS)
+    button = page.locator(f"{COMPARISON} >> thead button", has_text="parameters")
+    button.click()
+    rising = sorted(PARAMETERS, key=lambda name: PARAMETERS[name])
+    assert _order(page) == rising
+    assert _sorted_heads(page) == ["ascending"]
+    button.click()
+    assert _order(page) == rising[::-1]
+    assert _sorted_heads(page) == ["descending"]
+    page.locator(f"{COMPARISON} >> thead button", has_text="variant").click()
+    assert _order(page) == before  # heads=2 before heads=16
+    assert _sorted_heads(page) == ["ascending"]
+
+
+def test_the_baseline_keeps_its_mark(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    for _ in range(2):
+        page.locator(f"{COMPARISON} >> thead button", has_text="parameters").click()
+        marked = page.locator(f"{COMPARISON} >> tr.is-baseline .label").all_text_contents()
+        assert marked == ["heads=8"]
+
+
+def test_what_is_missing_stands_last_in_both_directions(page: Page, reports: Path) -> None:
+    """heads=16 was skipped on the second task."""
+    _open(page, reports)
+    table = page.locator("section", has=page.get_by_role("heading", name="majority", exact=True))
+    table = table.locator("table.comparison").first
+    for _ in range(2):
+        table.locator("thead button", has_text="accuracy").click()
+        assert table.locator("tbody .label").all_text_contents()[-1] == "heads=16"
+
+
+def test_a_keyboard_sorts_too(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    page.locator(f"{COMPARISON} >> thead button", has_text="parameters").focus()
+    page.keyboard.press("Enter")
+    assert _sorted_heads(page) == ["ascending"]
+    page.keyboard.press("Space")
+    assert _sorted_heads(page) == ["descending"]
+    assert _order(page)[0] == "heads=2"
+
+
+def test_buttons_switch_between_views(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    group = page.locator(".views").first
+    views, buttons = group.locator(".view"), group.locator(".switch button")
+    assert views.count() == buttons.count() >= 2
+    for index in (0, 1, 0):
+        if index or buttons.nth(1).get_attribute("aria-pressed") == "true":
+            buttons.nth(index).click()
+        shown = [views.nth(number).is_visible() for number in range(views.count())]
+        pressed = [
+            buttons.nth(number).get_attribute("aria-pressed") == "true"
+            for number in range(views.count())
+        ]
+        assert shown == pressed == [number == index for number in range(views.count())]
+    names = [name.strip() for name in buttons.all_text_contents()]
+    assert names == [name.strip() for name in group.locator("h4").all_text_contents()]
+    assert group.locator(".switch").get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("name", ["heads", "complexity", "hostile"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_is_as_wide_as_its_window(
+    page: Page, reports: Path, name: str, width: int, scheme: str
+) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    _open(page, reports, f"{name}/index.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    _picture(page, f"{name}-{width}-{scheme}")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_the_overview_is_as_wide_as_its_window(page: Page, reports: Path, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    _open(page, reports, "index.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".claim").count() == 3
+    _picture(page, f"overview-{width}")
+    page.locator("a", has_text="complexity").first.click()
+    assert page.url.endswith("/complexity/index.html")
+
+
+def test_dark_is_dark_and_light_is_light(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        paper, ink = page.evaluate(
+            """() => ["backgroundColor", "color"].map((name) =>
+                 getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3)
+                   .reduce((sum, level) => sum + Number(level), 0) / 3)"""
+        )
+        assert abs(paper - ink) > 150
+        assert (paper < ink) == (scheme == "dark")
+
+
+def test_on_paper_every_view_is_there_and_no_button(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    page.emulate_media(media="print")
+    views = page.locator(".view")
+    assert views.count() >= 2
+    assert all(views.nth(index).is_visible() for index in range(views.count()))
+    assert all(page.locator(".view h4").nth(i).is_visible() for i in range(views.count()))
+    assert not page.locator(".switch").first.is_visible()
+
+
+def test_printing_unfolds_what_is_folded(page: Page, reports: Path) -> None:
+    _open(page, reports, "complexity/index.html")
+    folded = page.locator("details:not([open])").count()
+    assert folded > 0
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() == folded
+
+
+def test_without_scripts_everything_is_shown(browser: Browser, reports: Path) -> None:
+    with browser.new_context(java_script_enabled=False) as visit:
+        page = visit.new_page()
+        _open(page, reports)
+        views = page.locator(".view")
+        assert views.count() >= 2
+        assert all(views.nth(index).is_visible() for index in range(views.count()))
+        assert page.locator("button").count() == 0
+
+
+def test_the_contents_lead_to_every_part(page: Page, reports: Path) -> None:
+    _open(page, reports)
+    links = page.locator("nav.contents a")
+    headings = page.locator("main h2").all_text_contents()
+    assert links.count() == len(headings)
+    for index in range(links.count()):
+        target = links.nth(index).get_attribute("href")
+        assert page.locator(f"{target} h2").count() == 1
+
+
+INJECTED = (
+    "<script>window.pwned = 1</script>",
+    '<img src="data:x" onerror="window.pwned = 1">',
+    '<a id="bait" href="javascript:window.pwned = 1">x</a>',
+    '<script src="data:text/javascript,window.pwned=1"></script>',
+)
+
+
+@pytest.mark.parametrize("markup", INJECTED)
+def test_an_injected_script_does_not_run(
+    browser: Browser, reports: Path, tmp_path: Path, markup: str
+) -> None:
+    """The policy holds also where the escaping would not; our own script still runs."""
+    text = (reports / "heads/index.html").read_text()
+    (tmp_path / "page.html").write_text(text.replace("<main>", f"{markup}<main>", 1))
+    said: list[str] = []
+    with browser.new_context() as visit:
+        page = visit.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        _open(page, tmp_path, "page.html")
+        if "bait" in markup:
+            page.locator("#bait").click()
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("thead button").count() > 0
+    assert any("Content Security Policy" in line for line in said)
+
+
+def test_a_hostile_page_runs_nothing(page: Page, reports: Path) -> None:
+    for name in ("hostile/index.html", "index.html"):
+        _open(page, reports, name)
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.pwned") is None

@@ -1,0 +1,204 @@
+"""Is a report right, escaped and of use in every format, whatever it is made from?"""
+
+from __future__ import annotations
+
+import csv
+import re
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+from reports.frame import Sweep, curves_frame, results_frame
+from reports.render import render, render_overview
+from tests.reports import hostile
+
+SCRIPT = (Path(hostile.__file__).parents[2] / "reports/templates/page.js").read_text()
+FORMULA_STARTS = tuple("=+-@\t\r＝＋－＠")
+NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")
+
+
+class _Read(HTMLParser):
+    """What a browser would make of a page: tags, attributes, words, scripts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self.words = ""
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value or "" for name, value in attrs if name == "href"]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] == ["script"]:
+            self.scripts.append(data)
+        elif self.tags[-1:] != ["style"]:
+            self.words += data
+
+
+@pytest.fixture(scope="module")
+def reports(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a hostile report and its overview."""
+    folder = tmp_path_factory.mktemp("hostile") / "in/reports"
+    sweep = hostile.sweep(synthetic)
+    render("heads", [sweep], folder)
+    render_overview({"heads": [sweep]}, folder)
+    return folder
+
+
+def _files(folder: Path, *suffixes: str) -> Iterator[tuple[Path, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in suffixes:
+            yield path, path.read_text(encoding="utf-8")
+
+
+def test_a_page_holds_one_script_and_it_is_ours(reports: Path) -> None:
+    for path, _ in _files(reports, ".html"):
+        page = _Read(path)
+        assert "".join(page.scripts) == SCRIPT
+        assert page.tags.count("script") == 1
+        assert not {"img", "iframe", "object", "b onclick"} & set(page.tags)
+        assert not {name for name in page.attributes if name.startswith("on")}
+        assert not [link for link in page.links if ":" in link]
+        assert hostile.NAMES[0] in page.words
+        assert "</td></table>" in page.words
+
+
+def test_templates_are_not_filled_in_by_names(reports: Path) -> None:
+    for path, _ in _files(reports, ".html"):
+        words = _Read(path).words
+        assert "{{7*7}}" in words
+        assert "49" not in re.findall(r"(?<![\d.])\d+(?![\d.])", words)
+
+
+def test_no_format_shows_passwords_or_hides_letters(reports: Path) -> None:
+    seen = list(_files(reports, ".html", ".md", ".csv", ".tex", ".svg"))
+    assert {path.suffix for path, _ in seen} == {".html", ".md", ".csv", ".tex", ".svg"}
+    for path, text in seen:
+        assert hostile.SECRET not in text, path
+        assert not NOT_SEEN.search(text), path
+    assert hostile.SECRET.encode() not in (reports / "heads/results.parquet").read_bytes()
+
+
+def test_markdown_holds_no_markup_of_strangers(reports: Path) -> None:
+    for path, text in _files(reports, ".md"):
+        outside_code = re.sub(r"(?s)^(````+)\n.*?\n\1$", "", text, flags=re.MULTILINE)
+        outside_code = re.sub(r"(`+) .*? \1", "", outside_code)
+        assert not re.search(r"<[a-z/!]", outside_code), path
+        assert "](javascript" not in outside_code.replace(r"\[x\](javascript", ""), path
+
+
+def test_no_cell_is_a_formula(reports: Path) -> None:
+    for path, _ in _files(reports, ".csv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            for cell in (cell for row in csv.reader(file) for cell in row):
+                is_number = bool(re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell))
+                assert is_number or not cell.lstrip().startswith(FORMULA_STARTS), (path, cell)
+
+
+def test_latex_is_ascii_and_has_no_commands_of_strangers(reports: Path) -> None:
+    for path, text in _files(reports, ".tex"):
+        assert text.isascii(), path
+        assert r"\input" not in text, path
+        assert text.count(r"\end{tabular}") == text.count(r"\begin{tabular}"), path
+
+
+def test_figures_are_sound_and_hold_no_script(reports: Path) -> None:
+    figures = list(_files(reports, ".svg"))
+    assert figures
+    for path, text in figures:
+        names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
+        assert not {"script", "foreignObject", "a"} & names, path
+
+
+def test_everything_stays_in_its_folder(reports: Path) -> None:
+    everything = [p for p in reports.parents[1].rglob("*") if p.is_file()]
+    assert everything
+    assert all(path.is_relative_to(reports) for path in everything)
+
+
+def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> None:
+    words = _Read(reports / "heads/index.html").words
+    assert words.index("Exploratory") < words.index("What failed")
+
+
+def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
+    """In about three seconds; what grows with the square of the rows would take minutes."""
+    start = time.process_time()
+    page = render("heads", [hostile.many(synthetic, 10_000)], tmp_path)
+    assert time.process_time() - start < 30
+    text = page.read_text()
+    assert "Shown are 301 of 10,000 rows; tables/t.csv has them all." in _Read(page).words
+    assert text.count("<tr") < 1_500
+    assert len(text) < 3_000_000
+    assert re.search(r'class="is-baseline">\s*<th scope="row"><span class="label">v=9999<', text)
+    assert "Shown are 301 of 10,000 rows" in (page.parent / "report.md").read_text()
+    assert len((page.parent / "tables/t.tex").read_text().splitlines()) < 330
+    assert len((page.parent / "tables/t.csv").read_text().splitlines()) == 10_001
+    assert len((page.parent / "results.csv").read_text().splitlines()) == 10_001
+
+
+def test_a_reason_for_every_row(synthetic: ModuleType, tmp_path: Path) -> None:
+    failed = hostile.with_reasons(hostile.many(synthetic, 1_500))
+    page = render("heads", [failed], tmp_path)
+    words = _Read(page).words
+    assert "These are the first 200 of 1500" in words
+    assert "reason 199" in words
+    assert "reason 200" not in words
+
+
+def test_a_long_reason_is_cut_and_says_where_it_is_whole(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
+    page = render("heads", [hostile.many(synthetic, 3)], tmp_path)
+    assert "r" * 600 + "… (results.csv has it whole)" in _Read(page).words
+    assert "r" * 10_000 in (page.parent / "results.csv").read_text()
+
+
+def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
+    empty = Sweep(synthetic.about(provenances={}), results_frame([]), curves_frame([]))
+    words = _Read(render("heads", [empty], tmp_path)).words
+    assert "no result" in words
+    assert "0 of 3; 3 missing" in words
+    assert words.count("not yet measured") >= 2 * 4  # once a task and probe, and what it means
+    assert "missing: planned, and not yet measured" in words
+    assert "bakeoff run heads --scale quick" in words
+    assert list((tmp_path / "heads/figures").glob("*")) == []
+
+
+def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
+    sweep = synthetic.sweep()
+    one = Sweep(
+        synthetic.about(num_seeds=1),
+        sweep.results[sweep.results["seed"] == 0],
+        curves_frame([]),
+    )
+    words = _Read(render("heads", [one], tmp_path)).words
+    assert "underpowered" in words
+    assert "with 1 seed each" in words
+    assert "nan" not in words.replace("training loss is nan", "").lower()
+
+
+def test_all_nan(synthetic: ModuleType, tmp_path: Path) -> None:
+    sweep = synthetic.sweep()
+    nan = Sweep(sweep.about, sweep.results.assign(value=float("nan")), curves_frame([]))
+    page = render("heads", [nan], tmp_path)
+    assert "not a number" in _Read(page).words
+    assert (
+        "data-value"
+        not in page.read_text().partition("shakespeare characters</h2>")[2].partition("</table>")[0]
+    )  # nothing to sort by, rather than NaN
