@@ -10,7 +10,7 @@ from reports.frame import Sweep, read_sweep
 from reports.render import render, render_overview
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal import Journal
-from suite.record import ablations_in, load_artifacts
+from suite.record import load_all_artifacts, load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan
 from suite.spec import SpecError
@@ -29,8 +29,7 @@ def reports_from_store(
         SpecError: for an ablation, or a scale, of which the store holds nothing.
         StoreUnavailable: if the store cannot be reached.
     """
-    recorded = {name: sweeps_in(store, name) for name in ablations_in(store.uri)}
-    return _rendered(names, recorded, folder, scale)
+    return reports_of(names, all_sweeps_in(store), folder, scale)
 
 
 def reports_from_journal(
@@ -40,7 +39,7 @@ def reports_from_journal(
     sweeps: dict[str, list[Sweep]] = {}
     for plan in journal.plans():
         sweeps.setdefault(plan.about.ablation, []).append(sweep_from(journal, plan))
-    return _rendered(names, sweeps, folder, scale)
+    return reports_of(names, sweeps, folder, scale)
 
 
 def sweep_from(journal: Journal, plan: Plan) -> Sweep:
@@ -51,18 +50,31 @@ def sweep_from(journal: Journal, plan: Plan) -> Sweep:
 def sweeps_in(store: Store, ablation: str) -> list[Sweep]:
     """What the store holds of an ablation, one a scale."""
     with tempfile.TemporaryDirectory() as folder:
-        return [
-            read_sweep(path / RESULTS_FILE, path / CURVES_FILE)
-            for _, path in load_artifacts(store.uri, ablation, Path(folder))
-        ]
+        return _read(load_artifacts(store.uri, ablation, Path(folder)))
 
 
-def _rendered(
+def all_sweeps_in(store: Store) -> dict[str, list[Sweep]]:
+    """What the store holds of every ablation, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        held = load_all_artifacts(store.uri, Path(folder))
+        return {ablation: _read(found) for ablation, found in held.items()}
+
+
+def _read(found: Iterable[tuple[str, Path]]) -> list[Sweep]:
+    return [read_sweep(path / RESULTS_FILE, path / CURVES_FILE) for _, path in found]
+
+
+def reports_of(
     names: Iterable[str],
     sweeps: Mapping[str, Sequence[Sweep]],
     folder: Path,
-    scale: str | None,
+    scale: str | None = None,
 ) -> tuple[Path, ...]:
+    """The report of each ablation, and the overview of all that have sweeps.
+
+    Raises:
+        SpecError: for an ablation, or a scale, of which there is no sweep.
+    """
     held = {name: found for name, found in sweeps.items() if found}
     pages = []
     for name in names:

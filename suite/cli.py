@@ -242,15 +242,21 @@ def record(
 
 @app.command()
 def ui(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Where to open; by default at the newest sweep."),
+    ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """The MLflow dashboard over this output folder, on this machine only."""
+    from suite.catalogue import name_of
     from suite.dashboard import serve
     from suite.store import store_of
 
-    serve(out, store_of(out, tracking_uri).uri, port=port)
+    uri = store_of(out, tracking_uri).uri
+    serve(out, uri, port=port, ablation=name_of(name) if name else "")
 
 
 @app.command()

@@ -25,7 +25,7 @@ from suite.spec import SpecError
 from suite.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep import Options, record_journal, run_plans
-from suite.tracking_uri import redact
+from suite.tracking_uri import redact, sqlite_path
 
 
 def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:
@@ -93,14 +93,14 @@ def _check(options: Options) -> None:
 
 
 def _told(outcome: Outcome, options: Options, console: Console) -> int:
-    """Print how it ended: counts to the log, pages and the dashboard's command to the output."""
+    """Print how it ended: counts to the log; to the output where to look."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
     for sentence in filter(None, (_cut(outcome, options), outcome.note, outcome.trouble)):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for page in outcome.reports:
         print(f"report:    {page}")
-    if outcome.reports and not outcome.note:
-        print(f"dashboard: {_dashboard_command(options)}")
+    for where in _comparisons(outcome, options):
+        print(f"compare:   {where}")
     if outcome.trouble:
         return UNAVAILABLE
     return FAILED if outcome.num_failed or outcome.num_missing or outcome.num_left else DONE
@@ -125,7 +125,15 @@ def _own_command() -> str:
     return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
 
 
-def _dashboard_command(options: Options) -> str:
+def _comparisons(outcome: Outcome, options: Options) -> list[str]:
+    """Where each sweep's trials stand side by side: an address, or the command that opens it."""
+    if outcome.comparisons or sqlite_path(options.store.uri) is None:
+        return list(outcome.comparisons)
+    names = [page.parent.name for page in outcome.reports]
+    return [] if outcome.note else [_dashboard_command(name, options) for name in names]
+
+
+def _dashboard_command(name: str, options: Options) -> str:
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     out = "" if options.out == Path("out") else f" --out {options.out}"
-    return f"{_own_command()} ui{out}{uri}"
+    return f"{_own_command()} ui {name}{out}{uri}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.comparison import address_at
 from suite.journal import Journal
 from suite.mlflow_store import StoreUnavailable
 from suite.outcome import Outcome, counted
@@ -35,9 +36,11 @@ def conclude(
     if recorder is None:
         return outcome
     try:
-        return replace(outcome, reports=_close(names, plans, journal, recorder, out, store))
+        pages = _close(names, plans, journal, recorder, out, store)
+        found = [address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans]
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
+    return replace(outcome, reports=pages, comparisons=tuple(filter(None, found)))
 
 
 def _close(
@@ -48,12 +51,17 @@ def _close(
     out: Path,
     store: Store,
 ) -> tuple[Path, ...]:
-    from suite.answers import reports_from_store
+    from suite.answers import all_sweeps_in, reports_of
+    from suite.findings import findings_of
 
-    pages = reports_from_store(names, store, out / "reports")
+    sweeps = all_sweeps_in(store)
+    pages = reports_of(names, sweeps, out / "reports")
     for plan in plans:
-        page = pages[names.index(plan.about.ablation)]
-        recorder.publish_report(plan.key, page.parent)
+        ablation, scale = plan.key
+        recorder.publish_report(plan.key, pages[names.index(ablation)].parent)
+        for sweep in sweeps[ablation]:
+            if sweep.about.scale == scale:
+                recorder.publish_findings(plan.key, findings_of(sweep))
     close_parents(plans, journal, recorder)
     return pages
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from suite.comparison import TRAINING_RUNS, VIEW_TAG, comparison_page
 from suite.tracking_uri import check_tracking_uri, sqlite_path
 
 _ENVIRONMENT = {
@@ -34,8 +35,9 @@ _ENVIRONMENT = {
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_END = 5.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
-_VIEW = "?workflowType=machine_learning"  # training runs; without it, pages for language agents
-_QUERY = b'{"max_results": 1000, "order_by": ["last_update_time DESC"]}'
+_VIEW = f"?{TRAINING_RUNS}"
+_EXPERIMENTS = {"max_results": 1000}
+_SWEEPS = {"max_results": 1000, "filter": "tags.`bakeoff.role` = 'sweep'"}
 
 
 class NothingToShow(ValueError):
@@ -55,7 +57,7 @@ class Dashboard:
     """A server that answers.
 
     Attributes:
-        url: The page to open: the newest ablation's training runs, else all experiments.
+        url: The page to open: the trials of the newest sweep side by side, else all experiments.
         process: The server; its children are in its process group.
     """
 
@@ -102,18 +104,25 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 5000,
     *,
+    ablation: str = "",
     say: Callable[[str], None] = print,
     open_browser: bool = False,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; `say` is told how it goes and where to look.
 
+    It opens at the comparison of the ablation; where none is named, at that of the newest sweep.
+
     Raises:
+        NothingToShow: if nothing is recorded of the ablation.
         DashboardUnavailable: if the port is taken, or the server does not start or ends by
             itself; and as `dashboard_command`.
     """
     say("Starting the dashboard (about 10 seconds) ...")
     try:
-        with _stopped_by_signals(), running_dashboard(out, tracking_uri, host, port) as dashboard:
+        with (
+            _stopped_by_signals(),
+            running_dashboard(out, tracking_uri, host, port, ablation) as dashboard,
+        ):
             say(f"The dashboard is at {dashboard.url}   (Ctrl-C ends it)")
             if open_browser:
                 webbrowser.open(dashboard.url)
@@ -126,7 +135,7 @@ def serve(
 
 @contextmanager
 def running_dashboard(
-    out: Path, tracking_uri: str, host: str = "127.0.0.1", port: int = 5000
+    out: Path, tracking_uri: str, host: str = "127.0.0.1", port: int = 5000, ablation: str = ""
 ) -> Iterator[Dashboard]:
     """A dashboard that answers, ended with all its processes. Raises as `serve`."""
     command = dashboard_command(out, tracking_uri, host, port)
@@ -143,7 +152,7 @@ def running_dashboard(
         try:
             base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
             _wait(base, process, log)
-            yield Dashboard(_landing_page(base), process)
+            yield Dashboard(_landing_page(base, ablation), process)
         finally:
             _end(process)
 
@@ -201,19 +210,50 @@ def _reason(log: IO[bytes]) -> str:
     return (errors or lines or ["no reason given."])[-1][:300]
 
 
-def _landing_page(base: str) -> str:
-    """The runs of the ablation that was worked on last; all experiments where there is none."""
+def _landing_page(base: str, ablation: str) -> str:
+    """The comparison of the sweep that was worked on last; all experiments where there is none."""
+    experiments = {
+        found["experiment_id"]: _tags(found)
+        for found in _asked(base, "experiments/search", _EXPERIMENTS).get("experiments", [])
+        if _is_shown(_tags(found).get("bakeoff.ablation", ""), ablation)
+    }
+    if ablation and not experiments:
+        raise NothingToShow(
+            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
+        )
+    if not experiments:
+        return f"{base}/#/experiments{_VIEW}"
+    sweeps = _asked(base, "runs/search", {**_SWEEPS, "experiment_ids": list(experiments)})
+    for sweep in sorted(sweeps.get("runs", []), key=_last_moment, reverse=True):
+        experiment_id, scale = sweep["info"]["experiment_id"], _tags(sweep["data"])["bakeoff.scale"]
+        if VIEW_TAG + scale in experiments[experiment_id]:  # a sweep of an older version has none
+            return f"{base}/{comparison_page(experiment_id, scale)}"
+    return f"{base}/#/experiments/{max(experiments, key=int)}/runs{_VIEW}"
+
+
+def _is_shown(ablation: str, wanted: str) -> bool:
+    return ablation == wanted if wanted else bool(ablation)
+
+
+def _last_moment(run: dict[str, Any]) -> float:
+    """When the run ended, in milliseconds since 1970; what still runs comes after all others."""
+    return float(run["info"].get("end_time") or "inf")
+
+
+def _tags(found: dict[str, Any]) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in found.get("tags", [])}
+
+
+def _asked(base: str, what: str, question: dict[str, Any]) -> dict[str, Any]:
+    """MLflow's answer over its REST interface."""
     request = urllib.request.Request(
-        f"{base}/api/2.0/mlflow/experiments/search",
-        data=_QUERY,
+        f"{base}/api/2.0/mlflow/{what}",
+        data=json.dumps(question).encode(),
         headers={"Content-Type": "application/json"},
     )
     with _DIRECT.open(request, timeout=10) as answer:
-        experiments: list[dict[str, Any]] = json.load(answer).get("experiments", [])
-    for experiment in experiments:
-        if any(tag["key"] == "bakeoff.ablation" for tag in experiment.get("tags", [])):
-            return f"{base}/#/experiments/{experiment['experiment_id']}/runs{_VIEW}"
-    return f"{base}/#/experiments{_VIEW}"
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

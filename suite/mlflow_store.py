@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from suite.data_inputs import DataInput
 from suite.store_limits import MetricRow, batches
 from suite.tracking_uri import redact, secrets_of, sqlite_path
 
@@ -93,12 +95,20 @@ class Store:
                 self.client.set_experiment_tag(found.experiment_id, tag, value)
         return found
 
-    def runs(self, experiment_id: str, scale: str = "") -> list[Any]:
-        """Parents and children, the earliest first."""
-        query = f"tags.`bakeoff.scale` = '{scale}'" if scale else "tags.`bakeoff.role` = 'sweep'"
+    def runs(self, experiment_id: str, scale: str) -> list[Any]:
+        """Parents and children of a sweep, the earliest first."""
+        return self._searched([experiment_id], f"tags.`bakeoff.scale` = '{scale}'")
+
+    def parents(self, experiment_ids: Sequence[str]) -> list[Any]:
+        """The parents of several ablations, the earliest first; one request for all of them."""
+        if not experiment_ids:
+            return []  # none given would mean all to MLflow
+        return self._searched(experiment_ids, "tags.`bakeoff.role` = 'sweep'")
+
+    def _searched(self, experiment_ids: Sequence[str], query: str) -> list[Any]:
         found = _pages(
             lambda token: self.client.search_runs(
-                [experiment_id],
+                list(experiment_ids),
                 query,
                 max_results=_PAGE,
                 order_by=["attributes.start_time ASC"],
@@ -136,22 +146,43 @@ class Store:
                 synchronous=True,
             )
 
+    def log_inputs(self, run_id: str, data: Sequence[DataInput]) -> None:
+        """The data sets that a run trained on; those that it has already stay as they are."""
+        kinds = self._entities
+        context = [kinds.InputTag("mlflow.data.context", "training")]
+        inputs = [
+            kinds.DatasetInput(kinds.Dataset(d.name, d.digest, d.source_type, d.source), context)
+            for d in data
+        ]
+        self.client.log_inputs(run_id, inputs)
+
+    def put_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
+        """Artifacts, by their path; all of them in one go."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, body in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(body)
+            self.client.log_artifacts(run_id, folder)
+
     def end(self, run_id: str, status: str) -> None:
         """The run's end, now."""
         self.client.set_terminated(run_id, status, now_ms())
 
     def fetch(self, run: Any, name: str, folder: Path) -> None:
         """Fetch an artifact of a parent that is, by its hash, one that was published."""
-        until = time.monotonic() + _SECONDS_TO_SETTLE
+        tags, until = run.data.tags, 0.0
         while hashlib.sha256(self._body(run, name, folder)).hexdigest() not in (
-            self.client.get_run(run.info.run_id).data.tags[SHA256_TAG + name].split()
+            tags[SHA256_TAG + name].split()
         ):
-            if time.monotonic() > until:
+            if until and time.monotonic() > until:
                 raise StoreUnavailable(
                     f"{name} in the store is not the file that was published, by its SHA-256; "
                     "`bakeoff run` publishes it again."
                 )
+            until = until or time.monotonic() + _SECONDS_TO_SETTLE
             time.sleep(0.2)
+            tags = self.client.get_run(run.info.run_id).data.tags
 
     def _body(self, run: Any, name: str, folder: Path) -> bytes:
         """Download the artifact; from beside the database where both were moved together."""

@@ -24,6 +24,8 @@ class Outcome:
         trouble: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
+        comparisons: Of each sweep, the page of MLflow that sets its trials side by side, where the
+            store serves pages.
     """
 
     counts: Mapping[Status, int]
@@ -33,6 +35,7 @@ class Outcome:
     trouble: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()
+    comparisons: tuple[str, ...] = ()
 
     @property
     def num_failed(self) -> int:

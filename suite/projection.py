@@ -12,11 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from models.model_spec import ModelSpec
-from suite.schema import About, Cell, Measurement, Point, Result, Status, Trial
+from suite.comparison import comparison_page, report_page
+from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
 from suite.store_limits import MetricRow, entity_key
 from suite.tracking_uri import redact
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
+DESCRIPTION_TAG = "mlflow.note.content"
+VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
+FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 
 Key = tuple[str, str]  # (ablation, scale)
 
@@ -49,8 +53,18 @@ def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
     }
 
 
-def trial_params(trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
-    """Everything that determines the trial's number, flat; of several models what they share."""
+def axes_of(variants: Iterable[str]) -> tuple[str, ...]:
+    """The names of what is varied, read off the labels of the variants, in their order."""
+    parts = (part.partition("=") for label in variants for part in label.split(", "))
+    return tuple(dict.fromkeys(name for name, equals, _ in parts if equals))
+
+
+def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) -> dict[str, str]:
+    """Everything that determines the trial's number, flat; of several models what they share.
+
+    What is varied stands under its own name too (``heads`` beside ``mixer.heads``), of the
+    baseline as of every variant, so that tables and charts can be sorted and grouped by it.
+    """
     params: dict[str, object] = {
         "variant": " | ".join(_labels(trial, cells)),
         "probe": trial.probe,
@@ -64,6 +78,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
     if trial.parallel is not None:
         params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     params |= _shared(trial.subjects)
+    by_field = {name.rpartition(".")[2]: value for name, value in params.items()}
+    params = {axis: by_field[axis] for axis in axes if axis in by_field} | params
     return {entity_key(name): str(value) for name, value in params.items()}
 
 
@@ -75,7 +91,7 @@ def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str
         "bakeoff.device": result.provenance.device,
         "mlflow.source.name": "bakeoff",
         "mlflow.source.git.commit": result.provenance.commit,
-        "mlflow.note.content": trial_description(trial, cells, result),
+        DESCRIPTION_TAG: trial_description(trial, cells, result),
     }
     tags |= {"bakeoff.reason": redact(result.reason)} if result.reason else {}
     labels = _labels(trial, cells)
@@ -129,10 +145,10 @@ def point_rows(points: Iterable[Point], start_ms: int) -> list[MetricRow]:
 
 
 def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> str:
-    """The trial's numbers with their units, as Markdown."""
+    """What the trial is, and its numbers with their units, as Markdown."""
     labels = _labels(trial, cells)
     head = f"**{result.status.value}** after {result.seconds:.1f} s on {result.provenance.device}"
-    lines = [f"{_text(head)}.", ""]
+    lines = [_text(_in_words(trial, labels)), "", f"{_text(head)}.", ""]
     if result.reason:
         lines += [_text(redact(result.reason))[:1000], ""]
     if result.measurements:
@@ -145,18 +161,53 @@ def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> st
 
 
 def sweep_tags(about: About) -> dict[str, str]:
-    """What the parent of an ablation at one scale says about itself."""
-    claim = f"Claim: {about.claim.statement} ({about.claim.source})" if about.claim else ""
-    texts = (about.question, about.note, claim)
-    lines = [*(_text(text, keep_lines=True) for text in texts if text), f"`{about.regenerate}`"]
+    """What the parent of an ablation at one scale is found again by."""
     return {
         "mlflow.runName": f"{about.ablation} · {about.scale}",
-        "mlflow.note.content": "\n\n".join(lines),
         "mlflow.source.name": "bakeoff",
         "bakeoff.role": "sweep",
         "bakeoff.ablation": about.ablation,
         "bakeoff.scale": about.scale,
     }
+
+
+def sweep_description(
+    about: About, experiment_id: str, run_id: str, *, has_report: bool, finding: str
+) -> str:
+    """What the parent says of itself, as Markdown: question, claim, verdict, and where to look.
+
+    `finding` is the verdict in a sentence; empty while there is none.
+    """
+    links = [f"[The report]({report_page(experiment_id, run_id)})"] if has_report else []
+    links += [f"[the trials side by side]({comparison_page(experiment_id, about.scale)})"]
+    claim = about.claim
+    parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
+        f"**{_text(about.question)}** {_capitalised(', '.join(links))}",
+        f"Verdict: {_text(finding or 'none yet')}" if claim else "",
+        f"Claim: {_text(_claim(claim))}" if claim else "",
+        f"Again: `{about.regenerate}`",
+        _text(about.note, keep_lines=True),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _claim(claim: ClaimSpec) -> str:
+    published = f"; published: {claim.published}" if claim.published else ""
+    return f"{claim.statement} ({claim.source}{published})"
+
+
+def _capitalised(text: str) -> str:
+    return text[:1] + text[1:2].upper() + text[2:]
+
+
+def _in_words(trial: Trial, labels: Sequence[str]) -> str:
+    """As ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
+    who = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
+    size = f"{trial.batch} x {trial.length} tokens"
+    if trial.training is None:
+        return f"{trial.probe} of {who}, on {trial.task}: {size}, process {trial.seed}."
+    steps = f"trained for {trial.training.steps} steps of {size}"
+    return f"{trial.probe} of {who} on {trial.task}, {steps}, seed {trial.seed}."
 
 
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:

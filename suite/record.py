@@ -15,29 +15,40 @@ import socket
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from suite.comparison import comparison_page, view_tag
+from suite.data_inputs import data_inputs
 from suite.mlflow_store import SHA256_TAG, Store, StoreUnavailable, now_ms, plainly
 from suite.projection import (
+    DESCRIPTION_TAG,
+    FINDING_TAG,
     RESULT_SHA256_TAG,
+    VERDICT_TAG,
     Key,
+    axes_of,
     not_finite_tags,
     point_rows,
     result_rows,
     result_tags,
+    sweep_description,
     sweep_tags,
     trial_params,
     trial_tags,
 )
 from suite.recorded import RecordedSweep, RecordedTrial, recorded_trial
 from suite.schema import FAILURES, About, Cell, Point, Result, Trial
+from suite.specimens_files import specimen_files
 from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking_uri import check_tracking_uri, redact, sqlite_path
+
+if TYPE_CHECKING:  # it imports what reads frames, which a writer does not need
+    from suite.findings import Findings
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
 # of the default, since the journal keeps what could not be sent.
@@ -74,7 +85,9 @@ class Recorder:
         self._artifacts = artifacts.resolve() if artifacts is not None else None
         self._abouts: dict[Key, About] = {}
         self._sweeps: dict[Key, RecordedSweep] = {}
-        self._sent: dict[str, set[MetricRow]] = {}  # by run_id of the children begun here
+        # By run_id of the children begun here; a parameter is its name and its value.
+        self._sent: dict[str, set[MetricRow | tuple[str, str]]] = {}
+        self._params: dict[str, dict[str, str]] = {}  # of the same, sent with their first points
 
     def open_sweep(self, about: About) -> dict[str, str]:
         """Find or create the parent of (ablation, scale); mend what a crash left doubled.
@@ -89,7 +102,10 @@ class Recorder:
             return {child.trial_id: child.result_sha256 for child in sweep if child.is_complete}
 
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
-        """Show the trial as running. What an older attempt left behind is deleted."""
+        """Show the trial as running. What an older attempt left behind is deleted.
+
+        Its parameters follow with its first points: a request less.
+        """
         with self._writing(key) as sweep:
             begun = sweep.running(trial.trial_id, self._sent)
             if begun is not None and begun.attempt == str(attempt):
@@ -97,8 +113,7 @@ class Recorder:
             self._delete(sweep, sweep.superseded_by_start(trial.trial_id))
             tags = trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
             child = self._begin(sweep, tags, now_ms())
-            params = self._fitting(child.run_id, trial_params(trial, cells), PARAM_LIMIT, "params")
-            self._store.log(child.run_id, params=params)
+            self._params[child.run_id] = self._fitting_params(sweep, child.run_id, trial, cells)
 
     def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
         """Live curves of a trial that was started here; of any other, nothing happens.
@@ -108,39 +123,27 @@ class Recorder:
         with self._writing(key) as sweep:
             child = sweep.running(trial_id, self._sent)
             if child is not None:
-                self._send(child, point_rows(points, child.start_ms), not_finite_tags(points))
+                rows = point_rows(points, child.start_ms)
+                params = self._params.get(child.run_id)
+                self._send(child, params=params, rows=rows, tags=not_finite_tags(points))
 
     def finish_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], result: Result) -> None:
         """Show the result: parameters, metrics and tags, the result's hash last, then the end."""
         with self._writing(key) as sweep:
-            child = sweep.showing(result)
-            if child is None:
-                child = sweep.running(trial.trial_id, self._sent)
-                self._delete(sweep, sweep.superseded_by(result, keep=child))
-                tags = result_tags(trial, cells, result)
-                if child is None:  # all tags but the hash at once: one by one they cost the most
-                    given = trial_tags(key, trial, cells) | tags
-                    del given[RESULT_SHA256_TAG]
-                    began_ms = now_ms() - round(result.seconds * 1000)
-                    child = self._begin(sweep, given, began_ms)
-                    tags = {
-                        name: value
-                        for name, value in tags.items()
-                        if name not in given or len(value) > TAG_LIMIT
-                    }
-                self._fill(child, trial, cells, result, tags)
-            if not child.is_complete:
-                status = "FAILED" if result.status in FAILURES else "FINISHED"
-                self._store.end(child.run_id, status)
-                self._sent.pop(child.run_id, None)
-                sweep.put(
-                    replace(
-                        child,
-                        status=status,
-                        result_sha256=result.sha256,
-                        environment_id=result.provenance.environment_id,
-                    )
+            child = sweep.showing(result) or self._filled(sweep, key, trial, cells, result)
+            if child.is_complete:
+                return
+            status = "FAILED" if result.status in FAILURES else "FINISHED"
+            self._store.end(child.run_id, status)
+            self._forget(child)
+            sweep.put(
+                replace(
+                    child,
+                    status=status,
+                    result_sha256=result.sha256,
+                    environment_id=result.provenance.environment_id,
                 )
+            )
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
         """Artifacts of the parent, by name; those that are there already are not sent again."""
@@ -166,6 +169,26 @@ class Recorder:
             if sweep.tags.get(SHA256_TAG + "report") != digest:
                 self._store.client.log_artifacts(sweep.run_id, str(folder), "report")
                 self._tag(sweep, {SHA256_TAG + "report": digest})
+                self._describe(sweep, self._abouts[key])
+
+    def publish_findings(self, key: Key, findings: Findings) -> None:
+        """The verdict, to filter by and in the description; and each variant's mean, as metrics."""
+        verdict = {VERDICT_TAG: findings.verdict, FINDING_TAG: findings.sentence}
+        with self._writing(key) as sweep:
+            shown = sweep.metrics
+            changed = {name: m for name, m in findings.means.items() if shown.get(name) != m}
+            stamp = now_ms()  # of two values at one step, MLflow shows the later
+            rows = [MetricRow(name, mean, stamp, 0) for name, mean in changed.items()]
+            self._store.log(sweep.run_id, rows=rows)
+            shown.update(changed)
+            if findings.verdict or VERDICT_TAG in sweep.tags:  # a claim may have been taken back
+                self._tag(sweep, shortened(verdict, TAG_LIMIT, "the report")[0])
+            self._describe(sweep, self._abouts[key])
+
+    def comparison_page(self, key: Key) -> str:
+        """Where the sweep's trials stand side by side: the address after the server's."""
+        with self._writing(key) as sweep:
+            return comparison_page(sweep.experiment_id, key[1])
 
     def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
         """The parent's end: FINISHED, or KILLED where trials are left; and its counts, as tags."""
@@ -198,7 +221,7 @@ class Recorder:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
         parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
-        wanted = shortened(sweep_tags(about), TAG_LIMIT, "the report")[0]
+        wanted = sweep_tags(about)
         if not parents:
             parents = [self._store.create(experiment_id, wanted, now_ms())]
         for doubled in parents[1:]:
@@ -209,13 +232,29 @@ class Recorder:
             run_id=info.run_id,
             status=info.status,
             tags=dict(parents[0].data.tags),
+            metrics=dict(parents[0].data.metrics),
+            axes=axes_of(about.variants),
         )
         self._tag(sweep, wanted)
+        self._describe(sweep, about)
+        if about.data_sets and not (parents[0].inputs and parents[0].inputs.dataset_inputs):
+            self._store.log_inputs(sweep.run_id, data_inputs(about.data_sets))
         for run in runs:
             if run.data.tags.get("bakeoff.role") == "trial":
                 self._adopt(sweep, run)
         self._delete(sweep, sweep.doubled())
         return sweep
+
+    def _describe(self, sweep: RecordedSweep, about: About) -> None:
+        """The parent's description, with what is known by now; a verdict stays until the next."""
+        text = sweep_description(
+            about,
+            sweep.experiment_id,
+            sweep.run_id,
+            has_report=SHA256_TAG + "report" in sweep.tags,
+            finding=sweep.tags.get(FINDING_TAG, ""),
+        )
+        self._tag(sweep, shortened({DESCRIPTION_TAG: text}, TAG_LIMIT, "the report")[0])
 
     def _adopt(self, sweep: RecordedSweep, run: Any) -> None:
         """Take a child in, also one whose own parent was deleted."""
@@ -228,9 +267,10 @@ class Recorder:
         folder = re.sub(r"[^\w-]", "_", about.ablation)
         tags = {
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
-            "mlflow.note.content": about.question,
+            DESCRIPTION_TAG: about.question,
             "bakeoff.ablation": about.ablation,
         }
+        tags |= dict([view_tag(about)])
         location = str(self._artifacts / folder) if self._artifacts else None
         experiment = self._store.experiment(about.ablation, location, tags)
         self._refuse_moved(experiment.artifact_location)
@@ -259,33 +299,67 @@ class Recorder:
             sweep.status = "RUNNING"
         return child
 
-    def _fill(
-        self,
-        child: RecordedTrial,
-        trial: Trial,
-        cells: Sequence[Cell],
-        result: Result,
-        tags: Mapping[str, str],
-    ) -> None:
-        run_id = child.run_id
+    def _filled(
+        self, sweep: RecordedSweep, key: Key, trial: Trial, cells: Sequence[Cell], result: Result
+    ) -> RecordedTrial:
+        """The child with all that the result says; it stands in place of what was there before."""
+        child = sweep.running(trial.trial_id, self._sent)
+        self._delete(sweep, sweep.superseded_by(result, keep=child))
+        tags = result_tags(trial, cells, result)
+        if child is None:  # all tags but the hash at once: one by one they cost the most
+            given = trial_tags(key, trial, cells) | tags
+            del given[RESULT_SHA256_TAG]
+            child = self._begin(sweep, given, now_ms() - round(result.seconds * 1000))
+            tags = {
+                name: value
+                for name, value in tags.items()
+                if name not in given or len(value) > TAG_LIMIT
+            }
+        params = self._params.get(child.run_id) or self._fitting_params(
+            sweep, child.run_id, trial, cells
+        )
+        self._show_inputs(key, child.run_id, trial)
+        self._show_files(child.run_id, result)
+        rows = result_rows(trial, cells, result, child.start_ms)
+        tags = self._fitting(child.run_id, tags, TAG_LIMIT, "tags")
+        self._send(child, params=params, rows=rows, tags=tags)
+        return child
+
+    def _fitting_params(
+        self, sweep: RecordedSweep, run_id: str, trial: Trial, cells: Sequence[Cell]
+    ) -> dict[str, str]:
+        values = trial_params(trial, cells, sweep.axes)
+        return self._fitting(run_id, values, PARAM_LIMIT, "params")
+
+    def _show_inputs(self, key: Key, run_id: str, trial: Trial) -> None:
+        """The data set of a trial that trains on one."""
+        data_set = self._abouts[key].data_sets.get(trial.task)
+        if data_set is not None and trial.training is not None:
+            self._store.log_inputs(run_id, data_inputs({trial.task: data_set}))
+
+    def _show_files(self, run_id: str, result: Result) -> None:
+        """What is to be looked at: pictures and samples of the trained model, a traceback."""
+        files = specimen_files(result)
         if result.traceback:
-            self._store.client.log_text(run_id, redact(result.traceback), "traceback.txt")
-        params = self._fitting(run_id, trial_params(trial, cells), PARAM_LIMIT, "params")
-        tags = self._fitting(run_id, tags, TAG_LIMIT, "tags")
-        self._send(child, result_rows(trial, cells, result, child.start_ms), tags, params)
+            files["traceback.txt"] = redact(result.traceback).encode()
+        if files:
+            self._store.put_files(run_id, files)
 
     def _send(
         self,
         child: RecordedTrial,
-        rows: Sequence[MetricRow],
-        tags: Mapping[str, str],
+        *,
         params: Mapping[str, str] | None = None,
+        rows: Sequence[MetricRow] = (),
+        tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Rows that were not sent before, and the rest. Sending twice would only cost time."""
+        """What was not sent before. Sending twice would only cost time."""
         sent = self._sent[child.run_id]
-        new = [row for row in rows if row not in sent]
-        self._store.log(child.run_id, params=params or {}, rows=new, tags=tags)
-        sent.update(new)
+        new_params = dict(part for part in (params or {}).items() if part not in sent)
+        new_rows = [row for row in rows if row not in sent]
+        self._store.log(child.run_id, params=new_params, rows=new_rows, tags=tags)
+        sent.update(new_params.items())
+        sent.update(new_rows)
 
     def _fitting(
         self, run_id: str, values: Mapping[str, str], limit: int, kind: str
@@ -305,8 +379,12 @@ class Recorder:
     def _delete(self, sweep: RecordedSweep, children: Sequence[RecordedTrial]) -> None:
         for child in children:
             self._store.client.delete_run(child.run_id)
-            self._sent.pop(child.run_id, None)
+            self._forget(child)
             sweep.drop(child)
+
+    def _forget(self, child: RecordedTrial) -> None:
+        self._sent.pop(child.run_id, None)
+        self._params.pop(child.run_id, None)
 
 
 def children(tracking_uri: str, ablation: str, scale: str) -> tuple[RecordedTrial, ...]:
@@ -323,19 +401,6 @@ def children(tracking_uri: str, ablation: str, scale: str) -> tuple[RecordedTria
     return tuple(_recorded(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
 
 
-def ablations_in(tracking_uri: str) -> list[str]:
-    """Names of the ablations that the store holds anything of, sorted.
-
-    Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, or it does not answer.
-    """
-    store = _connect(tracking_uri, is_new_allowed=False)
-    with store.reached():
-        experiments = store.experiments()
-    return sorted(e.name for e in experiments if e.tags.get("bakeoff.ablation") == e.name)
-
-
 def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[str, Path]]:
     """Fetch what the reports are made of.
 
@@ -348,20 +413,36 @@ def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[s
         StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
             was published.
     """
+    return load_all_artifacts(tracking_uri, into, [ablation]).get(ablation, [])
+
+
+def load_all_artifacts(
+    tracking_uri: str, into: Path, ablations: Collection[str] | None = None
+) -> dict[str, list[tuple[str, Path]]]:
+    """The same of several ablations, by name; of all that the store holds where none are named.
+
+    Raises:
+        BadUri, RefusedUri, StoreUnavailable: as `load_artifacts`.
+    """
     store = _connect(tracking_uri, is_new_allowed=False)
-    found: dict[str, Path] = {}
+    found: dict[str, dict[str, Path]] = {}
     with store.reached():
-        experiment = store.client.get_experiment_by_name(ablation)
-        runs = store.runs(experiment.experiment_id) if experiment else []
-        for run in runs:
+        names = {
+            experiment.experiment_id: experiment.name
+            for experiment in store.experiments()
+            if experiment.tags.get("bakeoff.ablation") == experiment.name
+            and (ablations is None or experiment.name in ablations)
+        }
+        for run in store.parents(list(names)):
+            scales = found.setdefault(names[run.info.experiment_id], {})
             scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
             held = [run.data.tags.get(SHA256_TAG + name, _NO_FILE).split() for name in _FILES]
-            if not any(_NO_FILE in digests for digests in held) and scale not in found:
-                found[scale] = into / scale
-                found[scale].mkdir(parents=True, exist_ok=True)
+            if not any(_NO_FILE in digests for digests in held) and scale not in scales:
+                scales[scale] = into / run.info.run_id
+                scales[scale].mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
-                    store.fetch(run, name, found[scale])
-    return sorted(found.items())
+                    store.fetch(run, name, scales[scale])
+    return {name: sorted(scales.items()) for name, scales in sorted(found.items())}
 
 
 def _connect(tracking_uri: str, *, is_new_allowed: bool) -> Store:

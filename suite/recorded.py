@@ -38,7 +38,8 @@ class RecordedSweep:
     """The parent of an ablation at one scale, and its children, the earliest first.
 
     Attributes:
-        run_id: Of the parent; so are `status` and `tags`.
+        run_id: Of the parent; so are `status`, `tags` and `metrics`.
+        axes: Names of what is varied.
         children: trial_id -> run_id -> trial. More than one where environments differ, or where
             a crash left something behind.
     """
@@ -47,6 +48,8 @@ class RecordedSweep:
     run_id: str
     status: str
     tags: dict[str, str]
+    metrics: dict[str, float] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
     children: dict[str, dict[str, RecordedTrial]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[RecordedTrial]:

@@ -72,3 +72,15 @@ addEventListener("beforeprint", () => {
   folded.forEach((details) => { details.open = true; });
 });
 addEventListener("afterprint", () => folded.forEach((details) => { details.open = false; }));
+
+// MLflow's viewer shows the page out of its folder: no link to a file leads anywhere from there.
+if (location.protocol === "blob:") {
+  for (const link of document.querySelectorAll("a[href]")) {
+    const target = link.getAttribute("href");
+    if (!target.startsWith("#")) link.removeAttribute("href");
+    else link.addEventListener("click", (event) => {
+      event.preventDefault();
+      document.getElementById(target.slice(1))?.scrollIntoView();
+    });
+  }
+}

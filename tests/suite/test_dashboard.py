@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -14,29 +15,32 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from suite.conclusion import conclude
 from suite.dashboard import (
     Dashboard,
     DashboardUnavailable,
     NothingToShow,
     RefusedAddress,
+    _landing_page,
     dashboard_command,
     running_dashboard,
     serve,
 )
-from suite.record import Recorder, load_artifacts
+from suite.journal import Journal
+from suite.outcome import Outcome, counted
+from suite.record import Recorder, children
+from suite.store import Store, store_of
 from suite.tracking_uri import BadUri, RefusedUri
-from tests.suite.heads_sweep import HeadsSweep, LocalStore
+from tests.suite.finished_sweep import FinishedSweep
+from tests.suite.heads_sweep import LocalStore
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-    from tests.suite.conftest import HeadsSweep, LocalStore
 
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_OPTIONS = [
@@ -48,12 +52,6 @@ CHROMIUM_OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
 
 
 @pytest.fixture(scope="module")
@@ -89,21 +87,32 @@ def _processes_with(text: str) -> list[int]:
 
 
 @pytest.fixture(scope="module")
+def finished() -> FinishedSweep:
+    return FinishedSweep("heads")
+
+
+@pytest.fixture(scope="module")
 def shown(
-    heads: HeadsSweep, empty_store: LocalStore, tmp_path_factory: pytest.TempPathFactory
+    finished: FinishedSweep, empty_store: LocalStore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Dashboard]:
-    """A dashboard over a finished sweep of three trials."""
+    """A dashboard over a finished sweep of nine trials, with its report."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("out"))
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    for trial in (heads.trial(1), heads.trial(8), heads.timing()):
-        recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
-        recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
-    recorder.publish(heads.key, FILES)
-    recorder.close_sweep(heads.key, {"ok": 3}, finished=True)
+    _conclude(finished, store.recorder(), store.out, store_of(store.out, None))
     with running_dashboard(store.out, store.uri, port=_free_port()) as dashboard:
         yield dashboard
     assert _processes_with(str(store.out)) == []
+
+
+def _conclude(sweep: FinishedSweep, recorder: Recorder, out: Path, store: Store) -> Outcome:
+    """Everything that a driver does but run the trials."""
+    with Journal(out / "journal.db") as journal:
+        planned = sweep.recorded(recorder, journal)
+        ended = counted([planned], journal, 0)
+        return conclude(ended, [planned], journal, recorder, out, store)
+
+
+def _base(dashboard: Dashboard) -> str:
+    return dashboard.url.partition("/#")[0]
 
 
 def test_the_command_serves_this_folder_to_this_machine(store: LocalStore) -> None:
@@ -206,24 +215,43 @@ def test_a_foreign_host_name_is_turned_away(shown: Dashboard) -> None:
     refusal.value.close()
 
 
-def test_a_server_takes_what_a_file_takes(
-    heads: HeadsSweep, shown: Dashboard, tmp_path: Path
+def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
+    shown: Dashboard, tmp_path: Path
 ) -> None:
-    """The recorder speaks to a server over HTTP as well; twice is once there too."""
-    base = shown.url.partition("/#")[0]
-    about = replace(heads.about, ablation="over_http")
-    key, trial = ("over_http", "quick"), heads.trial()
-    for _ in range(2):
-        recorder = Recorder(base, None)
-        known = recorder.open_sweep(about)
-        if not known:
-            recorder.start_trial(key, trial, heads.cells(trial), 1)
-        recorder.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
-        recorder.publish(key, FILES)
-        recorder.close_sweep(key, {"ok": 1}, finished=True)
-    assert known == {trial.trial_id: heads.result(trial).sha256}
-    ((_, folder),) = load_artifacts(base, "over_http", tmp_path)
-    assert {name: (folder / name).read_bytes() for name in FILES} == FILES
+    """Twice is once there too. What is deleted here comes back elsewhere, byte for byte."""
+    base, sweep = _base(shown), FinishedSweep("over_http")
+    for folder in ("first", "again"):
+        (tmp_path / folder).mkdir()
+        store = Store(uri=base, artifacts=None)
+        outcome = _conclude(sweep, Recorder(base, None), tmp_path / folder, store)
+        assert outcome.trouble == ""
+    assert len(children(base, "over_http", "quick")) == len(sweep.plan.trials)
+    (comparison,) = outcome.comparisons
+    assert comparison.startswith(f"{base}/#/experiments/")
+    made = _contents(tmp_path / "again" / "reports")
+    assert {Path("index.html"), Path("over_http/index.html")} <= set(made)
+    shutil.rmtree(tmp_path / "again")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    command = [str(Path(sys.executable).with_name("bakeoff")), "report", "over_http"]
+    done = subprocess.run(
+        [*command, "--tracking-uri", base], cwd=elsewhere, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert _contents(elsewhere / "out" / "reports") == made
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_one_ablation_or_the_last_one_is_landed_on(shown: Dashboard) -> None:
+    base = _base(shown)
+    assert _landing_page(base, "heads") == shown.url
+    assert "viewStateShareKey=quick&compareRunsMode=CHART" in shown.url
+    with pytest.raises(NothingToShow, match="`bakeoff run unheard_of` does that"):
+        _landing_page(base, "unheard_of")
 
 
 @pytest.fixture(scope="module")
@@ -255,37 +283,61 @@ def _picture(page: Page, name: str) -> None:
         page.screenshot(path=str(Path(folder, f"{name}.png")))
 
 
+def _runs(shown: Dashboard, page: Page) -> None:
+    """The experiment's table, the parent unfolded."""
+    page.goto(f"{_base(shown)}/#/experiments/1/runs?workflowType=machine_learning")
+    parent = page.locator("[role=row]", has_text="heads · quick").first
+    parent.get_by_role("button").first.click()
+    page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").wait_for()
+
+
 @pytest.mark.browser
 def test_the_list_of_experiments_leads_to_the_ablation(
-    heads: HeadsSweep, shown: Dashboard, page: Page
+    finished: FinishedSweep, shown: Dashboard, page: Page
 ) -> None:
-    page.goto(shown.url.partition("/#")[0] + "/#/experiments?workflowType=machine_learning")
-    page.get_by_text(heads.about.question).first.wait_for()
+    page.goto(f"{_base(shown)}/#/experiments?workflowType=machine_learning")
+    page.get_by_text(finished.plan.about.question).first.wait_for()
     _picture(page, "experiments")
     page.get_by_role("link", name="heads", exact=True).click()
     page.wait_for_url(re.compile(r"#/experiments/\d+"))
 
 
 @pytest.mark.browser
-def test_people_land_on_the_training_runs(heads: HeadsSweep, shown: Dashboard, page: Page) -> None:
+def test_people_land_on_the_variants_side_by_side(shown: Dashboard, page: Page) -> None:
     page.goto(shown.url)
-    page.get_by_role("heading", name="Runs", exact=True).wait_for()
-    parent = page.locator("[role=row]", has_text="heads · quick").first
-    parent.wait_for()
-    parent.get_by_role("button").first.click()
-    for name in ("heads=1 · shakes", "heads=8 · shakes", "step_time · 2 variants"):
-        page.get_by_text(name).first.wait_for()
-    _picture(page, "runs")
+    cards = page.get_by_test_id("experiment-view-compare-runs-card")
+    page.locator("path.js-line[d*=L], path.js-line[d*=C]").first.wait_for()
+    _picture(page, "comparison")
+    means, curves = (card.inner_text() for card in cards.all()[:2])
+    assert means.startswith("bits_per_character\n")
+    assert {"2.71", "2.56", "2.51"} <= set(means.splitlines())  # of three seeds each
+    assert curves.startswith("validation_bits_per_character\n")
+    page.get_by_text("9 matching runs").wait_for()
 
 
 @pytest.mark.browser
-def test_a_trial_shows_its_curve(heads: HeadsSweep, shown: Dashboard, page: Page) -> None:
-    page.goto(shown.url)
-    parent = page.locator("[role=row]", has_text="heads · quick").first
-    parent.get_by_role("button").first.click()
+def test_the_parent_leads_to_its_report(shown: Dashboard, page: Page) -> None:
+    _runs(shown, page)
+    page.get_by_role("link", name="heads · quick").first.click()
+    page.get_by_text("8 heads beat one: supported").first.wait_for()
+    _picture(page, "parent")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="The report").click()
+    report = opened.value.frame_locator("iframe#html")
+    report.get_by_role("heading", level=1).wait_for()
+    _picture(opened.value, "report")
+    header = report.locator("th", has=report.get_by_role("button")).first
+    header.get_by_role("button").click()  # the page's script runs in there
+    report.locator("th[aria-sort=ascending]").first.wait_for()
+
+
+@pytest.mark.browser
+def test_a_trial_shows_its_curve_and_what_its_model_writes(shown: Dashboard, page: Page) -> None:
+    _runs(shown, page)
     page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").click()
     page.get_by_role("heading", name="heads=8 · shakespeare_characters · seed 0").wait_for()
     page.get_by_text("after 12.5 s on Test CPU").wait_for()
+    page.get_by_text("38 plays of William Shakespeare").first.wait_for()
     _picture(page, "trial")
     page.get_by_role("tab", name="Model metrics").click()
     page.get_by_role("button", name="Add chart").last.scroll_into_view_if_needed()
@@ -294,4 +346,9 @@ def test_a_trial_shows_its_curve(heads: HeadsSweep, shown: Dashboard, page: Page
     card.first.wait_for()
     _picture(page, "curve")
     assert "bits_per_character" in card.first.inner_text()
-    assert re.findall("[LC]", line.first.get_attribute("d") or "")[1:]  # three points, joined
+    assert re.findall("[LC]", line.first.get_attribute("d") or "")[1:]  # points, joined
+    page.get_by_role("tab", name="Artifacts").click()
+    page.get_by_text("samples").click()
+    page.get_by_text("continuation.txt").click()
+    page.get_by_text("To be, or not to be").wait_for()
+    _picture(page, "sample")

