@@ -63,9 +63,9 @@ class Series:
         """
         return self._usable.get(variant, ())
 
-    def values(self, variant: str) -> Mapping[int, float]:
+    def values(self, variant: str) -> dict[int, float]:
         """Seed -> value, of the readings that are usable."""
-        return self._values.get(variant, {})
+        return dict(self._values.get(variant, {}))
 
     @cached_property
     def _usable(self) -> Mapping[str, tuple[Reading, ...]]:

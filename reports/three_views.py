@@ -103,8 +103,9 @@ def _remarks(about: About, curves: Curves, times: StepTimes | None) -> Iterator[
             f"Seconds are steps times the median training step{place}; intervals are over seeds, "
             "and how far a step time is uncertain is not in them."
         )
-    paces = [seed.spent[0] / seed.steps[0] for some in curves.seeds.values() for seed in some]
-    if max(paces) - min(paces) <= _SAME * max(paces):
+    every = (seed for some in curves.seeds.values() for seed in some)
+    paces = [seed.spent[-1] / seed.steps[-1] for seed in every if seed.steps[-1]]
+    if paces and max(paces) - min(paces) <= _SAME * max(paces):
         yield "Every variant spends as much at a step, so this is the view at equal steps again."
     else:
         yield _STRAIGHT

@@ -8,46 +8,27 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from suite.journal_file import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
+from suite.registration import Statement, content_of, num_pairs_known, registration_of
 from suite.schema import FAILURES, Plan, Result
+from suite.trial_list import Listed, listed
 
-_VERSION = 2  # 2: what waits, and why
-_TABLES = f"""
-BEGIN;
-CREATE TABLE IF NOT EXISTS sweeps (
-    ablation TEXT NOT NULL, scale TEXT NOT NULL, plan BLOB NOT NULL,
-    PRIMARY KEY (ablation, scale)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS attempts (
-    trial_id TEXT NOT NULL, attempt INTEGER NOT NULL, started_seconds REAL NOT NULL,
-    place TEXT NOT NULL,
-    PRIMARY KEY (trial_id, attempt)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS results (
-    trial_id TEXT NOT NULL, environment_id TEXT NOT NULL, attempt INTEGER NOT NULL,
-    status TEXT NOT NULL, sha256 TEXT NOT NULL, result BLOB NOT NULL,
-    PRIMARY KEY (trial_id, environment_id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS waiting (
-    only INTEGER PRIMARY KEY CHECK (only = 1), num_trials INTEGER NOT NULL, reason TEXT NOT NULL
-);
-PRAGMA user_version = {_VERSION};
-COMMIT;
-"""
+__all__ = ["Attempt", "End", "Entry", "Journal", "JournalError", "journal_in"]
 
 _Body = TypeVar("_Body")
 _PLAN = TypeAdapter(Plan)
 _RESULT = TypeAdapter(Result)
-
-
-class JournalError(RuntimeError):
-    """The journal cannot be opened, read or written, or is not ours: one sentence."""
+_FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
+_KEY = "(ablation, scale) = (?, ?)"
+_ADOPTED = 0  # stands for the attempt of a result that another folder's driver made
 
 
 @dataclass(frozen=True)
@@ -70,9 +51,26 @@ class Entry:
     sha256: str
 
 
-def journal_in(out: Path) -> Path:
-    """Where the journal of an output folder stands."""
-    return out.resolve() / "journal.db"
+class End(NamedTuple):
+    """How one attempt of a trial ended, and what it has cost.
+
+    Attributes:
+        seconds: Wall time in the worker; 0 where it could not say any more.
+        num_cpus: Of one worker; so is `num_gpus`.
+        ended_seconds: Since 1970; None where only another folder's driver knows.
+        is_kept: Whether its result was taken; a late one was not.
+    """
+
+    trial_id: str
+    environment_id: str
+    attempt: int
+    status: str
+    seconds: float
+    num_cpus: float
+    num_gpus: float
+    ended_seconds: float | None
+    reason: str
+    is_kept: bool
 
 
 class Journal:
@@ -86,9 +84,10 @@ class Journal:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         try:
-            self._db = _open(path, read_only=read_only)
+            self._db = opened(path, read_only=read_only)
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}.") from error
+        self._format = format_of(self._db, path)
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let go of it."""
@@ -102,18 +101,65 @@ class Journal:
         if isinstance(error, sqlite3.Error):
             raise JournalError(f"{self.path}: the journal fails: {error}.") from error
 
-    def keep_plan(self, plan: Plan) -> None:
-        """Remember what the sweep is made of; a no-op where it is known already."""
-        body = _PLAN.dump_json(plan)
-        if self._one("SELECT plan FROM sweeps WHERE (ablation, scale) = (?, ?)", plan.key) == body:
-            return
+    def keep_plan(self, plan: Plan) -> Plan:
+        """Remember what the sweep is made of, before any of its trials runs, and state its claim.
+
+        Returns:
+            The plan with the registration of its claim: the plan that results are published with.
+        """
         with self._db:
-            self._db.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (*plan.key, body))
+            self._state_what_was_kept(plan.key)
+            self._state(plan, self._num_pairs(plan), time.time())
+            self._write_plan(plan)
+            self._db.execute("INSERT OR REPLACE INTO driver VALUES (1, ?)", (time.time(),))
+            self._db.execute("DELETE FROM waiting")  # the last words of an older driver
+        return self._registered(plan)
+
+    def adopt_plan(self, plan: Plan, other: Journal) -> Plan:
+        """Take a plan over from another folder's journal, with every statement of its claim.
+
+        Where the same was stated in both, the earlier one holds. A claim that the other journal
+        has results of, and does not say when it was stated, counts as not known here too.
+
+        Returns:
+            As `keep_plan`.
+        """
+        with self._db:
+            self._state_what_was_kept(plan.key)
+            for statement in other.statements(plan.key):
+                self._take_over(plan.key, statement)
+            is_unknown = bool(other._num_pairs(plan))
+            self._state(plan, None if is_unknown else self._num_pairs(plan), time.time())
+            self._write_plan(plan)
+        return self._registered(plan)
 
     def plans(self) -> list[Plan]:
-        """Every sweep that was ever started here."""
-        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
-        return [self._understood(_PLAN, body) for (body,) in rows]
+        """Every sweep that was ever started here, each with the registration of its claim."""
+        return [self._registered(plan) for plan in self._plans()]
+
+    def statements(self, key: tuple[str, str]) -> list[Statement]:
+        """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
+        if self._format < 3:
+            return []
+        rows = self._db.execute(
+            f"SELECT content, num_pairs, stated_seconds FROM statements WHERE {_KEY} "
+            "ORDER BY stated_seconds, rowid",
+            key,
+        )
+        return [
+            Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
+            for content, num_pairs, seconds in rows
+        ]
+
+    def trials(self) -> list[Listed]:
+        """The trials of every sweep, in a few columns; one that two sweeps share stands in both."""
+        if self._format < 3:
+            return [row for plan in self._plans() for row in listed(plan)]
+        query = (
+            "SELECT ablation, scale, trial_id, probe, label, num_workers, num_cpus, num_gpus, "
+            "is_alone FROM trials"
+        )
+        return [Listed(*row) for row in self._db.execute(query)]
 
     def begin(self, trial_id: str, place: str) -> int:
         """Count a new attempt. A result of any older attempt will be dropped."""
@@ -128,12 +174,11 @@ class Journal:
     def commit(self, result: Result, attempt: int) -> bool:
         """Write a result down, with fsync. False if it was dropped: late, or already there."""
         with self._db:
-            last = self._one(
-                "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (result.trial_id,)
-            )
-            if last is not None and attempt < last:
-                return False
-            return self._insert(result, attempt)
+            last = self._last_attempt(result.trial_id)
+            is_late = last is not None and attempt < last
+            is_kept = not is_late and self._insert(result, attempt)
+            self._note_end(result, attempt, time.time(), is_kept=is_kept)
+            return is_kept
 
     def adopt(self, result: Result) -> bool:
         """Write down a result of another folder's journal; attempts that were begun here stand.
@@ -141,10 +186,10 @@ class Journal:
         False if there was one already.
         """
         with self._db:
-            last = self._one(
-                "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (result.trial_id,)
-            )
-            return self._insert(result, last or 0)
+            is_kept = self._insert(result, self._last_attempt(result.trial_id) or 0)
+            if is_kept:
+                self._note_end(result, _ADOPTED, None, is_kept=True)
+            return is_kept
 
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
         """All results of these trials, of every environment, in the order asked for."""
@@ -159,8 +204,7 @@ class Journal:
     def done(self) -> dict[str, set[str]]:
         """trial_id -> environments in which it has a result that is no failure."""
         found: dict[str, set[str]] = {}
-        marks = ", ".join(f"'{status.value}'" for status in FAILURES)
-        query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({marks})"
+        query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({_FAILED})"
         for trial_id, environment_id in self._db.execute(query):
             found.setdefault(trial_id, set()).add(environment_id)
         return found
@@ -175,6 +219,32 @@ class Journal:
         query = "SELECT trial_id, MAX(attempt), started_seconds, place FROM attempts GROUP BY 1"
         return [Attempt(*row) for row in self._db.execute(query)]
 
+    def starts(self) -> list[Attempt]:
+        """Every attempt, of each trial the first one first."""
+        query = "SELECT trial_id, attempt, started_seconds, place FROM attempts ORDER BY 1, 2"
+        return [Attempt(*row) for row in self._db.execute(query)]
+
+    def ends(self) -> list[End]:
+        """How every attempt ended that did; what was lost with its driver or node is not here."""
+        query = "SELECT * FROM ends" if self._format >= 3 else ENDS_OF_RESULTS
+        return [End(*row) for row in self._db.execute(query)]
+
+    def statuses(self) -> dict[str, str]:
+        """trial_id -> the status of its result: of a finding, where another environment failed."""
+        query = f"SELECT trial_id, status FROM results ORDER BY status NOT IN ({_FAILED})"
+        return dict(self._db.execute(query).fetchall())
+
+    def failed(self) -> set[str]:
+        """Trials that have failed somewhere, whatever they did elsewhere."""
+        query = f"SELECT trial_id FROM results WHERE status IN ({_FAILED})"
+        return {trial_id for (trial_id,) in self._db.execute(query)}
+
+    def driver_started(self) -> float:
+        """When the newest driver began, in seconds since 1970; 0 where that is not known."""
+        if self._format < 3:
+            return 0.0
+        return float(self._one("SELECT started_seconds FROM driver", ()) or 0.0)
+
     def note_waiting(self, num_trials: int, reason: str) -> None:
         """So many trials have no place now, and why: for those who ask how the sweep stands."""
         with self._db:
@@ -184,7 +254,7 @@ class Journal:
 
     def waiting(self) -> tuple[int, str]:
         """How many trials have no place, and why; of a driver that has ended, its last words."""
-        if _version(self._db, self.path) < 2:
+        if self._format < 2:
             return 0, ""
         row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
         return row or (0, "")
@@ -202,6 +272,80 @@ class Journal:
         )
         return True
 
+    def _last_attempt(self, trial_id: str) -> int | None:
+        last: int | None = self._one(
+            "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
+        )
+        return last
+
+    def _note_end(
+        self, result: Result, attempt: int, ended_seconds: float | None, *, is_kept: bool
+    ) -> None:
+        """What is dropped never takes the place of what was kept."""
+        made = result.provenance
+        end = End(
+            result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
+            made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
+        )  # fmt: skip
+        clash = "REPLACE" if is_kept else "IGNORE"
+        self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({_marks(end)})", end)
+
+    def _plans(self) -> list[Plan]:
+        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
+        return [self._understood(_PLAN, body) for (body,) in rows]
+
+    def _registered(self, plan: Plan) -> Plan:
+        registration = registration_of(plan.about, self.statements(plan.key))
+        return replace(plan, about=replace(plan.about, registration=registration))
+
+    def _num_pairs(self, plan: Plan) -> int:
+        """Pairs of its claim of which this journal holds both results."""
+        query = "SELECT 1 FROM results WHERE trial_id = ? AND status = 'ok'"
+        return num_pairs_known(plan, lambda trial_id: bool(self._one(query, (trial_id,))))
+
+    def _state(self, plan: Plan, num_pairs: int | None, seconds: float) -> None:
+        """Note the test as it stands now; a no-op where the very same was stated before."""
+        content = content_of(plan.about)
+        if content is not None:
+            statement = Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
+            row = (*plan.key, statement.sha256, content, num_pairs, seconds)
+            self._db.execute(f"INSERT OR IGNORE INTO statements VALUES ({_marks(row)})", row)
+
+    def _state_what_was_kept(self, key: tuple[str, str]) -> None:
+        """A plan from before statements were kept: where it has results, none knows since when."""
+        if self.statements(key):
+            return
+        body = self._one(f"SELECT plan FROM sweeps WHERE {_KEY}", key)
+        if body is None:
+            return
+        with suppress(JournalError):  # of another version: what is stated now is then the first
+            kept = self._understood(_PLAN, body)
+            self._state(kept, None if self._num_pairs(kept) else 0, 0.0)
+
+    def _take_over(self, key: tuple[str, str], statement: Statement) -> None:
+        row = (
+            *key, statement.sha256, statement.content, statement.num_pairs,
+            statement.stated_seconds,
+        )  # fmt: skip
+        self._db.execute(
+            f"INSERT INTO statements VALUES ({_marks(row)}) "
+            "ON CONFLICT (ablation, scale, sha256) DO UPDATE SET num_pairs = excluded.num_pairs, "
+            "stated_seconds = excluded.stated_seconds "
+            "WHERE excluded.stated_seconds < stated_seconds",
+            row,
+        )
+
+    def _write_plan(self, plan: Plan) -> None:
+        """A no-op where the plan is there already, with its list of trials."""
+        body = _PLAN.dump_json(replace(plan, about=replace(plan.about, registration=None)))
+        is_known = self._one(f"SELECT plan FROM sweeps WHERE {_KEY}", plan.key) == body
+        num_listed = self._one(f"SELECT COUNT(*) FROM trials WHERE {_KEY}", plan.key)
+        if is_known and num_listed == len(plan.trials):
+            return
+        self._db.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (*plan.key, body))
+        self._db.execute(f"DELETE FROM trials WHERE {_KEY}", plan.key)
+        self._db.executemany(f"INSERT INTO trials VALUES ({_marks(Listed._fields)})", listed(plan))
+
     def _understood(self, adapter: TypeAdapter[_Body], body: bytes) -> _Body:
         try:
             return adapter.validate_json(body)
@@ -216,33 +360,6 @@ class Journal:
         return None if row is None else row[0]
 
 
-def _read_only_uri(path: Path) -> str:
-    """Without a log beside it nobody writes: then read the file as it stands, and leave no log."""
-    at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
-    return f"{path.resolve().as_uri()}?mode=ro{at_rest}"
-
-
-def _open(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    if read_only:
-        db = sqlite3.connect(_read_only_uri(path), uri=True, timeout=20)
-        if not _version(db, path):
-            raise JournalError(f"{path}: this is no journal of bakeoff.")
-        db.execute("BEGIN")  # all reads see the same moment, whatever the driver writes meanwhile
-        return db
-    db = sqlite3.connect(path, timeout=20, check_same_thread=False)
-    version = _version(db, path)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = FULL")
-    if version < _VERSION:  # every version so far has only added tables
-        db.executescript(_TABLES)
-    return db
-
-
-def _version(db: sqlite3.Connection, path: Path) -> int:
-    """The format that the file is written in; 0 where it is empty."""
-    version: int = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > _VERSION:
-        raise JournalError(
-            f"{path}: written by a newer bakeoff (format {version}; this one reads {_VERSION})."
-        )
-    return version
+def _marks(values: Sized) -> str:
+    """As ``?, ?, ?``."""
+    return ", ".join("?" * len(values))

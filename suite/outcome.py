@@ -52,7 +52,8 @@ class Outcome:
 def counted(plans: Sequence[Plan], journal: Journal, num_run: int) -> Outcome:
     """What the journal says of the plans' trials, each counted once."""
     trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
-    statuses = {result.trial_id: result.status for result in journal.results(trial_ids)}
+    found = journal.statuses()
+    statuses = {trial_id: Status(found[trial_id]) for trial_id in trial_ids if trial_id in found}
     counts = Counter(statuses.values())
     counts[Status.SKIPPED] += len(
         {cell.trial_id for plan in plans for cell in plan.cells if cell.reason}

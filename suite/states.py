@@ -10,7 +10,7 @@ from typing import Literal
 
 from suite.journal import Journal, journal_in
 from suite.missing import is_done
-from suite.schema import FAILURES, Plan, Result, Trial
+from suite.schema import FAILURES, Plan, Trial
 
 State = Literal["done", "failed", "missing", "skipped"]
 
@@ -49,12 +49,21 @@ def trial_states(plan: Plan, out: Path) -> list[TrialState]:
     if journal is None:
         return list(_states(plan, {}, {}))
     with journal:
-        results = {r.trial_id: r for r in journal.results(t.trial_id for t in plan.trials)}
-        return list(_states(plan, results, journal.done()))
+        return list(_states(plan, _failures(plan, journal), journal.done()))
+
+
+def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
+    """trial_id -> status and reason; only what has failed is read whole."""
+    failed = journal.failed()
+    return {
+        result.trial_id: f"{result.status.value}: {result.reason}"
+        for result in journal.results(t.trial_id for t in plan.trials if t.trial_id in failed)
+        if result.status in FAILURES
+    }
 
 
 def _states(
-    plan: Plan, results: Mapping[str, Result], done: Mapping[str, set[str]]
+    plan: Plan, failures: Mapping[str, str], done: Mapping[str, set[str]]
 ) -> Iterator[TrialState]:
     variants: dict[str, dict[str, None]] = {}  # each once, in order
     places: dict[str, dict[str, None]] = {}
@@ -64,7 +73,7 @@ def _states(
     trials = {trial.trial_id: trial for trial in plan.trials}
     for cell in {cell.trial_id: cell for cell in plan.cells}.values():
         trial = trials.get(cell.trial_id)
-        state, reason = _state(plan, trial, cell.reason, results, done)
+        state, reason = _state(plan, trial, cell.reason, failures, done)
         yield TrialState(
             trial_id=cell.trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
             variant=" | ".join(variants[cell.trial_id]), seed=cell.seed, task=cell.task,
@@ -76,17 +85,15 @@ def _state(
     plan: Plan,
     trial: Trial | None,
     impossible: str,
-    results: Mapping[str, Result],
+    failures: Mapping[str, str],
     done: Mapping[str, set[str]],
 ) -> tuple[State, str]:
     if trial is None:
         return "skipped", impossible
     if is_done(trial, plan.resources, done):
         return "done", ""
-    result = results.get(trial.trial_id)
-    if result is not None and result.status in FAILURES:
-        return "failed", f"{result.status.value}: {result.reason}"
-    return "missing", ""
+    failure = failures.get(trial.trial_id)
+    return ("missing", "") if failure is None else ("failed", failure)
 
 
 def count_states(states: Sequence[TrialState]) -> dict[State, int]:

@@ -22,16 +22,21 @@ _LONGEST_REASON = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How far a sweep is.
+    """How far one sweep is, or all sweeps of an output folder.
 
     Attributes:
-        counts: Trials by state; ``done_before`` are those of an earlier run.
+        counts: Trials by state, each once: ``running``, ``missing``, or the status of its result;
+            ``done_before`` are those of an earlier run.
         running: trial_id -> the place where it runs.
-        waiting: ``num_trials`` and ``reason``; None where nothing waits for a place.
+        waiting: ``num_trials`` of the missing ones, and the ``reason`` why they have no place;
+            None where nothing waits for one.
         failed: trial_id -> status and reason.
         labels: trial_id -> a name for people, of those that run or have failed.
         eta_seconds: None where there is nothing to go by.
         out: The output folder, as the driver knows it.
+        by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
+        throughput_per_minute: This and what follows is as `suite.spending.Spending` says; None
+            where it was not asked for.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -41,6 +46,16 @@ class Standing:
     labels: Mapping[str, str] = field(default_factory=dict)
     eta_seconds: float | None = None
     out: str = ""
+    by_ablation: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    throughput_per_minute: float | None = None
+    cpu_hours_spent: float | None = None
+    cpu_hours_wasted: float | None = None
+    cpu_hours_left: float | None = None
+    gpu_hours_spent: float | None = None
+    gpu_hours_wasted: float | None = None
+    gpu_hours_left: float | None = None
+    num_lost: int = 0
+    lost_cpu_hours_at_most: float | None = None
 
 
 def are_wanted() -> bool:

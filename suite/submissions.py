@@ -122,7 +122,8 @@ def lines_of(seen: Seen) -> list[str]:
     name = {key: key for key in (*standing.running, *standing.failed)} | dict(standing.labels)
     lines += [f"  running {name[key]} on {place}" for key, place in standing.running.items()]
     if standing.waiting:
-        lines.append(f"  {standing.waiting['num_trials']} wait: {standing.waiting['reason']}")
+        waiting = standing.waiting
+        lines.append(f"  {waiting['num_trials']} of the missing wait: {waiting['reason']}")
     lines += [f"  failed  {name[key]}: {reason}" for key, reason in standing.failed.items()]
     if job.is_alive and standing.eta_seconds is not None:
         lines.append(f"  {in_words(standing.eta_seconds)} left")

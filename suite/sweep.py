@@ -100,8 +100,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
-        for plan in plans:
-            journal.keep_plan(plan)
+        plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
         sweep = _Sweep(plans, options, journal, Books(journal, outbox))
         try:
@@ -121,8 +120,7 @@ def record_journal(file: Path, options: Options) -> Outcome:
     with Journal(file.resolve(), read_only=True) as other:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
-            for plan in plans:
-                journal.keep_plan(plan)
+            plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             outbox = _outbox(plans, options)

@@ -15,10 +15,14 @@ import itertools
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,38 +34,36 @@ from jinja2 import Environment
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.frame import results_frame, to_parquet_bytes
+from reports.frame import read_sweep, results_frame, to_parquet_bytes
 from reports.render import render
 from suite.frames import sweep_of
 from suite.journal import Journal
 from suite.planning import plan
 from suite.rows import Row, by_trial
-from suite.schema import (
-    RESULT_COLUMNS,
-    Measurement,
-    Plan,
-    Point,
-    Provenance,
-    Result,
-    Status,
-    Trial,
-)
-from suite.spec import Ablation, Model, Scale, vary
+from suite.schema import RESULT_COLUMNS, Measurement, Result, Status
+from suite.status import status_of
 from tests.benchmarks.interleaved import Contest, Limits
+from tests.benchmarks.large_store import (
+    PLACE,
+    ablation,
+    fill_journal,
+    fill_store,
+    plans,
+    points,
+    result_of,
+)
 
 pytestmark = pytest.mark.bench
 
-MEASURED = {"planning": 11.5, "journal": 4.5, "frames": 4.4, "reports": 1.4}  # on two cores
+MEASURED = {  # on two cores
+    "planning": 11.5, "journal": 4.5, "frames": 4.4, "reports": 1.4, "reading": 9.3, "status": 3.7,
+}  # fmt: skip
 SLACK = 1.6
 LIMITS = Limits(
     warm_up_rounds=1, warm_up_seconds=0.0, least_rounds=5, most_rounds=15, seconds=20.0,
     patience=60.0, half_width=0.02, least_sample=0.02,
 )  # fmt: skip
 MOST_COMMITS = 2_000
-PLACE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
-    versions={"torch": "2.13.0", "python": "3.11.7"}, conditions={"smt": "off"},
-)  # fmt: skip
 
 
 def check(
@@ -89,17 +91,6 @@ def check(
 
 def _shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
-
-
-def ablation(num_values: int, **fields: Any) -> Ablation:
-    return Ablation(
-        question="How fast?",
-        baseline=Model(mixer="attention", heads=4),
-        axes=[vary("learning_rate", [1e-3 * step for step in range(1, num_values + 1)])],
-        tasks=["shakespeare_characters", "fashion_mnist_patches"],
-        probes=["quality"],
-        scales={"quick": Scale(dim=64, depth=2, length=49, steps=80, batch=16, **fields)},
-    )
 
 
 def test_planning_ten_thousand_trials(benchmark: Any) -> None:
@@ -160,17 +151,7 @@ def _large_result(index: int) -> Result:
             )
             for number in range(50)
         ),
-        points=_points("bits_per_character", "bit", 2.5),
-    )  # fmt: skip
-
-
-def _points(metric: str, unit: str, value: float) -> tuple[Point, ...]:
-    return tuple(
-        Point(
-            metric=f"validation_{metric}", step=10 * index, flops=1e6 * index,
-            value=value + 1 / (index + 1), unit=unit, better="lower",
-        )
-        for index in range(8)
+        points=points("bits_per_character", "bit", 2.5),
     )  # fmt: skip
 
 
@@ -201,7 +182,7 @@ def test_rendering_a_report(benchmark: Any, tmp_path: Path) -> None:
     """Beside a table of the same rows, and as many figures with as many lines, with no care."""
     planned = plan(ablation(100), seeds=10)
     assert len(planned.trials) == 2_000
-    sweep = sweep_of(planned, by_trial(map(_quality_of(planned), planned.trials)))
+    sweep = sweep_of(planned, by_trial(map(result_of(planned), planned.trials)))
     template = Environment(autoescape=True).from_string(TEMPLATE)
 
     def plain() -> int:
@@ -215,25 +196,6 @@ def test_rendering_a_report(benchmark: Any, tmp_path: Path) -> None:
     assert len(list((tmp_path / "own" / "figures").glob("*.svg"))) >= NUM_FIGURES
 
 
-def _quality_of(planned: Plan) -> Callable[[Trial], Result]:
-    metric = {cell.trial_id: cell.metrics[0] for cell in planned.cells}
-
-    def result(trial: Trial) -> Result:
-        assert trial.training is not None
-        spec = metric[trial.trial_id]
-        value = 0.5 + 0.01 * trial.seed + trial.training.learning_rate
-        measurement = Measurement(metric=spec.name, value=value, unit=spec.unit, better=spec.better)
-        points = [
-            replace(point, better=spec.better) for point in _points(spec.name, spec.unit, value)
-        ]
-        return Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=1.0,
-            measurements=(measurement,), points=tuple(points),
-        )  # fmt: skip
-
-    return result
-
-
 def _figure() -> bytes:
     figure = Figure(layout="constrained")
     FigureCanvasSVG(figure)
@@ -243,3 +205,56 @@ def _figure() -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg")
     return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An output folder with 10,000 finished trials."""
+    out = tmp_path_factory.mktemp("large")
+    fill_store(out, fill_journal(out, plans("wide")))
+    return out
+
+
+def test_how_ten_thousand_trials_stand(benchmark: Any, large: Path) -> None:
+    """Beside the same rows, read into tuples and counted."""
+
+    def counted() -> Counter[str]:
+        with closing(sqlite3.connect(large / "journal.db")) as db:
+            db.execute("SELECT * FROM trials").fetchall()
+            db.execute("SELECT * FROM attempts").fetchall()
+            return Counter(row[3] for row in db.execute("SELECT * FROM ends").fetchall())
+
+    check(benchmark, "status", lambda: status_of(large), counted, "the status of 10,000 trials")
+    assert status_of(large).counts == {"ok": 10_000}
+
+
+def test_reading_a_sweep(benchmark: Any, large: Path) -> None:
+    """Beside pandas left to itself: nothing checked, no password looked for."""
+    files = [next((large / "artifacts").rglob(f"{kind}.parquet")) for kind in ("results", "curves")]
+
+    def plain() -> int:
+        return sum(len(pd.read_parquet(file)) for file in files)
+
+    check(benchmark, "reading", lambda: read_sweep(*files), plain, "90,000 rows from Parquet")
+
+
+REPORT = """
+from suite.cli import app
+app(standalone_mode=False)
+with open("/proc/self/status") as file:
+    print(next(line for line in file if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.parametrize("shape", ["wide", "deep"])
+def test_a_report_of_ten_thousand_trials(shape: str, tmp_path: Path) -> None:
+    """From the command to its end; seconds and bytes, on whatever machine this is."""
+    fill_store(tmp_path, fill_journal(tmp_path, plans(shape)))
+    command = [sys.executable, "-c", REPORT, "report", "own0", "--out", str(tmp_path)]
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, gib = time.perf_counter() - start, int(done.stdout.split()[-2]) / 2**20
+    print(f"\nreport, {shape}: {seconds:.1f} s, {gib:.2f} GiB; load {os.getloadavg()[0]:.1f}")
+    assert (tmp_path / "reports" / "own0" / "index.html").is_file()
+    assert seconds < 15
+    assert gib * 2**30 < 1e9

@@ -138,6 +138,53 @@ def test_a_result_of_another_folder_is_taken_over_once(journal: Journal) -> None
     assert held(journal) == [result(value=1.0)]
 
 
+def test_how_each_attempt_ended_is_kept_though_its_result_gives_way(journal: Journal) -> None:
+    late = journal.begin("a", "node 1")
+    first = journal.begin("a", "node 2")
+    journal.commit(result(status=Status.ERROR), first)
+    assert not journal.commit(result(), late)
+    assert journal.commit(result(), journal.begin("a", "node 2"))
+    assert not journal.commit(result(value=2.0), 3)  # told twice
+    ends = {end.attempt: end for end in journal.ends()}
+    assert {number: (end.status, end.is_kept) for number, end in ends.items()} == {
+        1: ("ok", False), 2: ("error", True), 3: ("ok", True),
+    }  # fmt: skip
+    assert (ends[2].reason, ends[2].seconds, ends[2].num_cpus) == ("it went wrong", 1.5, 1.0)
+    started = {start.attempt: start.started_seconds for start in journal.starts()}
+    assert list(started) == [1, 2, 3]
+    assert all((ends[n].ended_seconds or 0) >= started[n] for n in started)
+
+
+def test_what_another_folder_has_spent_is_taken_over_without_its_time(journal: Journal) -> None:
+    journal.commit(result(status=Status.ERROR), journal.begin("a", "here"))
+    assert journal.adopt(result())
+    found = {end.attempt: (end.status, end.ended_seconds is None) for end in journal.ends()}
+    assert found == {0: ("ok", True), 1: ("error", False)}
+
+
+def test_of_two_environments_a_finding_counts_before_a_failure(journal: Journal) -> None:
+    for place, status in ((HERE, Status.OK), (ELSEWHERE, Status.CRASHED)):
+        journal.commit(result("a", status, place=place), journal.begin("a", ""))
+        journal.commit(result("b", Status.CRASHED, place=place), journal.begin("b", ""))
+    assert journal.statuses() == {"a": "ok", "b": "crashed"}
+    assert journal.failed() == {"a", "b"}
+
+
+def test_the_trials_of_a_plan_are_listed_and_those_of_an_older_plan_are_gone(
+    journal: Journal,
+) -> None:
+    older, newer = plan("heads", seeds=2), plan("heads", seeds=1)
+    journal.keep_plan(older)
+    before = journal.driver_started()
+    journal.keep_plan(newer)
+    assert journal.driver_started() > before > 0
+    rows = {row.trial_id: row for row in journal.trials()}
+    assert set(rows) == {trial.trial_id for trial in newer.trials}
+    assert {row.probe for row in rows.values() if row.is_alone} == {"step_time"}
+    labels = [row.label for row in rows.values() if row.probe == "quality"]
+    assert "heads=4, shakespeare_characters, seed 0" in labels
+
+
 def test_the_newest_attempt_of_each_trial_is_told(journal: Journal) -> None:
     for place in ("process 1", "process 2"):
         journal.begin("a", place)
@@ -152,7 +199,9 @@ def test_a_plan_is_kept_and_the_newer_one_replaces_it(path: Path) -> None:
         for known in (older, newer, newer):
             journal.keep_plan(known)
     with Journal(path, read_only=True) as journal:
-        assert journal.plans() == [newer]
+        (found,) = journal.plans()
+    assert found.trials == newer.trials
+    assert replace(found.about, registration=None) == newer.about
 
 
 def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
@@ -339,7 +388,10 @@ def test_a_journal_of_the_first_format_is_read_and_gone_on_with(path: Path) -> N
     with Journal(path) as journal:
         journal.begin("a", "here")
     with closing(sqlite3.connect(path)) as db, db:
-        db.executescript("DROP TABLE waiting; PRAGMA user_version = 1;")
+        db.executescript(
+            "DROP TABLE waiting; DROP TABLE statements; DROP TABLE ends; DROP TABLE trials; "
+            "DROP TABLE driver; PRAGMA user_version = 1;"
+        )
     with Journal(path, read_only=True) as journal:
         assert journal.waiting() == (0, "")
     with Journal(path) as journal:
