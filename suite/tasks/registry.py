@@ -8,15 +8,21 @@ from __future__ import annotations
 import importlib
 
 from suite.nearest import unknown_name
-from suite.tasks.data_files import read_verified
+from suite.tasks.data_files import refuse_damaged
 from suite.tasks.task import DataSource, Task, TaskError
 
 TASKS: dict[str, str] = {
     # language modelling
     "shakespeare_characters": "suite.tasks.shakespeare_characters:ShakespeareCharacters",
-    # classification
+    # classification of images and text
     "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
+    # generated: what a mixer can remember and compute
+    "listops": "suite.tasks.listops:ListOps",
+    "mqar": "suite.tasks.mqar:Mqar",
+    "mqar_small": "suite.tasks.mqar:MqarSmall",
+    "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
+    "parity": "suite.tasks.parity:Parity",
 }
 
 
@@ -54,7 +60,7 @@ def verify_data() -> list[tuple[DataSource, str]]:
 
 def _problem(source: DataSource) -> str:
     try:
-        read_verified(source)
+        refuse_damaged(source)
     except TaskError as error:
         return str(error)
     return ""
