@@ -14,9 +14,11 @@ from suite.tasks.task import DataSource, Task, TaskError
 TASKS: dict[str, str] = {
     # language modelling
     "shakespeare_characters": "suite.tasks.shakespeare_characters:ShakespeareCharacters",
+    "shakespeare_masked": "suite.tasks.shakespeare_masked:ShakespeareMasked",
     # classification of images and text
     "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
+    "shakespeare_plays": "suite.tasks.shakespeare_plays:ShakespearePlays",
     # generated: what a mixer can remember and compute
     "listops": "suite.tasks.listops:ListOps",
     "mqar": "suite.tasks.mqar:Mqar",
