@@ -16,12 +16,14 @@ TASKS: dict[str, str] = {
     "shakespeare_characters": "suite.tasks.shakespeare_characters:ShakespeareCharacters",
     "shakespeare_masked": "suite.tasks.shakespeare_masked:ShakespeareMasked",
     "wikipedia_bytes": "suite.tasks.wikipedia_bytes:WikipediaBytes",
+    "enwik8": "suite.tasks.enwik8:Enwik8",
     # classification of images and text
     "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
     "wordnet_glosses": "suite.tasks.wordnet_glosses:WordnetGlosses",
     "shakespeare_plays": "suite.tasks.shakespeare_plays:ShakespearePlays",
+    "imdb": "suite.tasks.imdb:Imdb",
     # generated: what a mixer can remember and compute
     "listops": "suite.tasks.listops:ListOps",
     "mqar": "suite.tasks.mqar:Mqar",
