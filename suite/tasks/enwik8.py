@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ import numpy as np
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.public_sets import source_of
 from suite.tasks.task import Metric, Split
-from suite.tasks.text_windows import Corpus, TextWindows
+from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
 
 SOURCE = source_of("enwik8")
 NUM_BYTES = 100_000_000
@@ -40,9 +40,13 @@ class Enwik8(TextWindows):
     input_size = 256
     output_size = 256
 
-    def text(self) -> Corpus:
+    def read(self) -> Corpus:
         """The bytes; see `corpus`."""
         return corpus()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text(tokens)
 
 
 @cache

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -29,6 +29,7 @@ from suite.tasks.data_order import shuffled_indices
 from suite.tasks.public_sets import source_of
 from suite.tasks.scores import mean_cross_entropy, num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
+from suite.tasks.text_windows import bytes_as_text
 
 SOURCE = source_of("imdb")
 PADDING = 0
@@ -93,6 +94,10 @@ class Imdb(Task):
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Reviews whose class has the largest logit, and the number of reviews."""
         return num_right(outputs, batch.targets)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text([max(0, token - 1) for token in tokens])
 
     def _batch(self, texts: list[bytes] | tuple[bytes, ...], labels: NDArray[np.int64]) -> Batch:
         tokens = np.full((len(texts), self.length), PADDING, dtype=np.int64)

@@ -25,7 +25,7 @@ on a CPU show every symbol often enough to be learned, which 8,192 are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -105,7 +105,7 @@ class Mqar(GeneratedTask):
         """Numbers of pairs."""
         return tuple(f"pairs={num}" for num in self.kinds())
 
-    def in_parts(self, batch: Batch) -> Mapping[str, Tensor]:
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
         """By the number of pairs of the example, which is that of its queries."""
         num_pairs = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
         return {

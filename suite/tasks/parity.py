@@ -18,7 +18,7 @@ lengths show whether the task can be learned, not whether it generalises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -67,13 +67,17 @@ class Parity(GeneratedTask):
         """Powers of two up to the length, and the length itself."""
         return tuple(f"length={last}" for _, last in self._ranges())
 
-    def in_parts(self, batch: Batch) -> Mapping[str, Tensor]:
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
         """By the number of bits that an answer is about."""
         num_bits = torch.arange(1, self.length + 1, device=batch.targets.device)
         return {
             f"length={last}": ((num_bits > before) & (num_bits <= last)).expand(batch.targets.shape)
             for before, last in self._ranges()
         }
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join(str(token) for token in tokens)
 
     def _ranges(self) -> list[tuple[int, int]]:
         """As (0, 1), (1, 2), (2, 4), ...: places above the first number up to the second."""

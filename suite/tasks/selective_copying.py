@@ -17,6 +17,7 @@ is how its authors' earlier code for copying has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ NUM_SYMBOLS = 16
 NUM_DATA = 16
 NOISE = 0
 ASKING = NUM_SYMBOLS - 1
+SYMBOLS = ".abcdefghijklmn?"  # as text
 MIN_LENGTH = 2 * NUM_DATA
 MAX_LENGTH = 16_384
 SOURCE = definition_source(
@@ -75,3 +77,7 @@ class SelectiveCopying(GeneratedTask):
         targets = np.full_like(inputs, UNSCORED)
         targets[:, num_places:] = data
         return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join(SYMBOLS[token] for token in tokens)

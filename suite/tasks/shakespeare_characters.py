@@ -17,7 +17,7 @@ and the split differs: bits per character here compare with each other only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -60,9 +60,13 @@ class ShakespeareCharacters(TextWindows):
     input_size = len(VOCABULARY)
     output_size = len(VOCABULARY)
 
-    def text(self) -> Corpus:
+    def read(self) -> Corpus:
         """The plays; see `corpus`."""
         return corpus()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join(VOCABULARY[token] for token in tokens)
 
 
 @cache

@@ -19,7 +19,7 @@ hidden all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
 
 HIDDEN_SHARE = 0.15
 HIDDEN = len(VOCABULARY)  # the symbol that stands for a hidden one
+HIDDEN_AS_TEXT = "_"  # which no play has
 _HELD_OUT_STREAMS: dict[Split, int] = {"validation": 0, "test": 1}
 
 
@@ -71,6 +72,10 @@ class ShakespeareMasked(Task):
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of hidden characters."""
         return bits(outputs, batch.targets)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join((VOCABULARY + HIDDEN_AS_TEXT)[token] for token in tokens)
 
     def _hide(self, window: Batch, chance: Chance) -> Batch:
         count = max(1, round(HIDDEN_SHARE * self.length))

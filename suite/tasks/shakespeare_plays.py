@@ -20,7 +20,7 @@ acts are left out, prologues and epilogues belong to the act in which they stand
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -36,6 +36,7 @@ from suite.tasks.data_files import malformed
 from suite.tasks.scores import mean_cross_entropy, num_right
 from suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
+from suite.tasks.text_windows import bytes_as_text
 
 MAX_LENGTH = 8_192
 NUM_ACTS = 5
@@ -103,6 +104,10 @@ class ShakespearePlays(Task):
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Windows whose play has the largest logit, and the number of windows."""
         return num_right(outputs, batch.targets)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text(tokens)
 
     def _window(self, of_play: tuple[NDArray[np.uint8], ...], drawn: int) -> NDArray[np.uint8]:
         """The window at one of all places of all acts for training, laid end to end."""

@@ -8,7 +8,7 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -120,6 +120,17 @@ class Task(ABC):
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Mean training loss in nats, a scalar that carries gradient."""
 
+    def parts(self) -> tuple[str, ...]:
+        """Coordinates at which the score is also given, as ``pairs=8``; most tasks have none."""
+        return ()
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """For each of `parts`, which targets belong to it: booleans in the shape of the targets.
+
+        A target may belong to none.
+        """
+        return {}
+
     @abstractmethod
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Sum of the metric over the batch, and the number of things summed.
@@ -127,17 +138,6 @@ class Task(ABC):
         The metric of a split is the sum of the sums over the sum of the counts. Logits that are
         not numbers must give NaN: chance would look like a result.
         """
-
-    def parts(self) -> tuple[str, ...]:
-        """Coordinates at which the score is also given, as ``pairs=8``; most tasks have none."""
-        return ()
-
-    def in_parts(self, batch: Batch) -> Mapping[str, Tensor]:
-        """For each of `parts`, which targets belong to it: booleans in the shape of the targets.
-
-        A target may belong to none.
-        """
-        return {}
 
 
 class TaskError(ValueError):

@@ -11,7 +11,7 @@ scored.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,7 +54,7 @@ class TextWindows(Task):
         super().__init__(length)
 
     @abstractmethod
-    def text(self) -> Corpus:
+    def read(self) -> Corpus:
         """The tokens of all splits, read once per process.
 
         Raises:
@@ -63,7 +63,7 @@ class TextWindows(Task):
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Windows at independent random places; one may run from a piece into the next."""
-        text = self.text().training
+        text = self.read().training
         num_starts = len(text) - self.length
         starts = random_starts(seed=seed, step=step, batch=batch, num_starts=num_starts)
         windows = text[starts[:, None] + np.arange(self.length + 1)]
@@ -72,7 +72,7 @@ class TextWindows(Task):
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Consecutive windows of each piece of the split in turn."""
         num_scored = self.num_scored[split]
-        pieces = self.text().held_out[split]
+        pieces = self.read().held_out[split]
         windows = [
             (piece, start) for piece in pieces for start in range(0, num_scored, self.length)
         ]
@@ -93,6 +93,11 @@ class TextWindows(Task):
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of symbols predicted."""
         return bits(outputs, batch.targets)
+
+
+def bytes_as_text(tokens: Sequence[int]) -> str:
+    """One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each."""
+    return bytes(tokens).decode("ascii", errors="replace")
 
 
 def as_tokens(codes: NDArray[np.uint8]) -> Tensor:

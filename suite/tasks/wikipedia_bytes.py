@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.task import DataSource, Metric, Split
-from suite.tasks.text_windows import Corpus, TextWindows
+from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
 
 SOURCE = DataSource(
     name="wikipedia",
@@ -55,9 +55,13 @@ class WikipediaBytes(TextWindows):
     input_size = 256
     output_size = 256
 
-    def text(self) -> Corpus:
+    def read(self) -> Corpus:
         """The articles; see `corpus`."""
         return corpus()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text(tokens)
 
 
 @cache

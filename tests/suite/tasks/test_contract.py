@@ -273,20 +273,6 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_and_carries_gradient(task: T
     assert outputs.grad.abs().sum() > 0
 
 
-def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
-    batch = task.training_batch(0, 3, seed=0)
-    outputs = torch.zeros(*batch.targets.shape, task.output_size)
-    outputs[0, ..., 0] = torch.nan
-    total, _ = task.score(outputs, batch)
-    assert total != total
-
-
-@pytest.mark.parametrize("length", [0, -5, 10**9])
-def test_a_length_that_cannot_be_is_refused_in_one_sentence(task: Task, length: int) -> None:
-    with pytest.raises(TaskError, match=rf"{task.name}: .*length must be .* not {length}$"):
-        build_task(task.name, length)
-
-
 def test_the_parts_of_a_score_are_those_that_the_task_announces(task: Task) -> None:
     for batch in (task.training_batch(0, 6, seed=0), next(task.held_out("test", 6))):
         parts = task.in_parts(batch)
@@ -331,3 +317,17 @@ def _last_rows(batch: Batch, num_skipped: int) -> Batch:
     targets = batch.targets.clone()
     targets[:num_skipped] = UNSCORED
     return replace(batch, targets=targets)
+
+
+def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
+    batch = task.training_batch(0, 3, seed=0)
+    outputs = torch.zeros(*batch.targets.shape, task.output_size)
+    outputs[0, ..., 0] = torch.nan
+    total, _ = task.score(outputs, batch)
+    assert total != total
+
+
+@pytest.mark.parametrize("length", [0, -5, 10**9])
+def test_a_length_that_cannot_be_is_refused_in_one_sentence(task: Task, length: int) -> None:
+    with pytest.raises(TaskError, match=rf"{task.name}: .*length must be .* not {length}$"):
+        build_task(task.name, length)

@@ -44,3 +44,12 @@ def test_a_length_without_room_for_data_is_refused() -> None:
     SelectiveCopying(32).training_batch(0, 2, seed=0)
     with pytest.raises(TaskError, match="length must be 32 to 16384 tokens, not 31"):
         SelectiveCopying(31)
+
+
+def test_a_person_reads_noise_data_and_questions_apart() -> None:
+    task = SelectiveCopying(40)
+    inputs = task.training_batch(0, 1, seed=0).inputs[0]
+    text = task.text(inputs.tolist())
+    assert text.endswith("?" * 16)
+    assert text.count(".") == 8
+    assert set(text) <= set(".abcdefghijklmn?")

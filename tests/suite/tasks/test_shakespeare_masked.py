@@ -82,3 +82,11 @@ def test_a_uniform_predictor_needs_log2_81_bits() -> None:
 def test_a_refused_length_is_reported_by_the_name_of_this_task() -> None:
     with pytest.raises(TaskError, match="shakespeare_masked: length must be"):
         ShakespeareMasked(0)
+
+
+def test_a_person_reads_the_text_with_gaps() -> None:
+    task = ShakespeareMasked(100)
+    text = task.text(next(task.held_out("test", 1)).inputs[0].tolist())
+    assert text.count("_") == 15
+    play = read_plays()["comedies/twelfth-night"]
+    assert all(shown in ("_", there) for shown, there in zip(text, play, strict=False))

@@ -96,3 +96,7 @@ def test_byte_frequencies_alone_need_about_5_bits() -> None:
     bits = sum(total for total, _ in scores) / sum(count for _, count in scores)
     assert bits == pytest.approx(5.0, abs=0.3)
     assert bits < math.log2(256)
+
+
+def test_a_person_reads_one_character_a_byte() -> None:
+    assert WikipediaBytes(4).text(list("aé\n".encode())) == "a\ufffd\ufffd\n"
