@@ -3,7 +3,9 @@
 import dataclasses
 import fcntl
 import hashlib
+import io
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +18,6 @@ from suite.fetching import FetchUnavailable, fetch
 from suite.tasks import data_files
 from suite.tasks.public_sets import PUBLIC_SETS, PublicSet, public_set, source_of
 from suite.tasks.task import TaskError
-from tests.suite.test_unpacking import _zip
 
 CONTENT = bytes(range(256)) * 8_000
 
@@ -212,7 +213,9 @@ def test_a_set_that_would_not_fit_is_refused_before_a_byte(server: Server, tmp_p
 
 
 def test_an_archive_is_unpacked_beside_itself(server: Server, tmp_path: Path) -> None:
-    server.content = _zip(tmp_path / "made.zip", {"a/b.txt": b"text"}).read_bytes()
+    with zipfile.ZipFile(packed := io.BytesIO(), "w") as archive:
+        archive.writestr("a/b.txt", b"text")
+    server.content = packed.getvalue()
     public = _public(
         server, is_unpacked=True, num_bytes=None,
         sha256=hashlib.sha256(server.content).hexdigest(),
