@@ -6,7 +6,7 @@ where the mean rating is at least 0.5, as negative where it is at most -0.5; the
 left out. Words, vocabulary and splits are those of `labelled_texts`.
 
 Labels are of raters, not of the stars of the review, so accuracies do not compare with those
-published for "MR" or SST-2; a linear classifier of words reaches about 80 %.
+published for "MR" or SST-2; TF-IDF of the words with logistic regression reaches 78 %.
 """
 
 from __future__ import annotations

