@@ -41,6 +41,7 @@ class DataAction(StrEnum):
 
     LIST = "list"
     VERIFY = "verify"
+    FETCH = "fetch"
 
 
 Names = Annotated[
@@ -274,11 +275,22 @@ def verify(out: Out = OUT, tracking_uri: Uri = None) -> None:
 @app.command()
 def data(
     action: Annotated[DataAction, typer.Argument(help="What to do.")] = DataAction.LIST,
+    name: Annotated[str | None, typer.Argument(help="The public set to fetch.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where to fetch to; by default what $BAKEOFF_DATA names, else ~/.cache/bakeoff. "
+            "Tasks look there.",
+        ),
+    ] = None,
 ) -> None:
-    """The data sets, their licences and digests."""
+    """The data sets, their licences and digests; bring a public one."""
     from suite import data_sets
 
-    raise typer.Exit(data_sets.show(verify=action is DataAction.VERIFY))
+    if action is DataAction.FETCH:
+        raise typer.Exit(data_sets.fetch_by_name(name, to))
+    raise typer.Exit(data_sets.verify() if action is DataAction.VERIFY else data_sets.show())
 
 
 @app.command()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from suite.exit_codes import DONE, UNAVAILABLE
 from suite.provenance import cpu_model
+from suite.tasks.data_files import is_absent
 from suite.tasks.registry import verify_data
 
 _NEEDED = ("torch", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "pydantic", "typer")
@@ -71,7 +72,10 @@ def _gpu() -> Finding:
 
 def _data() -> Iterator[Finding]:
     for source, problem in verify_data():
-        yield Finding(what=f"data {source.name}", is_well=not problem, remedy=problem)
+        yield Finding(
+            what=f"data {source.name}", is_well=not problem, remedy=problem,
+            is_needed=not is_absent(source),
+        )  # fmt: skip
 
 
 def _disk(out: Path) -> Finding:

@@ -20,6 +20,7 @@ _OF = {
     "RefusedUri": REFUSED,
     "RefusedAddress": REFUSED,
     "NothingToShow": USAGE,
+    "FetchUnavailable": UNAVAILABLE,
     "FolderUnavailable": UNAVAILABLE,
     "JournalError": UNAVAILABLE,
     "StoreUnavailable": UNAVAILABLE,

@@ -40,7 +40,7 @@ from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
 from suite.stages import stages
 from suite.store import Store, mlflow_is_installed, store_of
-from suite.tasks.data_files import read_verified
+from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 
 
@@ -160,7 +160,7 @@ def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
 def _refuse_bad_data(plans: Sequence[Plan]) -> None:
     """Missing or altered data are refused by name before anything runs."""
     for task in {task for plan in plans for task in plan.about.data_sets}:
-        read_verified(task_class(task).source)
+        refuse_damaged(task_class(task).source)
 
 
 def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:

@@ -1,28 +1,58 @@
-"""Reads one shipped data file, or says in one sentence why it cannot.
+"""Reads one data file, or says in one sentence why it cannot.
 
 The digest is checked before a byte is decompressed, so what the decompressor and the parsers see
 is what shipped. Files are xz over plain bytes, never a pickle. Each task keeps what it parsed for
-the life of the process, so a file is read and checked once.
+the life of the process, so a file is read and checked once. Files that `bakeoff data fetch` brings
+lie in a folder of their own; generated data have no file, and so nothing that could be damaged.
 """
 
 from __future__ import annotations
 
 import hashlib
 import lzma
+import os
 from pathlib import Path
 
 from suite.tasks.task import DataSource, TaskError
 
 DATA_FOLDER = Path(__file__).with_name("data")
+FETCHED_FOLDER_VARIABLE = "BAKEOFF_DATA"  # in the environment, in place of the default
+
+
+def fetched_folder() -> Path:
+    """Where fetched files lie, unless somebody says otherwise."""
+    named = os.environ.get(FETCHED_FOLDER_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache" / "bakeoff"
+
+
+def path_of(source: DataSource) -> Path:
+    """Where the file of a data set lies, or ought to; it must have one."""
+    assert source.file, "generated data have no file"
+    return (fetched_folder() if source.is_fetched else DATA_FOLDER) / source.file
+
+
+def is_absent(source: DataSource) -> bool:
+    """Whether the data could be fetched, and were not yet; nothing is wrong then."""
+    return source.is_fetched and not path_of(source).exists()
+
+
+def refuse_damaged(source: DataSource) -> None:
+    """Refuse data that are not those that the task was defined on.
+
+    Raises:
+        TaskError: if there is a file, and it is missing, unreadable or another one.
+    """
+    if source.file:
+        read_verified(source)
 
 
 def read_verified(source: DataSource) -> bytes:
     """The file as it stands on disk, still compressed, its SHA-256 compared with the recorded one.
 
     Raises:
-        TaskError: if the file is missing, unreadable or not the one that shipped.
+        TaskError: if the file is missing, unreadable or not the one that it should be.
     """
-    path = DATA_FOLDER / source.file
+    path = path_of(source)
     try:
         packed = path.read_bytes()
     except FileNotFoundError:
@@ -32,7 +62,7 @@ def read_verified(source: DataSource) -> bytes:
     found = hashlib.sha256(packed).hexdigest()
     if found != source.sha256:
         raise TaskError(
-            f"data file {path} is not the one that shipped: SHA-256 of its {len(packed)} bytes"
+            f"data file {path} is not {_which(source)}: SHA-256 of its {len(packed)} bytes"
             f" is {found}, expected {source.sha256}; {_remedy(source)}"
         )
     return packed
@@ -53,8 +83,14 @@ def read_content(source: DataSource) -> bytes:
 
 def malformed(source: DataSource, problem: str) -> TaskError:
     """The error of a parser that finds `problem` in the content of a file."""
-    return TaskError(f"data file {DATA_FOLDER / source.file} is malformed: {problem}")
+    return TaskError(f"data file {path_of(source)} is malformed: {problem}")
+
+
+def _which(source: DataSource) -> str:
+    return "the one that was published" if source.is_fetched else "the one that shipped"
 
 
 def _remedy(source: DataSource) -> str:
+    if source.is_fetched:
+        return f"`bakeoff data fetch {source.name}` brings it"
     return f"reinstall bakeoff, or rebuild the file with tools/build_{source.name}.py"

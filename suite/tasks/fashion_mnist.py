@@ -25,13 +25,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.data_order import shuffled_indices
+from suite.tasks.scores import mean_cross_entropy, num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
 
 SOURCE = DataSource(
@@ -113,17 +113,11 @@ class _FashionMnist(Task):
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy per image; outputs `[batch, 10]`."""
-        return F.cross_entropy(outputs, batch.targets)
+        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Images whose class has the largest logit, and the number of images.
-
-        The first sum is NaN if a logit is: `argmax` would name a class all the same.
-        """
-        if outputs.isnan().any():
-            return math.nan, len(batch.targets)
-        num_right = (outputs.argmax(dim=1) == batch.targets).sum()
-        return float(num_right), len(batch.targets)
+        """Images whose class has the largest logit, and the number of images."""
+        return num_right(outputs, batch.targets)
 
     def _batch(self, images: Images) -> Batch:
         patches = cut_into_patches(images.pixels, self.patch_side).astype(np.float32)

@@ -18,6 +18,7 @@ from torch import Tensor
 from models.model_spec import InputKind
 
 Split = Literal["validation", "test"]
+UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class Batch:
 
     Attributes:
         inputs: `[batch, time]` integers, or `[batch, time, features]` floats.
-        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers.
+        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers;
+            `UNSCORED` where nothing is asked.
         mask: `[batch, time]`, True where a real token stands; None where all are real.
     """
 
@@ -66,7 +68,14 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """Where a task's data came from, for reports and `bakeoff data list`."""
+    """Where a task's data came from, for reports and `bakeoff data list`.
+
+    Attributes:
+        sha256: Of the file; of generated data, of the definition that they are drawn by.
+        file: Its name in the folder of shipped data, or in that of fetched data; empty where data
+            are generated.
+        is_fetched: Whether `bakeoff data fetch` brings the file, since it does not ship.
+    """
 
     name: str
     title: str
@@ -74,6 +83,7 @@ class DataSource:
     origin: str
     sha256: str
     file: str
+    is_fetched: bool = False
 
 
 class Task(ABC):
@@ -109,6 +119,17 @@ class Task(ABC):
     @abstractmethod
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Mean training loss in nats, a scalar that carries gradient."""
+
+    def parts(self) -> tuple[str, ...]:
+        """Coordinates at which the score is also given, as ``pairs=8``; most tasks have none."""
+        return ()
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """For each of `parts`, which targets belong to it: booleans in the shape of the targets.
+
+        A target may belong to none.
+        """
+        return {}
 
     @abstractmethod
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:

@@ -264,7 +264,10 @@ def _claim(**changes: Any) -> Claim:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "unknown task": ({"tasks": ["shakespear"]}, ["'shakespear'", f"did you mean '{TEXT}'"]),
+    "unknown task": (
+        {"tasks": ["shakespeare_charactrs"]},
+        ["'shakespeare_charactrs'", f"did you mean '{TEXT}'"],
+    ),
     "unknown probe": ({"probes": ["qualty"]}, ["'qualty'", "did you mean 'quality'", "flops"]),
     "unknown mixer": ({"baseline": Model(mixer="atention")}, ["did you mean 'attention'"]),
     "impossible baseline": (

@@ -244,8 +244,8 @@ REFUSED = {
         ["'hedas'", "did you mean 'heads'", "kernel_size"],
     ),
     "task of an axis": (
-        _with(axes=[vary("task", ["shakespeare"])]),
-        ["'shakespeare'", "did you mean 'shakespeare_characters'"],
+        _with(axes=[vary("task", ["shakespeare_charactrs"])]),
+        ["'shakespeare_charactrs'", "did you mean 'shakespeare_characters'"],
     ),
     "0 of a scale's field": (_with(axes=[vary("steps", [0])]), ["Scale: steps=0", "equal to 1"]),
     "too much of it": (_with(axes=[vary("dim", [2**53])]), ["dim=9007199254740992", "65536"]),
@@ -263,4 +263,5 @@ def test_what_is_misspelt_or_mistyped_is_refused(case: str, make_ablation: MakeA
 
 
 def test_a_misspelt_task_is_refused(make_ablation: MakeAblation) -> None:
-    assert "did you mean 'shakespeare_characters'" in _refusal(make_ablation(), "shakespear")
+    refusal = _refusal(make_ablation(), "shakespeare_charactrs")
+    assert "did you mean 'shakespeare_characters'" in refusal

@@ -315,7 +315,7 @@ def test_missing_data_are_refused_before_anything_is_made(
         raise TaskError("fashion_mnist: the data file is missing")
 
     file, fresh = work.ablation(), work.path / "fresh"
-    monkeypatch.setattr("suite.sweep.read_verified", missing)
+    monkeypatch.setattr("suite.sweep.refuse_damaged", missing)
     with pytest.raises(TaskError, match="missing"):
         run(file, options=Options(out=fresh, executor="inline"))
     assert not fresh.exists()

@@ -4,9 +4,11 @@ import dataclasses
 import gzip
 import hashlib
 import importlib
+import io
 import lzma
 import struct
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +16,20 @@ from types import ModuleType
 
 import pytest
 
-from suite.tasks import data_files, fashion_mnist, shakespeare_characters
+from suite.tasks import (
+    data_files,
+    fashion_mnist,
+    movie_reviews,
+    shakespeare_characters,
+    wikipedia_bytes,
+    wordnet_glosses,
+)
 from suite.tasks.registry import data_sources
 from suite.tasks.task import DataSource
 
 TOOLS = Path(__file__).parents[3] / "tools"
-SOURCES = [shakespeare_characters.SOURCE, fashion_mnist.SOURCE]
-MODULES = ("package_files", "build_shakespeare", "build_fashion_mnist")
+SOURCES = [source for source in data_sources() if source.file and not source.is_fetched]
+MODULES = ("package_files", *(f"build_{source.name}" for source in SOURCES))
 
 
 @pytest.fixture
@@ -37,7 +46,6 @@ def _script(source: DataSource) -> ModuleType:
 
 
 def test_every_data_set_has_a_script() -> None:
-    assert data_sources() == SOURCES
     for source in SOURCES:
         assert (TOOLS / f"build_{source.name}.py").is_file()
 
@@ -140,3 +148,43 @@ def test_an_array_is_cut_with_its_header(tools: None) -> None:
     array = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 2) + bytes(range(12))
     cut = script.first_examples(gzip.decompress(gzip.compress(array)), 2)
     assert cut == bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 2, 2) + bytes(range(8))
+
+
+def test_articles_are_kept_byte_for_byte_without_redirects(tools: None) -> None:
+    script = _script(wikipedia_bytes.SOURCE)
+    one = b"  <page>\n    <title>A</title>\n    \xe2\x80\x94 text\n  </page>\n"
+    redirect = b'  <page>\n    <title>B</title>\n    <redirect title="A" />\n  </page>\n'
+    two = one.replace(b">A<", b">C<")
+    assert script.articles(b"<mediawiki>\n" + one + redirect + two + b"</mediawiki>") == one + two
+
+
+def test_a_rated_sentence_is_cut_from_its_line(tools: None) -> None:
+    script = _script(movie_reviews.SOURCE)
+    assert script.sentences(b"1\t-2.05\t a bad film . \n2_3\t0.4\tfine\n") == (
+        b"-2.05\ta bad film .\n0.4\tfine\n"
+    )
+
+
+def test_a_member_of_an_archive_is_found_by_its_path(tools: None) -> None:
+    script = _script(movie_reviews.SOURCE)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name in ("a/other.txt", "a/b/movieReviewSnippets_GroundTruth.txt"):
+            about = tarfile.TarInfo(name)
+            about.size = len(name)
+            archive.addfile(about, io.BytesIO(name.encode()))
+    found = script.member(packed.getvalue(), script.RATINGS)
+    assert found == b"a/b/movieReviewSnippets_GroundTruth.txt"
+
+
+def test_a_definition_is_cut_from_its_line_and_its_examples(tools: None) -> None:
+    script = _script(wordnet_glosses.SOURCE)
+    facts = "00001740 03 n 01 entity 0 003 ~ 00001930 n 0000"
+    data = (
+        "  1 This software and database\n"
+        f'{facts} | a thing; "it was; a thing"; "so"  \n'
+        f"{facts.replace(' 03 ', ' 28 ')} | an instant\n"
+        f'{facts} | "only an example"\n'
+    )
+    assert script.glosses(data) == b"Tops\ta thing\ntime\tan instant\n"
+    assert script.SUPERSENSES == wordnet_glosses.SUPERSENSES

@@ -6,10 +6,20 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from suite.tasks import data_files, fashion_mnist, registry, shakespeare_characters
+from suite.tasks import (
+    data_files,
+    fashion_mnist,
+    movie_reviews,
+    registry,
+    shakespeare_characters,
+    shakespeare_plays,
+    wikipedia_bytes,
+    wordnet_glosses,
+)
 from suite.tasks.task import DataSource, TaskError
 
 
@@ -46,21 +56,39 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
+REMEMBERED = [
+    shakespeare_characters.corpus,
+    fashion_mnist.data_set,
+    shakespeare_plays.acts,
+    wikipedia_bytes.corpus,
+    movie_reviews.data_set,
+    wordnet_glosses.data_set,
+]
+ON_SHIPPED_FILES = [
+    name
+    for name in registry.TASKS
+    if (source := registry.task_class(name).source).file and not source.is_fetched
+]
+
+
+def _forget() -> None:
+    for remembered in REMEMBERED:
+        remembered.cache_clear()
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the shipped files that a test may damage; nothing read before is remembered."""
-    for source in registry.data_sources():
-        shutil.copy(data_files.DATA_FOLDER / source.file, tmp_path)
+    for file in {registry.task_class(name).source.file for name in ON_SHIPPED_FILES}:
+        shutil.copy(data_files.DATA_FOLDER / file, tmp_path)
     monkeypatch.setattr(data_files, "DATA_FOLDER", tmp_path)
-    shakespeare_characters.corpus.cache_clear()
-    fashion_mnist.data_set.cache_clear()
+    _forget()
     yield tmp_path
-    shakespeare_characters.corpus.cache_clear()
-    fashion_mnist.data_set.cache_clear()
+    _forget()
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES)
-@pytest.mark.parametrize("name", registry.TASKS)
+@pytest.mark.parametrize("name", ON_SHIPPED_FILES)
 def test_a_damaged_file_is_refused_at_the_first_batch(
     folder: Path, name: str, damage: Callable[[Path], None], message: str
 ) -> None:
@@ -147,3 +175,75 @@ def test_malformed_images_are_refused(
     monkeypatch.setattr(fashion_mnist, "read_content", lambda source: content)
     with pytest.raises(TaskError, match=message):
         fashion_mnist.data_set()
+
+
+def _other_content(module: ModuleType, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(module, "read_content", lambda source: content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: b"", "0 whole articles where 106"),
+        (lambda content: content + b"x", "106 whole articles where 106 and nothing else"),
+        (lambda content: content[:-2], "105 whole articles where 106"),
+        (lambda content: b"  <page>\n  </page>\n" + content, "an article without a title"),
+    ],
+)
+def test_malformed_articles_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
+) -> None:
+    content = change(data_files.read_content(wikipedia_bytes.SOURCE))
+    _other_content(wikipedia_bytes, monkeypatch, content)
+    with pytest.raises(TaskError, match=message):
+        wikipedia_bytes.corpus()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: b"\xff" + content, "no rating, tab and sentence"),
+        (lambda content: content + b"x\ty\n", "no rating, tab and sentence"),
+        (lambda content: content + b"1.0\n", "no rating, tab and sentence"),
+        (lambda content: content + b"1.0\ta film\n", "10606 sentences where 10605"),
+    ],
+)
+def test_malformed_reviews_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
+) -> None:
+    content = change(data_files.read_content(movie_reviews.SOURCE))
+    _other_content(movie_reviews, monkeypatch, content)
+    with pytest.raises(TaskError, match=message):
+        movie_reviews.data_set()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: b"\xff" + content, "no supersense, tab and definition"),
+        (lambda content: content + b"act\n", "no supersense, tab and definition"),
+        (lambda content: content + b"act\ta deed\n", "48001 definitions where 48000"),
+        (lambda content: b"x" + content, "and x[a-zT]* among the supersenses"),
+    ],
+)
+def test_malformed_definitions_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
+) -> None:
+    content = change(data_files.read_content(wordnet_glosses.SOURCE))
+    _other_content(wordnet_glosses, monkeypatch, content)
+    with pytest.raises(TaskError, match=message):
+        wordnet_glosses.data_set()
+
+
+def test_a_play_without_its_five_acts_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays = shakespeare_characters.read_plays()
+    plays["tragedies/hamlet"] = plays["tragedies/hamlet"].replace("ACT V\n", "")
+    monkeypatch.setattr(shakespeare_plays, "read_plays", lambda: plays)
+    with pytest.raises(TaskError, match="4 acts of tragedies/hamlet where 5 are expected"):
+        shakespeare_plays.acts()
+
+
+def test_generated_data_have_nothing_that_could_be_damaged() -> None:
+    data_files.refuse_damaged(registry.task_class("parity").source)

@@ -6,11 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files
+from suite.tasks import data_files, fashion_mnist, shakespeare_characters
 from suite.tasks.registry import TASKS, data_sources, task_class, verify_data
 from suite.tasks.task import Task, TaskError
 
-NOT_TASKS = {"__init__", "task", "registry", "data_files", "data_order"}
+NOT_TASKS = {
+    "__init__",
+    "task",
+    "registry",
+    "data_files",
+    "data_order",
+    "chance",
+    "scores",
+    "public_sets",
+    # what several tasks share
+    "generated",
+    "labelled_texts",
+    "text_windows",
+}
 
 
 def test_each_line_resolves_to_a_task_of_that_name() -> None:
@@ -44,18 +57,20 @@ def test_a_name_like_no_other_is_answered_with_all() -> None:
 
 def test_each_data_set_is_listed_once() -> None:
     sources = data_sources()
-    assert len(sources) == len(set(sources)) == 2
+    assert len(sources) == len(set(sources)) == len({source.name for source in sources})
     assert {task_class(name).source for name in TASKS} == set(sources)
 
 
 def test_the_shipped_data_verify() -> None:
-    assert [problem for _, problem in verify_data()] == ["", ""]
+    shipped = {source.name: problem for source, problem in verify_data() if not source.is_fetched}
+    assert set(shipped.values()) == {""}
+    assert {"shakespeare", "fashion_mnist", "wikipedia", "listops"} <= set(shipped)
 
 
 def test_verify_says_what_is_wrong_with_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    altered, missing = data_sources()
+    altered, missing = shakespeare_characters.SOURCE, fashion_mnist.SOURCE
     (tmp_path / altered.file).write_bytes(b"other data")
     monkeypatch.setattr(data_files, "DATA_FOLDER", tmp_path)
     problems = dict(verify_data())
@@ -66,6 +81,21 @@ def test_verify_says_what_is_wrong_with_each_file(
 
 def test_the_package_holds_no_file_that_nothing_accounts_for() -> None:
     shipped = {path.name for path in data_files.DATA_FOLDER.iterdir() if path.is_file()}
-    sources = data_sources()
+    sources = [source for source in data_sources() if source.file and not source.is_fetched]
     licences = {f"{source.file.split('.')[0]}.LICENSE" for source in sources}
     assert shipped == {source.file for source in sources} | licences | {"README.md", "__init__.py"}
+
+
+def test_generated_data_are_named_by_their_definition() -> None:
+    generated = [source for source in data_sources() if not source.file]
+    assert {source.name for source in generated} >= {"listops", "mqar", "parity"}
+    assert len({source.sha256 for source in generated}) == len(generated)
+    for source in generated:
+        assert source.licence == "generated"
+        assert len(source.sha256) == 64
+
+
+def test_what_ships_is_small() -> None:
+    """A package with 12 MB of data is what people still install without thinking."""
+    files = [path for path in data_files.DATA_FOLDER.iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 12e6

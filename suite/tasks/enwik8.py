@@ -1,0 +1,72 @@
+"""Language modelling of enwik8: the first 100 million bytes of the English Wikipedia of March 2006.
+
+The usual split: the first 90 million bytes for training, the next 5 million for validation, the
+last 5 million for test, so bits per byte compare with published ones. Scored are the first 524,288
+bytes of the validation part, to be quick, and all of the test part but its first byte, which is
+context only. Windows are those of `text_windows`, so a byte has 1 to `length` bytes before it,
+where published evaluations often give each a full window.
+
+The file does not ship: `bakeoff data fetch enwik8` brings it.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from suite.tasks.data_files import malformed, read_verified
+from suite.tasks.public_sets import source_of
+from suite.tasks.task import Metric, Split
+from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
+
+SOURCE = source_of("enwik8")
+NUM_BYTES = 100_000_000
+NUM_HELD_OUT = 5_000_000
+
+
+class Enwik8(TextWindows):
+    """Predict the next byte; bits per byte."""
+
+    name = "enwik8"
+    version = 1
+    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
+    source = SOURCE
+    num_scored: ClassVar[Mapping[Split, int]] = {"validation": 524_288, "test": NUM_HELD_OUT - 1}
+    input_size = 256
+    output_size = 256
+
+    def read(self) -> Corpus:
+        """The bytes; see `corpus`."""
+        return corpus()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text(tokens)
+
+
+@cache
+def corpus() -> Corpus:
+    """The bytes of all splits, read once per process.
+
+    Raises:
+        TaskError: if the data file is missing, altered or malformed.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(read_verified(SOURCE))) as archive:
+            content = archive.read("enwik8")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise malformed(SOURCE, f"no zip archive of enwik8 ({error})") from error
+    if len(content) != NUM_BYTES:
+        raise malformed(SOURCE, f"{len(content)} bytes where {NUM_BYTES} are expected")
+    text = np.frombuffer(content, dtype=np.uint8)
+    first_test = NUM_BYTES - NUM_HELD_OUT
+    first_validation = first_test - NUM_HELD_OUT
+    return Corpus(
+        training=text[:first_validation],
+        held_out={"validation": (text[first_validation:first_test],), "test": (text[first_test:],)},
+    )

@@ -1,0 +1,104 @@
+"""Tasks whose examples are drawn, not read: what they share.
+
+A training batch is drawn from the stream (seed, step), so no example comes twice but by chance,
+and no epoch ends. The held-out splits are drawn once from streams that no training reads
+(`HELD_OUT_SEED`), and are therefore the same for every seed. They could share an example with
+training by chance only: where so few examples are possible that this matters, a task says so.
+
+There is no file to check. What identifies the data is their definition: the digest of its text
+stands where others have that of a file, so a changed definition changes the ids of trials too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from suite.tasks.chance import HELD_OUT_SEED, Chance
+from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.task import Batch, DataSource, Metric, Split, Task
+
+_HELD_OUT_STREAMS: dict[Split, int] = {"validation": 0, "test": 1}
+
+
+def definition_source(
+    *, name: str, title: str, origin: str, definition: dict[str, object], version: int
+) -> DataSource:
+    """The data source of a generated task.
+
+    Args:
+        name: As for any data set.
+        title: In a few words.
+        origin: The paper.
+        definition: All that fixes the law of the examples, in plain values.
+        version: Of the task.
+    """
+    text = json.dumps(
+        {"name": name, "version": version, "definition": definition},
+        sort_keys=True, separators=(",", ":"), allow_nan=False,
+    )  # fmt: skip
+    return DataSource(
+        name=name, title=title, licence="generated", origin=origin,
+        sha256=hashlib.sha256(text.encode()).hexdigest(), file="",
+    )  # fmt: skip
+
+
+class GeneratedTask(Task):
+    """Accuracy over examples that are drawn by a definition."""
+
+    metric = Metric(name="accuracy", unit="1", better="higher")
+    num_held_out: ClassVar[dict[Split, int]] = {"validation": 1_000, "test": 2_000}
+
+    @abstractmethod
+    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+        """`count` examples of one of the `kinds`."""
+
+    def kinds(self) -> Sequence[int]:
+        """What kinds of examples there are: a training batch is of one, a split of all alike."""
+        return (0,)
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """Of a kind that is drawn first, all alike."""
+        chance, kinds = Chance(seed, step), self.kinds()
+        kind = kinds[int(chance.integers(1, low=0, high=len(kinds))[0])]
+        return self.draw(chance, batch, kind)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """As many of each kind, one kind after the other."""
+        whole = _whole_split(type(self), self.length, split)
+        for first in range(0, len(whole.targets), batch):
+            yield _copied(whole, slice(first, first + batch))
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy per scored target."""
+        return mean_cross_entropy(outputs, batch.targets)
+
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        """Scored targets with the largest logit, and the number of scored targets."""
+        return num_right(outputs, batch.targets)
+
+
+@lru_cache(maxsize=8)
+def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -> Batch:
+    task = kind_of_task(length)
+    chance, kinds = Chance(HELD_OUT_SEED, _HELD_OUT_STREAMS[split]), task.kinds()
+    count = task.num_held_out[split] // len(kinds)
+    parts = [task.draw(chance, count, kind) for kind in kinds]
+    masks = [part.mask for part in parts if part.mask is not None]
+    return Batch(
+        inputs=torch.cat([part.inputs for part in parts]),
+        targets=torch.cat([part.targets for part in parts]),
+        mask=torch.cat(masks) if masks else None,
+    )
+
+
+def _copied(whole: Batch, rows: slice) -> Batch:
+    mask = None if whole.mask is None else whole.mask[rows].clone()
+    return Batch(inputs=whole.inputs[rows].clone(), targets=whole.targets[rows].clone(), mask=mask)

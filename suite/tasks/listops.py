@@ -1,0 +1,230 @@
+"""ListOps: nested lists of operators and digits; what do they come to?
+
+Nangia and Bowman 2018 (arXiv:1804.06028), drawn as the Long Range Arena has it (Tay et al. 2020,
+arXiv:2011.04006, section 2.2.1, and its public generator):
+
+    tree      a node is an operator with probability 1/4, else a digit, 0 to 9; at depth 10 always
+              a digit; an operator has 2 to 10 arguments, uniform
+    operators MIN, MAX, MED (the median, rounded down), SM (the sum modulo 10), uniform
+    tokens    [OP arg ... ] : two for an operator, one for a digit; 16 symbols with that of padding
+    kept      trees of more than 500 and fewer than 2,000 tokens; others are drawn again
+    target    the value of the whole, one of ten classes
+
+The task at length n keeps trees of more than n / 4 and fewer than n tokens, padded to n, so
+``length=2000`` is the Arena's. **Below that only the bounds differ**: the law of the trees is the
+same, conditioned on another size. Short ones are therefore flatter and easier: at 2,000 tokens
+nearly all reach depth 10, at 128 tokens few do. Departures: training draws afresh, where the Arena
+repeats 96,000 trees (and 2,000 each for validation and test); the closing bracket is a token of its
+own, as in its later pipeline; a first one dropped all brackets.
+
+All trees of a batch grow at once, level by level. One that is too long already stops: it would be
+drawn again anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.model_spec import InputKind
+from suite.tasks.chance import Chance
+from suite.tasks.generated import GeneratedTask, definition_source
+from suite.tasks.task import Batch, TaskError
+
+VERSION = 1
+PADDING, FIRST_DIGIT, FIRST_OPERATOR, END = 0, 1, 11, 15
+OPERATORS = ("MIN", "MAX", "MED", "SM")
+NUM_SYMBOLS = 16
+NUM_CLASSES = 10
+MAX_DEPTH = 10
+MIN_ARGUMENTS, MAX_ARGUMENTS = 2, 10
+OPERATOR_ONE_IN = 4
+MIN_LENGTH, MAX_LENGTH = 16, 8_192
+SOURCE = definition_source(
+    name="listops",
+    title="ListOps as in the Long Range Arena",
+    origin="Nangia and Bowman 2018, arXiv:1804.06028; Tay et al. 2020, arXiv:2011.04006",
+    definition={
+        "operators": list(OPERATORS), "operator_one_in": OPERATOR_ONE_IN, "depth": MAX_DEPTH,
+        "arguments": [MIN_ARGUMENTS, MAX_ARGUMENTS], "tokens": "more than n / 4, fewer than n",
+    },
+    version=VERSION,
+)  # fmt: skip
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The nodes of many trees at one depth; the arguments of a node stand side by side.
+
+    Attributes:
+        tree: `[nodes]`, which tree each belongs to.
+        parent: `[nodes]`, index in the level above.
+        num_arguments: `[nodes]`, 0 for a digit.
+        symbol: `[nodes]`, the digit, or the index of the operator.
+    """
+
+    tree: Whole
+    parent: Whole
+    num_arguments: Whole
+    symbol: Whole
+
+    @property
+    def is_operator(self) -> NDArray[np.bool_]:
+        """`[nodes]`."""
+        return self.num_arguments > 0
+
+    def num_tokens(self, num_trees: int) -> Whole:
+        """`[trees]`, tokens of this level in each."""
+        return np.bincount(self.tree, np.where(self.is_operator, 2, 1), num_trees).astype(np.int64)
+
+
+class ListOps(GeneratedTask):
+    """The value of a nested list, one of ten."""
+
+    name = "listops"
+    version = VERSION
+    skeleton = "classifier"
+    source = SOURCE
+    input_kind: ClassVar[InputKind] = "tokens"
+    input_size = NUM_SYMBOLS
+    output_size = NUM_CLASSES
+
+    def __init__(self, length: int) -> None:
+        if not MIN_LENGTH <= length <= MAX_LENGTH:
+            raise TaskError(
+                f"{self.name}: length must be {MIN_LENGTH} to {MAX_LENGTH} tokens, not {length}"
+            )
+        super().__init__(length)
+
+    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+        """The first `count` trees of allowed length."""
+        tokens: list[Whole] = []
+        values: list[Whole] = []
+        num_found, num_trees = 0, 64 + 6 * count  # one in three to ten is of allowed length
+        while num_found < count:
+            forest = kept(grow(chance, num_trees, self.length), num_trees, self.length)
+            values.append(evaluate(forest))
+            tokens.append(written(forest, self.length))
+            num_found += len(values[-1])
+        inputs = np.concatenate(tokens)[:count]
+        return Batch(
+            inputs=torch.from_numpy(inputs),
+            targets=torch.from_numpy(np.concatenate(values)[:count]),
+            mask=torch.from_numpy(inputs != PADDING),
+        )
+
+
+def grow(chance: Chance, num_trees: int, length: int) -> list[Level]:
+    """Trees level by level, each with an operator at its root, since a mere digit is too short.
+
+    Trees of `length` tokens or more are left unfinished.
+    """
+    roots = np.arange(num_trees)
+    level = _level(chance, roots, np.zeros_like(roots), depth=1)
+    levels, num_tokens = [level], level.num_tokens(num_trees)
+    while level.is_operator.any():
+        goes_on = level.is_operator & (num_tokens < length)[level.tree]
+        parent = np.repeat(np.flatnonzero(goes_on), level.num_arguments[goes_on])
+        level = _level(chance, level.tree[parent], parent, depth=len(levels) + 1)
+        levels.append(level)
+        num_tokens += level.num_tokens(num_trees)
+    return levels
+
+
+def _level(chance: Chance, tree: Whole, parent: Whole, *, depth: int) -> Level:
+    """Draw what stands at each node."""
+    count = len(tree)
+    is_operator = chance.integers(count, low=0, high=OPERATOR_ONE_IN) == 0
+    is_operator = (is_operator | (depth == 1)) & (depth < MAX_DEPTH)
+    num_arguments = chance.integers(count, low=MIN_ARGUMENTS, high=MAX_ARGUMENTS + 1)
+    operator = chance.integers(count, low=0, high=len(OPERATORS))
+    digit = chance.integers(count, low=0, high=10)
+    return Level(
+        tree=tree, parent=parent, num_arguments=np.where(is_operator, num_arguments, 0),
+        symbol=np.where(is_operator, operator, digit),
+    )  # fmt: skip
+
+
+def kept(levels: list[Level], num_trees: int, length: int) -> list[Level]:
+    """Only the trees of more than length / 4 and fewer than `length` tokens, numbered anew."""
+    num_tokens = np.sum([level.num_tokens(num_trees) for level in levels], axis=0)
+    is_kept = (num_tokens * 4 > length) & (num_tokens < length)
+    new_tree = np.cumsum(is_kept) - 1
+    found: list[Level] = []
+    new_place = new_tree  # of the nodes of the level above
+    for level in levels:
+        stays = is_kept[level.tree]
+        found.append(
+            Level(
+                tree=new_tree[level.tree[stays]], parent=new_place[level.parent[stays]],
+                num_arguments=level.num_arguments[stays], symbol=level.symbol[stays],
+            )
+        )  # fmt: skip
+        new_place = np.cumsum(stays) - 1
+    return [level for level in found if len(level.tree)]
+
+
+def evaluate(levels: list[Level]) -> Whole:
+    """`[trees]`, from the deepest level upwards."""
+    below = np.zeros(0, dtype=np.int64)
+    for level in reversed(levels):
+        values = level.symbol.copy()
+        if level.is_operator.any():
+            values[level.is_operator] = _applied(level, below)
+        below = values
+    return below
+
+
+def _applied(level: Level, below: Whole) -> Whole:
+    """`[operators]`, each operator of the level on its arguments, the values of the level below."""
+    counts = level.num_arguments[level.is_operator]
+    starts = np.cumsum(counts) - counts
+    ordered = below[np.lexsort((below, np.repeat(np.arange(len(counts)), counts)))]
+    middle = ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]
+    outcomes = np.stack(
+        [
+            ordered[starts],
+            ordered[starts + counts - 1],
+            middle // 2,
+            np.add.reduceat(below, starts) % 10,
+        ]
+    )
+    chosen: Whole = outcomes[level.symbol[level.is_operator], np.arange(len(counts))]
+    return chosen
+
+
+def written(levels: list[Level], length: int) -> Whole:
+    """`[trees, length]` tokens, padded behind."""
+    spans = _spans(levels)
+    tokens = np.full((len(levels[0].tree) if levels else 0, length), PADDING, dtype=np.int64)
+    first = np.zeros(len(tokens), dtype=np.int64)
+    for depth, (level, span) in enumerate(zip(levels, spans, strict=True)):
+        if depth:
+            above = levels[depth - 1]
+            counts = above.num_arguments[above.is_operator]
+            before = np.cumsum(span) - span
+            of_siblings = np.repeat(before[np.cumsum(counts) - counts], counts)
+            first = first[level.parent] + 1 + before - of_siblings
+        symbol = np.where(level.is_operator, FIRST_OPERATOR, FIRST_DIGIT) + level.symbol
+        tokens[level.tree, first + span - 1] = END
+        tokens[level.tree, first] = symbol  # of a digit the same place
+    return tokens
+
+
+def _spans(levels: list[Level]) -> list[Whole]:
+    """For each level `[nodes]`, the tokens of the node with all that is in it."""
+    spans: list[Whole] = []
+    for level in reversed(levels):
+        span = np.ones(len(level.tree), dtype=np.int64)
+        if level.is_operator.any():
+            counts = level.num_arguments[level.is_operator]
+            inside = np.add.reduceat(spans[-1], np.cumsum(counts) - counts)
+            span[level.is_operator] = 2 + inside
+        spans.append(span)
+    return spans[::-1]

@@ -1,0 +1,132 @@
+"""Multi-query associative recall (MQAR): pairs of keys and values, then the keys again.
+
+Arora, Eyuboglu et al. 2023, "Zoology: Measuring and improving recall in efficient language models"
+(arXiv:2312.04927), section 3 and appendix E; how the authors' public code draws them settles what
+the paper leaves open.
+
+    symbols   8,192: 0 fills, 1 to 4,095 are keys, 4,096 to 8,191 are values
+    input     the pairs k1 v1 k2 v2 ..., keys distinct and values distinct, uniform; then each key
+              once more, at even distances from there, fillers between
+    gaps      the query of a pair stands 2 g places after the last pair; g = 0, 1, ... is drawn
+              without replacement, one pair after the other, in proportion to (g + 1)**(alpha - 1)
+              with alpha = 0.1: repeated bigrams of real text come back by a power law
+    target    at each query its value; nothing is asked elsewhere
+    score     accuracy over queries; by number of pairs: ``pairs=8``
+
+The paper takes one number of pairs for each length: 4 at 64 tokens, 8 at 128, 16 at 256, 64 at
+512. Here a trial has several, so that one trained model shows where its memory ends: 4, 8, ...
+up to an eighth of the length and at most 64, as many examples of each; a training batch is of one
+of them, drawn anew for each step. Departures besides: batches are always fresh, where the paper
+takes 64 epochs over 100,000 examples; its code has alpha = 0.01.
+
+`mqar_small` has 256 symbols (127 keys, 128 values) and is otherwise the same: a few hundred steps
+on a CPU show every symbol often enough to be learned, which 8,192 are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model_spec import InputKind
+from suite.tasks.chance import Chance
+from suite.tasks.generated import GeneratedTask, definition_source
+from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
+
+VERSION = 1
+FILLER = 0
+ALPHA = 0.1
+FEWEST_PAIRS = 4
+MOST_PAIRS = 64
+TOKENS_PER_PAIR = 8  # at least: a pair and its query take three, and queries need room to vary
+MIN_LENGTH = FEWEST_PAIRS * TOKENS_PER_PAIR
+MAX_LENGTH = 16_384
+
+
+def _source(name: str, num_symbols: int) -> DataSource:
+    return definition_source(
+        name=name,
+        title=f"Multi-query associative recall, {num_symbols:,} symbols",
+        origin="Arora, Eyuboglu et al. 2023, arXiv:2312.04927",
+        definition={
+            "symbols": num_symbols, "filler": FILLER, "alpha": ALPHA,
+            "pairs": [FEWEST_PAIRS, MOST_PAIRS], "tokens_per_pair": TOKENS_PER_PAIR,
+        },
+        version=VERSION,
+    )  # fmt: skip
+
+
+class Mqar(GeneratedTask):
+    """Say the value of each key that comes back."""
+
+    name = "mqar"
+    version = VERSION
+    skeleton = "language_model"
+    source = _source("mqar", 8_192)
+    num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_500}
+    input_kind: ClassVar[InputKind] = "tokens"
+    input_size = 8_192
+    output_size = 8_192
+
+    def __init__(self, length: int) -> None:
+        if length % 2 or not MIN_LENGTH <= length <= MAX_LENGTH:
+            raise TaskError(
+                f"{self.name}: length must be an even number of {MIN_LENGTH} to {MAX_LENGTH}"
+                f" tokens, not {length}"
+            )
+        super().__init__(length)
+
+    def kinds(self) -> Sequence[int]:
+        """Numbers of pairs: 4, 8, ... up to an eighth of the length and at most 64."""
+        most = min(MOST_PAIRS, self.length // TOKENS_PER_PAIR)
+        return [num for num in (4, 8, 16, 32, 64) if num <= most]
+
+    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+        """`count` examples of `kind` pairs each: keys, values, then gaps."""
+        half = self.input_size // 2
+        keys = 1 + chance.distinct(count, kind, half - 1)
+        values = half + chance.distinct(count, kind, half)
+        first_query = 2 * kind
+        queries = first_query + 2 * draw_gaps(chance, count, kind, self.length)
+        inputs = np.full((count, self.length), FILLER, dtype=np.int64)
+        inputs[:, 0:first_query:2] = keys
+        inputs[:, 1:first_query:2] = values
+        np.put_along_axis(inputs, queries, keys, axis=1)
+        targets = np.full_like(inputs, UNSCORED)
+        np.put_along_axis(targets, queries, values, axis=1)
+        return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+
+    def parts(self) -> tuple[str, ...]:
+        """Numbers of pairs."""
+        return tuple(f"pairs={num}" for num in self.kinds())
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of pairs of the example, which is that of its queries."""
+        num_pairs = (batch.targets != UNSCORED).sum(dim=1, keepdim=True)
+        return {
+            f"pairs={num}": (num_pairs == num).expand(batch.targets.shape) for num in self.kinds()
+        }
+
+
+class MqarSmall(Mqar):
+    """The same with 256 symbols."""
+
+    name = "mqar_small"
+    source = _source("mqar_small", 256)
+    input_size = 256
+    output_size = 256
+
+
+def draw_gaps(chance: Chance, count: int, num_pairs: int, length: int) -> NDArray[np.int64]:
+    """`[count, num_pairs]`: half the distance of each query from the first place after the pairs.
+
+    Distinct in a row; small ones are likely, and likelier for the earlier pairs.
+    """
+    num_places = (length - 2 * num_pairs) // 2
+    weights = np.arange(1, num_places + 1, dtype=np.float64) ** (ALPHA - 1)
+    return chance.weighted_distinct(count, num_pairs, weights)

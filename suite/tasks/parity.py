@@ -1,0 +1,86 @@
+"""Parity: is the number of ones so far odd? Asked after every bit.
+
+The running parity rather than that of the whole string: one string asks at every length at once,
+so that accuracy by length is accuracy by place, and every place gives a signal to learn from; the
+parity of a whole uniform string gives gradient descent next to none. A causal model reads from
+left to right and answers as it goes (one bit of state suffices; Hahn 2020, arXiv:1906.06755, shows
+why bounded attention must fail as strings grow). Liu et al. 2022, "Transformers learn shortcuts to
+automata" (arXiv:2210.10749), ask in the same way.
+
+    input     bits, independent, as many ones as zeros       01101
+    target    at each place the parity of all up to it       01001
+    score     accuracy over places; by length: over places from just above half a power of two up
+              to it, as ``length=64`` for the places 33 to 64
+
+Up to about 16 bits so few strings exist that the held-out ones are seen in training too; such
+lengths show whether the task can be learned, not whether it generalises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.model_spec import InputKind
+from suite.tasks.chance import Chance
+from suite.tasks.generated import GeneratedTask, definition_source
+from suite.tasks.task import Batch, TaskError
+
+VERSION = 1
+MAX_LENGTH = 16_384
+SOURCE = definition_source(
+    name="parity",
+    title="Running parity of uniform bits",
+    origin="Liu et al. 2022, arXiv:2210.10749; Hahn 2020, arXiv:1906.06755",
+    definition={"bits": "uniform", "target": "parity of the bits up to each place"},
+    version=VERSION,
+)
+
+
+class Parity(GeneratedTask):
+    """Answer after every bit whether the ones so far are odd in number."""
+
+    name = "parity"
+    version = VERSION
+    skeleton = "language_model"
+    source = SOURCE
+    input_kind: ClassVar[InputKind] = "tokens"
+    input_size = 2
+    output_size = 2
+
+    def __init__(self, length: int) -> None:
+        if not 2 <= length <= MAX_LENGTH:
+            raise TaskError(f"{self.name}: length must be 2 to {MAX_LENGTH} bits, not {length}")
+        super().__init__(length)
+
+    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+        """Uniform bits and their running parity."""
+        bits = chance.integers(count, self.length, low=0, high=2)
+        parity = np.cumsum(bits, axis=1) % 2
+        return Batch(inputs=torch.from_numpy(bits), targets=torch.from_numpy(parity))
+
+    def parts(self) -> tuple[str, ...]:
+        """Powers of two up to the length, and the length itself."""
+        return tuple(f"length={last}" for _, last in self._ranges())
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of bits that an answer is about."""
+        num_bits = torch.arange(1, self.length + 1, device=batch.targets.device)
+        return {
+            f"length={last}": ((num_bits > before) & (num_bits <= last)).expand(batch.targets.shape)
+            for before, last in self._ranges()
+        }
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return "".join(str(token) for token in tokens)
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """As (0, 1), (1, 2), (2, 4), ...: places above the first number up to the second."""
+        powers = [2**exponent for exponent in range(self.length.bit_length())]
+        lasts = sorted({*powers, self.length})
+        return list(zip([0, *lasts], lasts, strict=False))

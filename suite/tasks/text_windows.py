@@ -1,0 +1,105 @@
+"""Language modelling over a text: windows at random places to train on, whole pieces held out.
+
+Convention: a window of `length` inputs predicts the `length` symbols that follow each of them.
+There is no start symbol: the first symbol of a held-out piece is context only, and the scored ones
+are the next. Windows of a held-out piece do not overlap, so every scored symbol is predicted once,
+with 1 to `length` symbols before it. The same symbols are scored at every length; where it does
+not divide them, the tail of the piece's last window is filled with more of the piece, which is not
+scored.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model_spec import InputKind
+from suite.tasks.data_order import random_starts
+from suite.tasks.scores import bits, mean_cross_entropy
+from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+
+MAX_LENGTH = 1_048_576
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """A text as tokens.
+
+    Attributes:
+        training: `[symbols]`, all that is trained on, one piece after the other.
+        held_out: For each split, `[symbols]` of each of its pieces, whole.
+    """
+
+    training: NDArray[np.uint8]
+    held_out: Mapping[Split, tuple[NDArray[np.uint8], ...]]
+
+
+class TextWindows(Task):
+    """Predict the next symbol; bits per symbol over what is held out."""
+
+    skeleton = "language_model"
+    input_kind: ClassVar[InputKind] = "tokens"
+    num_scored: ClassVar[Mapping[Split, int]]  # symbols of each held-out piece
+
+    def __init__(self, length: int) -> None:
+        if not 1 <= length <= MAX_LENGTH:
+            raise TaskError(f"{self.name}: length must be 1 to {MAX_LENGTH} tokens, not {length}")
+        super().__init__(length)
+
+    @abstractmethod
+    def read(self) -> Corpus:
+        """The tokens of all splits, read once per process.
+
+        Raises:
+            TaskError: if the data file is missing, altered or malformed.
+        """
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """Windows at independent random places; one may run from a piece into the next."""
+        text = self.read().training
+        num_starts = len(text) - self.length
+        starts = random_starts(seed=seed, step=step, batch=batch, num_starts=num_starts)
+        windows = text[starts[:, None] + np.arange(self.length + 1)]
+        return Batch(inputs=as_tokens(windows[:, :-1]), targets=as_tokens(windows[:, 1:]))
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """Consecutive windows of each piece of the split in turn."""
+        num_scored = self.num_scored[split]
+        pieces = self.read().held_out[split]
+        windows = [
+            (piece, start) for piece in pieces for start in range(0, num_scored, self.length)
+        ]
+        for first in range(0, len(windows), batch):
+            chosen = windows[first : first + batch]
+            starts = np.array([start for _, start in chosen])[:, None]
+            places = starts + np.arange(self.length + 1)
+            rows = zip(chosen, places, strict=True)
+            text = np.stack([piece.take(row, mode="wrap") for (piece, _), row in rows])
+            targets = as_tokens(text[:, 1:])
+            targets[torch.from_numpy(places[:, 1:] > num_scored)] = UNSCORED
+            yield Batch(inputs=as_tokens(text[:, :-1]), targets=targets)
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy per symbol; outputs `[batch, time, symbols]`."""
+        return mean_cross_entropy(outputs, batch.targets)
+
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        """Bits, and the number of symbols predicted."""
+        return bits(outputs, batch.targets)
+
+
+def bytes_as_text(tokens: Sequence[int]) -> str:
+    """One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each."""
+    return bytes(tokens).decode("ascii", errors="replace")
+
+
+def as_tokens(codes: NDArray[np.uint8]) -> Tensor:
+    """Integers as torch takes them."""
+    return torch.from_numpy(codes.astype(np.int64))

@@ -1,0 +1,107 @@
+"""Language modelling of Wikipedia as bytes: raw XML of 106 articles as of May 2016, 6 megabytes.
+
+A miniature of enwik8 in kind (markup, links, tables, other scripts), **not enwik8**: another
+excerpt of another year, split by article. Bits per byte here compare with each other only.
+
+Whole articles are held out: of those of 16,384 to 65,536 bytes, in the order of the SHA-256 of
+their titles, the first 8 for validation and the next 16 for test; the rest, 5.1 million bytes, is
+for training. Of each held-out article the first 8,192 bytes are scored, so 65,536 and 131,072 in
+all, the same at every length (see `text_windows`). Redirects, which hold a title and a target
+only, were left out of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.tasks.data_files import malformed, read_content
+from suite.tasks.task import DataSource, Metric, Split
+from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
+
+SOURCE = DataSource(
+    name="wikipedia",
+    title="106 articles of the English Wikipedia as of May 2016, raw XML (not enwik8)",
+    licence="CC BY-SA 3.0",
+    origin="Python package gensim 4.4.0, its test data from the dump of 2016-05,"
+    " https://en.wikipedia.org",
+    sha256="76a88693be9f0666a5d0d9f9458325e9e940a893e8d17aac7822bb41f1120ed5",
+    file="wikipedia.xml.xz",
+)
+NUM_ARTICLES = 106
+NUM_HELD_OUT: Mapping[Split, int] = {"validation": 8, "test": 16}
+HELD_OUT_BYTES = range(16_384, 65_537)  # long enough to score, too short to miss in training
+SCORED_BYTES_PER_ARTICLE = 8_192
+_ARTICLE = re.compile(rb" *<page>.*?</page>\n", re.DOTALL)
+_TITLE = re.compile(rb"<title>(.*?)</title>")
+
+
+class WikipediaBytes(TextWindows):
+    """Predict the next byte; bits per byte over held-out articles."""
+
+    name = "wikipedia_bytes"
+    version = 1
+    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
+    source = SOURCE
+    num_scored: ClassVar[Mapping[Split, int]] = dict.fromkeys(
+        NUM_HELD_OUT, SCORED_BYTES_PER_ARTICLE
+    )
+    input_size = 256
+    output_size = 256
+
+    def read(self) -> Corpus:
+        """The articles; see `corpus`."""
+        return corpus()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """See `Task.text`."""
+        return bytes_as_text(tokens)
+
+
+@cache
+def corpus() -> Corpus:
+    """The bytes of all splits, read once per process.
+
+    Raises:
+        TaskError: if the data file is missing, altered or malformed.
+    """
+    articles = read_articles()
+    eligible = [title for title, xml in articles.items() if len(xml) in HELD_OUT_BYTES]
+    order = iter(sorted(eligible, key=lambda title: hashlib.sha256(title).digest()))
+    held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
+    for split, count in NUM_HELD_OUT.items():
+        held_out[split] = tuple(_codes(articles.pop(next(order))) for _ in range(count))
+    return Corpus(training=_codes(b"".join(articles.values())), held_out=held_out)
+
+
+def read_articles() -> dict[bytes, bytes]:
+    """The XML of each article by its title, in the order of the file.
+
+    Raises:
+        TaskError: if the data file is missing, altered or malformed.
+    """
+    content = read_content(SOURCE)
+    found = {_title(xml): xml for xml in _ARTICLE.findall(content)}
+    if len(found) != NUM_ARTICLES or sum(map(len, found.values())) != len(content):
+        raise malformed(
+            SOURCE,
+            f"{len(found)} whole articles where {NUM_ARTICLES} and nothing else are expected",
+        )
+    return found
+
+
+def _title(xml: bytes) -> bytes:
+    match = _TITLE.search(xml)
+    if match is None:
+        raise malformed(SOURCE, "an article without a title")
+    return match[1]
+
+
+def _codes(text: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(text, dtype=np.uint8)

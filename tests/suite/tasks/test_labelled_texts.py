@@ -1,0 +1,126 @@
+"""Texts are cut, split and padded as said, and no text stands in two splits."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from suite.tasks.labelled_texts import (
+    NUM_SYMBOLS,
+    PADDING,
+    UNKNOWN,
+    TextClassification,
+    split_of,
+    split_texts,
+    words_of,
+)
+from suite.tasks.movie_reviews import MovieReviews, read_sentences
+from suite.tasks.registry import build_task
+from suite.tasks.wordnet_glosses import SUPERSENSES, WordnetGlosses, read_glosses
+
+NAMES = ("movie_reviews", "wordnet_glosses")
+NUM_TEXTS = {"movie_reviews": 10_072, "wordnet_glosses": 48_000}
+
+
+def _task(name: str, length: int = 24) -> TextClassification:
+    task = build_task(name, length)
+    assert isinstance(task, TextClassification)
+    return task
+
+
+def test_words_are_runs_of_letters_and_single_signs() -> None:
+    assert words_of("It's a 3-hour film , isn't it ?_ 'Tis") == [
+        "it's", "a", "3", "-", "hour", "film", ",", "isn't", "it", "?", "_", "'", "tis",
+    ]  # fmt: skip
+    assert words_of("café") == ["café"]
+
+
+def test_the_same_words_are_in_the_same_split() -> None:
+    assert split_of(words_of("A  bad film.")) == split_of(words_of("a bad FILM ."))
+    counts = Counter(split_of([str(number)]) for number in range(10_000))
+    assert counts["training"] / 10_000 == pytest.approx(0.7, abs=0.02)
+    assert counts["test"] / 10_000 == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_held_out_word_that_training_never_showed_is_unknown() -> None:
+    texts = [(f"word{number} common", number % 2) for number in range(200)]
+    data = split_texts(texts)
+    assert data.vocabulary[:3] == ("<pad>", "<unknown>", "common")
+    common = data.vocabulary.index("common")
+    for held_out in data.held_out.values():
+        assert (held_out.words == [UNKNOWN, common]).all()
+    assert UNKNOWN not in data.training.words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_vocabulary_is_full_and_of_training_words_only(name: str) -> None:
+    task = _task(name)
+    vocabulary = task.texts().vocabulary
+    assert len(vocabulary) == len(set(vocabulary)) == NUM_SYMBOLS == task.input_size
+    seen = np.bincount(task.texts().training.words.ravel(), minlength=NUM_SYMBOLS)
+    assert (seen[2:] > 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_splits_are_all_the_texts_in_their_shares(name: str) -> None:
+    texts = _task(name).texts()
+    sizes = {"training": len(texts.training.labels)}
+    sizes |= {split: len(held_out.labels) for split, held_out in texts.held_out.items()}
+    total = sum(sizes.values())
+    assert total == NUM_TEXTS[name]
+    assert sizes["training"] / total == pytest.approx(0.7, abs=0.01)
+    assert sizes["validation"] / total == pytest.approx(0.1, abs=0.01)
+
+
+def test_no_text_stands_in_two_splits() -> None:
+    for texts in ([t for _, t in read_sentences()], [t for _, t in read_glosses()]):
+        home: dict[str, str] = {}
+        for text in texts:
+            words = words_of(text)
+            assert words
+            assert home.setdefault(" ".join(words), split_of(words)) == split_of(words)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_is_cut_at_the_length_and_padded_behind(name: str) -> None:
+    long, short = (
+        next(_task(name, 60).held_out("test", 50)),
+        next(_task(name, 7).held_out("test", 50)),
+    )
+    assert long.mask is not None
+    assert short.mask is not None
+    assert np.array_equal(long.inputs[:, :7], short.inputs)
+    assert np.array_equal(long.mask[:, :7], short.mask)
+    assert (long.inputs[~long.mask] == PADDING).all()
+    assert (long.inputs[long.mask] != PADDING).all()
+
+
+def test_reviews_are_positive_and_negative_in_equal_parts() -> None:
+    sentences = read_sentences()
+    assert len(sentences) == 10_605
+    ratings = np.array([rating for rating, _ in sentences])
+    assert (ratings.min() >= -4, ratings.max() <= 4) == (True, True)
+    assert ((ratings >= 0.5).sum(), (ratings <= -0.5).sum()) == (4_996, 5_076)
+
+
+def test_words_of_praise_stand_in_positive_reviews() -> None:
+    texts = MovieReviews(40).texts()
+    index = texts.vocabulary.index("wonderful"), texts.vocabulary.index("dull")
+    praised, blamed = ((texts.training.words == word).any(axis=1) for word in index)
+    assert texts.training.labels[praised].mean() > 0.85
+    assert texts.training.labels[blamed].mean() < 0.15
+
+
+def test_definitions_have_26_classes_of_unequal_size() -> None:
+    counts = Counter(name for name, _ in read_glosses())
+    assert set(counts) == set(SUPERSENSES)
+    assert len(counts) == WordnetGlosses.output_size == 26
+    ((most, count),) = counts.most_common(1)
+    assert most == "artifact"
+    assert count / counts.total() == pytest.approx(0.14, abs=0.01)
+
+
+def test_a_definition_comes_without_its_examples() -> None:
+    glosses = {gloss for _, gloss in read_glosses()}
+    assert not [gloss for gloss in glosses if gloss.endswith('"')]
+    assert len(glosses) > 47_000
