@@ -15,7 +15,7 @@ demo: setup
 	$(BIN)/bakeoff run heads complexity --scale quick
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow

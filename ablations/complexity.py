@@ -42,7 +42,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3,
-            lengths=[64, 256, 512, 1024, 2048, 4096], dims=[64, 128, 256], dims_length=512,
+            lengths=[64, 256, 1024, 2048, 4096], dims=[64, 128, 256], dims_length=256,
         ),
         "standard": Scale(
             dim=256, depth=6, length=256, steps=20_000, batch=64, warmup_steps=1_000, gpus=1.0,

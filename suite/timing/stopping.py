@@ -41,7 +41,7 @@ class Limits:
     """
 
     least_sample: float = 1e-3
-    cold_pass: float = 20e-3
+    cold_pass: float = 8e-3  # a megabyte from memory takes 0.1 ms: a hundredth of more is nothing
     least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
     least_seconds: float = 0.03
     half_width: float = 0.02
