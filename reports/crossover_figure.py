@@ -18,7 +18,7 @@ from reports.baseline import shown_name, what_baseline_is
 from reports.crossover import Crossover, crossover
 from reports.figures import Drawing
 from reports.growth import Growth
-from reports.lines import MAX_LINES, LineName, look, write_names
+from reports.lines import MAX_LINES, LineName, look, numbered, write_names
 from reports.notation import as_ratio
 from reports.statistics import Estimate
 from reports.svg import drawing_style, label, to_svg
@@ -67,10 +67,10 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.axhline(1.0, zorder=2, **_EVEN)
-        for index, line in enumerate(lines):
+        for index, line in numbered(about, lines):
             _draw(axes, index, line)
         _dress(axes, about, growth, lines)
-        _name(axes, lines)
+        _name(axes, about, lines)
         name = slug(f"{MIXER_ALONE}-{growth.metric}-ratio-by-{growth.axis}")
         title = f"Time of {what}, as a multiple of the baseline’s, against length"
         svg = to_svg(figure, name=name, title=title, description=_describe(lines))
@@ -145,7 +145,7 @@ def _dress(axes: Axes, about: About, growth: Growth, lines: Sequence[_Line]) -> 
     axes.set_ylabel(label(f"times as long as {name}", length=52))
 
 
-def _name(axes: Axes, lines: Sequence[_Line]) -> None:
+def _name(axes: Axes, about: About, lines: Sequence[_Line]) -> None:
     low, high = axes.get_ylim()
     heights = {line.variant: list(line.points.values())[-1] for line in lines}
     names = [
@@ -153,7 +153,7 @@ def _name(axes: Axes, lines: Sequence[_Line]) -> None:
             height=math.log(heights[line.variant] / low) / math.log(high / low),
             text=line.variant, look={**look(index), "linewidth": 1.7},
         )
-        for index, line in enumerate(lines)
+        for index, line in numbered(about, lines)
     ]  # fmt: skip
     even = LineName(
         height=math.log(1 / low) / math.log(high / low), text="1: as long as the baseline",

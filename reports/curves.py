@@ -25,7 +25,7 @@ from reports.learning_curves import (
     by_seconds,
     learning_curves,
 )
-from reports.lines import MAX_LINES, LineName, look, write_names
+from reports.lines import MAX_LINES, LineName, look, numbered, write_names
 from reports.notation import for_quantities
 from reports.series import Series, belongs
 from reports.statistics import Estimate, mean_interval
@@ -125,7 +125,7 @@ def drawn_curves(about: About, curves: Curves, budget: float | None = None) -> D
         is_cut = _set_limits(axes, lines)
         if budget is not None:
             axes.axvline(budget, color="#5f6368", linestyle=(0, (1, 2)), linewidth=1.1, zorder=1)
-        for index, line in enumerate(lines):
+        for index, line in numbered(about, lines):
             _draw(axes, index, line, is_baseline=line.variant == about.baseline)
         _name_lines(axes, about, lines)
         _dress(axes, lines, curves)
@@ -186,7 +186,7 @@ def _set_limits(axes: Axes, lines: Sequence[_Line]) -> bool:
 def _name_lines(axes: Axes, about: About, lines: Sequence[_Line]) -> None:
     low, high = axes.get_ylim()
     names = []
-    for index, line in enumerate(lines):
+    for index, line in numbered(about, lines):
         width = 2.8 if line.variant == about.baseline else 1.9
         names.append(
             LineName(

@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from reports.baseline import shown_name
 from reports.figures import Drawing
 from reports.growth import Growth
-from reports.lines import MAX_LINES, LineName, look, write_names
+from reports.lines import MAX_LINES, LineName, look, numbered, write_names
 from reports.notation import for_quantities
 from reports.statistics import Estimate, median_range
 from reports.svg import drawing_style, label, to_svg
@@ -64,7 +64,7 @@ def growth_figure(about: About, growth: Growth, title: str) -> Drawing | None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
         axes.set_yscale("log")
-        for index, line in enumerate(lines):
+        for index, line in numbered(about, lines):
             _draw(axes, index, line, is_baseline=line.variant == about.baseline)
         _dress(axes, growth, lines)
         ends = _draw_guides(axes, lines)
@@ -168,7 +168,7 @@ def _draw_guides(axes: Axes, lines: Sequence[_Line]) -> dict[int, float]:
 def _name(axes: Axes, about: About, lines: Sequence[_Line], guides: Mapping[int, float]) -> None:
     low, high = axes.get_ylim()
     names = []
-    for index, line in enumerate(lines):
+    for index, line in numbered(about, lines):
         last = list(line.points.values())[-1]
         width = 2.8 if line.variant == about.baseline else 1.7
         names.append(

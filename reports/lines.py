@@ -7,13 +7,14 @@ plot, at the height of its end, never over data and never over another name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from matplotlib.axes import Axes
 
 from reports.svg import label
+from suite.schema import About
 
 MAX_LINES = 12
 _COLOURS = (
@@ -45,6 +46,23 @@ def look(index: int) -> dict[str, Any]:
     """Colour and dashes of the line with this number."""
     dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
     return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dashes}
+
+
+class OfVariant(Protocol):
+    """Something that is drawn of one variant."""
+
+    @property
+    def variant(self) -> str:
+        """Its label."""
+
+
+_Drawn = TypeVar("_Drawn", bound=OfVariant)
+
+
+def numbered(about: About, drawn: Iterable[_Drawn]) -> list[tuple[int, _Drawn]]:
+    """Each with the place of its variant in the table: one look in all figures of a page."""
+    place = {variant: index for index, variant in enumerate(about.variants)}
+    return [(place[one.variant], one) for one in drawn]
 
 
 def marker(index: int) -> str:

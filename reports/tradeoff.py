@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from reports.baseline import shown_name
 from reports.cost import Cost, training_costs
 from reports.figures import Drawing, axis_title, sentence, words
-from reports.lines import MAX_LINES, LineName, look, marker, write_names
+from reports.lines import MAX_LINES, LineName, look, marker, numbered, write_names
 from reports.notation import for_quantities
 from reports.section import Exhibit, View
 from reports.series import Series, belongs
@@ -120,7 +120,7 @@ def _drawn(
     with drawing_style():
         figure = Figure(figsize=(7.2, 3.9), layout="constrained")
         axes = figure.add_subplot()
-        _draw(axes, shown, [one for one in every if one.variant in frozenset(front)])
+        _draw(axes, about, shown, [one for one in every if one.variant in frozenset(front)])
         _dress(axes, every, judged, cost)
         _name(axes, about, shown)
         name = f"{slug(judged.task)}-{slug(judged.metric)}-for-{cost.key}"
@@ -132,13 +132,13 @@ def _drawn(
     return Drawing(name=name, title=title, caption=_caption(about, judged, every), svg=svg)
 
 
-def _draw(axes: Axes, shown: Sequence[_Placed], on_front: Sequence[_Placed]) -> None:
+def _draw(axes: Axes, about: About, shown: Sequence[_Placed], on_front: Sequence[_Placed]) -> None:
     ordered = sorted(on_front, key=lambda one: one.amount)
     axes.plot(
         [one.amount for one in ordered], [one.mean for one in ordered], color="#9aa0a6",
         linestyle=(0, (5, 4)), linewidth=1.2, zorder=1,
     )  # fmt: skip
-    for index, one in enumerate(shown):
+    for index, one in numbered(about, shown):
         colour = look(index)["color"]
         axes.plot(
             [one.amount] * len(one.scores), one.scores, linestyle="none", marker=marker(index),
@@ -182,7 +182,7 @@ def _name(axes: Axes, about: About, shown: Sequence[_Placed]) -> None:
             look={"color": look(index)["color"], "linestyle": "none", "marker": marker(index),
                   "markersize": 6, "markevery": (0, 2)},
         )
-        for index, one in enumerate(shown)
+        for index, one in numbered(about, shown)
     ])  # fmt: skip
 
 
