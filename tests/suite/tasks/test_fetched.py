@@ -74,6 +74,7 @@ def test_enwik8_has_the_usual_split() -> None:
         (_zip("other", BYTES), "no zip archive of enwik8"),
         (_zip("enwik8", BYTES[:-1]), "19999 bytes where 20000"),
     ],
+    ids=["no archive", "another file", "a byte short"],  # a zip holds the time that it was made
 )
 def test_a_malformed_enwik8_is_refused(
     small_enwik8: None, monkeypatch: pytest.MonkeyPatch, packed: bytes, message: str
