@@ -18,7 +18,8 @@ from suite.schema import About
 _HOW_TO_READ = (
     "One square a head. A row is a token that looks, a column a token that it looks at, both in "
     "the order of the example; the darker, the more of the row’s weight lies there. The diagonal "
-    "is the token itself, the line just below it the token before."
+    "is the token itself, the line just below it the token before. Of many heads, layers or "
+    "variants some are shown."
 )
 _FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere else to look."
 

@@ -172,12 +172,17 @@ def in_words(kept: Sequence[Instrument]) -> tuple[str, str]:
     least = ""
     if effect:
         least = f"; the smallest that it would find four times in five is {as_percent(effect)}"
+    if not wrong.num_total:
+        alarms = "No pair of equals was quiet enough to be judged"
+    else:
+        alarms = f"Here it saw a difference that is none in {wrong} pairs"
+    missed = right.num_total - right.num
+    caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
     return (
         "An instrument that can be trusted sees no difference between the baseline and the "
         f"baseline timed again, and does see one where the baseline is made {_SLOWED} slower on "
         "purpose.",
-        f"Here it saw a difference that is none in {wrong} pairs, and found the slow-down in "
-        f"{right}{least}.",
+        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
     )
 
 

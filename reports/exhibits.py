@@ -200,8 +200,9 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
     name = what_baseline_is(case.about) or case.about.baseline
     if table:
         sentence = (
-            f"Forward and backward: the median, and how many times that of the baseline ({name}) "
-            "it is, with the verdict."
+            "Forward and backward: the median over processes, and how many times as long as the "
+            f"baseline ({name}) it takes, with the verdict. That ratio is taken process by process "
+            "and then averaged, so it is not quite the quotient of the medians shown."
         )
         yield Exhibit(
             title="Times by length", sentences=(sentence,), tables=(table,), folded=others

@@ -109,7 +109,8 @@ def _compared(about: About) -> str:
     alone = ["mixers alone"] if MIXER_ALONE in about.tasks else []
     return (
         f"{_count(len(about.variants), 'variant')} on {_listed([*tasks, *alone])}, with "
-        f"{_count(about.num_seeds, 'seed')} each (repetitions that differ by chance alone), at "
+        f"{_count(about.num_seeds, 'seed')} each (repetitions that differ by chance alone; of "
+        "times, processes), at "
         f"scale {scale_in_words(about.scale)}. The baseline is {baseline}."
     )
 

@@ -112,7 +112,9 @@ def _power(power: Power) -> Entry:
 def _beside_theory(power: Power) -> str:
     if power.theory is None:
         return ""
-    return f"{'not theory’s' if power.disagrees else 'theory'} {_two(power.theory)}"
+    words = "not theory’s" if power.disagrees else "theory"
+    unjudged = ", not judged" if power.measured.is_noisy else ""
+    return f"{words} {_two(power.theory)}{unjudged}"
 
 
 def _lines(*parts: str) -> str:

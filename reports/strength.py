@@ -142,10 +142,12 @@ def _family(family: Family) -> str:
     level = f"{100 * family.level:.3g} %"
     if family.num_claims == 1:
         return (
-            f"Judged at the {level} level: the one claim of this ablation; every "
+            f"The verdict is that of Student's t interval of paired differences at the {level} "
+            "level, which supposes errors close to normal: the one claim of this ablation; every "
             "other comparison is exploratory."
         )
     return (
-        f"Judged at the {level} level: Holm keeps the chance of any false verdict "
-        f"among the {family.num_claims} claims of this overview at {100 * family.alpha:.3g} %."
+        f"Judged by Student's t interval at the {level} level: Holm keeps the chance of any false "
+        f"verdict among the {family.num_claims} claims of this overview at "
+        f"{100 * family.alpha:.3g} %."
     )

@@ -89,7 +89,7 @@ def _view(about: About, judged: Series, cost: Cost) -> View | None:
     if len(every) < 2:
         return None
     front = pareto_front({one.variant: (one.amount, one.mean) for one in every}, judged)
-    sentences = [f"Not beaten in both: {_joined(about, front)}."]
+    sentences = [f"Not beaten in both, by their means alone: {_joined(about, front)}."]
     amounts = [one.amount for one in every]
     if max(amounts) - min(amounts) <= _SAME * max(amounts):
         sentences = [f"All variants are alike in {cost.title}, so here only the score tells."]
@@ -201,8 +201,8 @@ def _describe(
 
 def _caption(about: About, judged: Series, every: Sequence[_Placed]) -> str:
     parts = [
-        "Small open marks are seeds, large ones means; the dashed line joins the variants that "
-        "no other beats in both."
+        "Small open marks are seeds, large ones means; a dashed line joins the variants that "
+        "no other beats in both, where there are several."
     ]
     num_met = sum(belongs(variant, judged.task) for variant in about.variants)
     if len(every) < num_met:

@@ -203,14 +203,28 @@ def _finding(found: Evidence, advantage: Estimate, outcome: Outcome, family: Fam
 def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     notation = found.notation(advantage)
+    if not advantage.excludes_zero:
+        return _open_comparison(found, advantage, family)
     sign = -1 if advantage.point < 0 else 1
     size = notation.with_unit(notation.write(abs(advantage.point)))
     word = "worse" if sign < 0 else "better"
-    text = f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b} by {size}"
-    if advantage.low is None or advantage.high is None:
-        return f"{text} ({found.count(advantage.n, 'paired')})"
+    text = f"{found.claim.a} is {word} than {found.claim.b} by {size}"
+    assert advantage.low is not None, "what excludes zero has an interval"
+    assert advantage.high is not None, "what excludes zero has an interval"
     ends = [notation.write(end) for end in sorted((sign * advantage.low, sign * advantage.high))]
     return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
+
+
+def _open_comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+    """Where it is open which is better: the advantage with its sign, for none is the worse."""
+    assert advantage.point is not None, "a claim with no pair is invalid"
+    notation, count = found.notation(advantage), found.count(advantage.n, "paired")
+    size = notation.with_unit(notation.write_signed(advantage.point))
+    text = f"the advantage of {found.claim.a} over {found.claim.b} is {size}"
+    if advantage.low is None or advantage.high is None:
+        return f"{text} ({count})"
+    ends = [notation.write_signed(end) for end in (advantage.low, advantage.high)]
+    return f"{text} ({_interval(ends, family)}, {count})"
 
 
 def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
@@ -246,7 +260,9 @@ def _remark(found: Evidence, outcome: Outcome) -> str:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
         case Outcome.EQUIVALENT:
             return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
-        case Outcome.REFUTED | Outcome.INCONCLUSIVE:
-            return f"; the claim needs at least {claim.by:g}{unit}" if claim.by else ""
+        case Outcome.REFUTED if claim.by:
+            return f"; the claim needs +{claim.by:g}{unit}, which is above the whole interval"
+        case Outcome.INCONCLUSIVE if claim.by:
+            return f"; the claim needs +{claim.by:g}{unit}"
         case _:
             return ""

@@ -59,8 +59,18 @@ def test_pairs_that_agree_and_slow_downs_that_are_found() -> None:
     assert _entry(_rows(), "5 % slower").text == "11 of 11"
     assert _entry(_rows(), "5 % slower", column=1).text == "1 of 1"
     assert in_words(_instruments(_rows()))[1].startswith(
-        "Here it saw a difference that is none in 0 of 13 pairs, and found the slow-down in 13 of"
+        "Here it saw a difference that is none in 0 of 13 pairs; it found the slow-down in 13 of 13"
     )
+
+
+def test_where_most_slow_downs_are_missed_a_reader_is_warned() -> None:
+    rows = _rows()
+    slowed = rows["metric"] == BASELINE_SLOWED
+    missed = rows.assign(value=rows["value"].mask(slowed, 1.0))
+    said = in_words(_instruments(missed))[1]
+    assert "it found the slow-down in 0 of 13" in said
+    assert said.endswith("Do not trust differences near 5 %.")
+    assert "Do not trust" not in in_words(_instruments(rows))[1]
 
 
 def test_a_false_alarm_and_a_miss_are_counted() -> None:

@@ -116,7 +116,7 @@ def test_each_cost_has_a_view_that_names_its_front() -> None:
     assert "exploratory" in made.sentences[0]
     assert len({drawing.name for drawing in made.all_drawings}) == 3
     for view in made.views:
-        assert view.sentences[0].startswith("Not beaten in both: ")
+        assert view.sentences[0].startswith("Not beaten in both, by their means alone: ")
     assert "on AMD EPYC 7B13 with 2 threads" in _view("training time").sentences[1]
 
 
@@ -135,7 +135,12 @@ def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> N
         if not any(cost[b] <= cost[a] and score[b] > score[a] for b in score.index)
         and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
     }  # fmt: skip
-    said = _view(title).sentences[0].removeprefix("Not beaten in both: ").removesuffix(".")
+    said = (
+        _view(title)
+        .sentences[0]
+        .removeprefix("Not beaten in both, by their means alone: ")
+        .removesuffix(".")
+    )
     assert {name.partition(" (")[0] for name in said.split("; ")} == expected
 
 

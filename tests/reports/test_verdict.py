@@ -271,8 +271,9 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it(synthetic: ModuleTy
         "An exact sign-flip test cannot go below p = 0.25 with 3 seeds; it takes 6 to reach 0.05.",
         "If mean and spread stay as they are, about 18 seeds would settle it; these 3 find a true "
         "difference of 0.65 bit four times in five.",
-        "Judged at the 5 % level: the one claim of this ablation; every other comparison is "
-        "exploratory.",
+        "The verdict is that of Student's t interval of paired differences at the 5 % level, which "
+        "supposes errors close to normal: the one claim of this ablation; every other comparison "
+        "is exploratory.",
     )
 
 
@@ -346,3 +347,12 @@ def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds(
     assert answer is not None
     assert not answer.is_ratio
     assert "a is better than b by 1 s" in answer.finding
+
+
+def test_where_neither_is_surely_better_the_advantage_keeps_its_sign(synthetic: ModuleType) -> None:
+    """An interval turned round to say worse, beside a claim of better, is read wrongly."""
+    answer = _found(synthetic, [1.0, 1.2, 0.9], [1.1, 1.1, 1.1])
+    assert answer.advantage.point is not None
+    assert answer.advantage.point < 0
+    assert answer.finding.startswith("the advantage of a over b is −")
+    assert not answer.advantage.excludes_zero
