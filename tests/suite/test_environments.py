@@ -79,13 +79,14 @@ def environments(out: Path, trial: Trial) -> set[str]:
         return journal.done()[trial.trial_id]
 
 
-@pytest.mark.parametrize("deadline", [None, Deadline(600.0)], ids=["to the end", "with a limit"])
+@pytest.mark.parametrize("seconds", [None, 600.0], ids=["to the end", "with a limit"])
 @pytest.mark.parametrize("num_done", [1, 2])
 def test_where_the_nodes_of_earlier_timings_are_gone_all_are_made_anew(
     planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_done: int,
-    deadline: Deadline | None,
+    seconds: float | None,
 ) -> None:  # fmt: skip
     out, cluster = tmp_path / "out", Cluster(NEW)
+    deadline = None if seconds is None else Deadline(seconds)  # begun now, not at collection
     out.mkdir()
     with Journal(out / "journal.db") as journal:
         for trial in timings(planned)[3 - num_done :]:  # the last ones, so that none comes by order
