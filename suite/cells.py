@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -49,10 +49,10 @@ class Sheet:
     baseline: str
     table: Table
 
-    @property
-    def length(self) -> int:
-        """Of the variants that can be; impossible ones stand in the table there."""
-        return next(s.length for s in self.table.values() if isinstance(s, Subject))
+    def lengths(self, probe: Probe) -> tuple[int, ...]:
+        """Of the variants that can be, with those tested at; impossible ones stand there too."""
+        one = next(s for s in self.table.values() if isinstance(s, Subject))
+        return (one.length, *(one.test_lengths if probe.is_tested_at_lengths else ()))
 
 
 def filled_cells(probe: Probe, sheet: Sheet, num_seeds: int) -> Filled:
@@ -122,6 +122,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         seed=seed,
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
+        test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
     )
 
 
@@ -145,7 +146,7 @@ class _Desk:
         return Cell(
             variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
             trial_id=trial.trial_id, subject=subject, at=self.sheet.at,
-            metrics=self._metrics(trial.task, trial.length),
+            metrics=self._metrics(trial.task, (trial.length, *trial.test_lengths)),
         )  # fmt: skip
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
@@ -154,13 +155,18 @@ class _Desk:
         return Cell(
             variant=label, task=self.sheet.task, seed=seed, probe=self.probe.name,
             trial_id=content_hash([*said, *filter(None, [self.sheet.at])]), at=self.sheet.at,
-            metrics=self._metrics(self.sheet.task, self.sheet.length), reason=reason,
+            metrics=self._metrics(self.sheet.task, self.sheet.lengths(self.probe)), reason=reason,
         )  # fmt: skip
 
-    def _metrics(self, task: str, length: int) -> tuple[MetricSpec, ...]:
+    def _metrics(self, task: str, lengths: Sequence[int]) -> tuple[MetricSpec, ...]:
+        """At the first length; of the others the whole score, with the length as coordinate."""
         kind = None if task == MIXER_ALONE else task_class(task)
-        found = self.probe.metrics(kind, length)
-        return tuple(replace(spec, at=self.sheet.at or spec.at) for spec in found)
+        first, *others = lengths
+        found = [replace(m, at=self.sheet.at or m.at) for m in self.probe.metrics(kind, first)]
+        for length in others:
+            whole = [m for m in self.probe.metrics(kind, length) if not m.at]
+            found += [replace(m, at=f"length={length}") for m in whole]
+        return tuple(found)
 
 
 def _versions(

@@ -20,7 +20,6 @@ from suite.subjects import (
     refuse_unbuildable,
     runtime_of,
     scale_of,
-    training_of,
 )
 from suite.variants import Baseline, Variant
 
@@ -80,8 +79,7 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     spec = _model_spec(baseline, variant, scale)
     refuse_unbuildable(spec)
     return Subject(
-        task=None, model=spec, training=training_of(scale), length=scale.length, batch=1,
-        parallel=None,
+        task=None, model=spec, training=None, length=scale.length, batch=1, parallel=None
     )  # fmt: skip
 
 

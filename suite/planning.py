@@ -72,8 +72,9 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
-        ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation, scale)
-    )
+        ablation=entry.ablation, scale=scale, knobs=with_defaults(entry.ablation, scale),
+        scale_name=scale_name,
+    )  # fmt: skip
     refuse_foreign_axes(baseline)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
@@ -246,7 +247,8 @@ def _refuse_foreign_claim(
 
 
 def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
-    places = dict.fromkeys(cell.at for cell in cells)
+    metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
+    places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
     if claim.at not in places:
         allowed = ", ".join(places) if any(places) else "none, since nothing is swept there"
         raise SpecError(f"the claim: at={claim.at!r} is no coordinate of it; allowed: {allowed}.")

@@ -63,13 +63,18 @@ FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained; everything here moves the number."""
+    """How a model is trained; everything here moves the number.
+
+    Attributes:
+        label_smoothing: Share of a target's probability that the loss spreads over all classes.
+    """
 
     steps: int
     learning_rate: float
     warmup_steps: int
     weight_decay: float
     num_evaluations: int
+    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +110,7 @@ class Trial:
         seed: Seed of a quality trial; index of the process of a timing trial.
         versions: Version of each definition that the number depends on.
         parallel: How steps are spread over workers; None in one process, without DeepSpeed.
+        test_lengths: Lengths at which the trained model is tested too; mostly none.
     """
 
     probe: str
@@ -117,6 +123,7 @@ class Trial:
     seed: int
     versions: Mapping[str, int | str]
     parallel: Parallel | None = None
+    test_lengths: tuple[int, ...] = ()
 
     @cached_property
     def trial_id(self) -> str:
@@ -124,8 +131,11 @@ class Trial:
 
         A part that a trial does not have leaves no trace in it, so that ids outlive new parts.
         """
-        content = {k: v for k, v in asdict(self).items() if k != "parallel" or v}
-        return content_hash(content | {"subjects": [_identity(model) for model in self.subjects]})
+        content = _without_idle(asdict(self), parallel=None, test_lengths=())
+        content["subjects"] = [_without_idle(each, runtime="eager") for each in content["subjects"]]
+        if self.training is not None:
+            content["training"] = _without_idle(content["training"], label_smoothing=0.0)
+        return content_hash(content)
 
     @property
     def num_workers(self) -> int:
@@ -133,8 +143,9 @@ class Trial:
         return self.parallel.workers if self.parallel else 1
 
 
-def _identity(model: ModelSpec) -> dict[str, Any]:
-    return {k: v for k, v in asdict(model).items() if k != "runtime" or v != "eager"}
+def _without_idle(content: dict[str, Any], **idle: object) -> dict[str, Any]:
+    """Without the fields that have the value at which they do nothing."""
+    return {k: v for k, v in content.items() if k not in idle or v != idle[k]}
 
 
 @dataclass(frozen=True, kw_only=True)

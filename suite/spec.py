@@ -24,7 +24,8 @@ SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
-SWEEPS = frozenset({"lengths", "dims", "dims_length"})  # of a scale, and no axes
+SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
+TUNED = "tuned"  # a learning rate by the committed table
 _OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
@@ -248,10 +249,14 @@ class Scale(_Spec):
         length: Tokens per sequence, for tasks whose data do not dictate it.
         steps: Training steps.
         batch: Sequences per step.
-        learning_rate: Peak of the schedule (linear warm-up, then cosine to zero).
+        learning_rate: Peak of the schedule (linear warm-up, then cosine to zero); ``tuned`` takes
+            the one that the ablation `learning_rate` found for each mixer on each task.
         warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
         weight_decay: AdamW's, on matrices only.
+        label_smoothing: Share of a target's probability that the loss spreads over all classes.
         num_evaluations: Validation points of the learning curve, evenly spaced.
+        test_lengths: Tokens at which the trained model is tested too, ascending; positions that
+            have a table then have one for the longest of them.
         lengths: Tokens at which probes of the mixer alone measure, ascending.
         dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
         dims_length: Tokens of those; by default the middle one of `lengths`.
@@ -272,10 +277,12 @@ class Scale(_Spec):
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     steps: _Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
-    learning_rate: Annotated[float, Field(gt=0, le=100)] = 1e-3
+    learning_rate: Annotated[float, Field(gt=0, le=100)] | Literal["tuned"] = 1e-3
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
     weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
+    test_lengths: _Ascending = ()
     lengths: _Ascending = ()
     dims: _Ascending = ()
     dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
@@ -311,11 +318,11 @@ class Scale(_Spec):
         """What a report says of it; what is rarely asked for only where it is."""
         rare = {
             name
-            for name in ("threads", "gpu_model", "memory_gib", *_OF_DEEPSPEED)
+            for name in ("threads", "gpu_model", "memory_gib", "label_smoothing", *_OF_DEEPSPEED)
             if getattr(self, name) == type(self).model_fields[name].default
         }
         found = self.model_dump(exclude={"seeds", *SWEEPS, *rare})
-        lists = {"lengths": self.lengths, "dims": self.dims}
+        lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
         return found | {name: _in_words(values) for name, values in lists.items() if values}
 
 
@@ -334,7 +341,9 @@ class Ablation(_Spec):
         probes: Kinds of measurement.
         claim: The one primary claim that it tests.
         scales: Settings by scale: quick, standard, paper.
-        combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination.
+        combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination;
+            ``first_with_each`` sets the first axis and one other: each of its values meets what
+            the baseline has, and what each other axis sets.
     """
 
     question: _Text
@@ -344,7 +353,7 @@ class Ablation(_Spec):
     probes: _Names
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
     claim: Claim | None = None
-    combine: Literal["one_at_a_time", "cross"] = "one_at_a_time"
+    combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
 
     def at_scale(self, scale: str) -> Ablation:
         """The same question with the values that its axes take there."""

@@ -25,10 +25,11 @@ from models import (
 )
 from models.knobs import config_from_knobs
 from models.model_spec import RUNTIMES, Runtime
+from suite.learning_rates import tuned_rate
 from suite.nearest import unknown_name
 from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
 from suite.schema import Parallel, Training, canonical_json
-from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Scale, SpecError
+from suite.spec import MODEL_FIELDS, SWEEPS, TUNED, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 from suite.variants import Baseline, Variant
@@ -42,14 +43,15 @@ class Impossible(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a variant comes to on one task; `task` is None where the mixer stands alone."""
+    """What a variant comes to on one task; where the mixer stands alone, no task, no training."""
 
     task: type[Task] | None
     model: ModelSpec
-    training: Training
+    training: Training | None
     length: int
     batch: int
     parallel: Parallel | None
+    test_lengths: tuple[int, ...] = ()
 
 
 def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
@@ -99,7 +101,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     """
     axes = {axis.name: axis.values for axis in baseline.ablation.axes}
     mixers = {baseline.ablation.baseline.mixer}
-    if baseline.ablation.combine == "cross":
+    if baseline.ablation.combine != "one_at_a_time":
         mixers.update(str(value) for value in axes.get("mixer", ()))
     kinds = [load_mixer(mixer) for mixer in mixers]
     knobs = {name for kind in kinds for name in knob_names(kind)}
@@ -121,11 +123,12 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     task = _task(str(variant.changes.get("task", task_name)))
     scale = scale_of(baseline.scale, variant.changes)
     length = _length(task, scale)
-    spec = _model_spec(baseline, variant, task, scale, length)
+    test_lengths = _test_lengths(task, scale)
+    spec = _model_spec(baseline, variant, task, scale, max(length, *test_lengths, 0))
     refuse_unbuildable(spec)
     return Subject(
-        task=task, model=spec, training=training_of(scale), length=length, batch=scale.batch,
-        parallel=_parallel(scale),
+        task=task, model=spec, training=_training(baseline, scale, task, spec.mixer), length=length,
+        batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
     )  # fmt: skip
 
 
@@ -145,18 +148,37 @@ def _length(task: type[Task], scale: Scale) -> int:
     return length
 
 
+def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
+    """The lengths to be tested at.
+
+    Raises:
+        Impossible: where the task has one length, or not that one; of several workers.
+    """
+    if scale.test_lengths and _parallel(scale) is not None:
+        raise Impossible("test_lengths are for trials of one process, without DeepSpeed")
+    if task.fixed_length and scale.test_lengths:
+        raise Impossible(f"{task.name} is {task.fixed_length} tokens long: no other test_lengths")
+    for length in scale.test_lengths:
+        _length(task, scale.model_copy(update={"length": length}))
+    return tuple(scale.test_lengths)
+
+
 def scale_of(scale: Scale, changes: Mapping[str, Knob]) -> Scale:
     """The scale with what the variant changes of it."""
     changed = {name: value for name, value in changes.items() if name in Scale.model_fields}
     return Scale(**{**scale.model_dump(), **changed}) if changed else scale
 
 
-def training_of(scale: Scale) -> Training:
-    """How the scale says to train."""
+def _training(baseline: Baseline, scale: Scale, task: type[Task], mixer: str) -> Training:
+    """How the scale says to train; a tuned learning rate by its table."""
+    rate = scale.learning_rate
     return Training(
-        steps=scale.steps, learning_rate=float(scale.learning_rate),
+        steps=scale.steps,
+        learning_rate=(
+            tuned_rate(baseline.scale_name, task.name, mixer) if rate == TUNED else float(rate)
+        ),
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
-        num_evaluations=scale.num_evaluations,
+        num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
     )  # fmt: skip
 
 

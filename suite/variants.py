@@ -27,10 +27,12 @@ class Baseline:
 
     Attributes:
         knobs: Of its mixer and of its tasks' skeletons, defaults filled in.
+        scale_name: ``quick``, ``standard`` or ``paper``.
     """
 
     ablation: Ablation
     scale: Scale
+    scale_name: str = "quick"
     knobs: Mapping[str, Knob]
 
     def value(self, axis: str) -> Knob:
@@ -62,9 +64,8 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
             `MOST_VARIANTS` combinations.
     """
     _refuse_ambiguous_axes(baseline.ablation)
-    if baseline.ablation.combine == "cross":
-        return _crossed(baseline)
-    return _one_at_a_time(baseline)
+    ways = {"one_at_a_time": _one_at_a_time, "cross": _crossed, "first_with_each": _first_with_each}
+    return ways[baseline.ablation.combine](baseline)
 
 
 def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
@@ -105,6 +106,25 @@ def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
         return reference, tuple(found)
     reference = Variant(label="baseline", changes={})
     return reference, (reference, *found)
+
+
+def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    """Each value of the first axis alone, then with each value of each other axis."""
+    first, *others = baseline.ablation.axes
+    each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
+    before = {axis.name: baseline.value(axis.name) for axis in baseline.ablation.axes}
+    found: dict[str, Variant] = {}
+    for value in first.values:
+        for other in each:
+            if other and all(_same(value, before[name]) for name, value in other.items()):
+                continue  # what the baseline has
+            variant = _combination({first.name: value, **other}, before)
+            found[variant.label] = variant
+    reference = next((v for v in found.values() if not v.changes), None)
+    if reference is not None:
+        return reference, tuple(found.values())
+    reference = Variant(label="baseline", changes={})
+    return reference, (reference, *found.values())
 
 
 def _combination(values: Mapping[str, Knob], before: Mapping[str, Knob]) -> Variant:

@@ -31,6 +31,7 @@ class LocalEngine:
             suite.engines.runtime.NoRuntime: this machine cannot run it as declared.
         """
         self.device = device
+        self._label_smoothing = training.label_smoothing
         self._eager = model.to(device).train()
         self.model = prepared(self._eager, runtime_of(model), device)
         self.optimizer = torch.optim.AdamW(
@@ -41,7 +42,7 @@ class LocalEngine:
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
         batch = batch.to(self.device)
-        loss = task.loss(batch.through(self.model), batch)
+        loss = task.loss(batch.through(self.model), batch, self._label_smoothing)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)

@@ -59,6 +59,7 @@ class ShardedEngine:
         """
         self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
         self.device, self._accumulation = device, parallel.accumulation
+        self._label_smoothing = training.label_smoothing
         deepspeed = _deepspeed(device)
         model = model.to(device).train()
         groups = [g for g in decayed_apart(model, training.weight_decay) if g["params"]]
@@ -79,7 +80,7 @@ class ShardedEngine:
         losses = []
         for index in range(self._accumulation):
             part = _part(share, index, self._accumulation).to(self.device)
-            loss = task.loss(part.through(self.model).float(), part)
+            loss = task.loss(part.through(self.model).float(), part, self._label_smoothing)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:

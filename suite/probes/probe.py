@@ -24,6 +24,8 @@ class Probe(ABC):
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
             meets no task, and the coordinate stands in the cells, not in its metrics.
+        is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
+            without a coordinate then stands at ``length=...`` besides.
         is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
             their own, and are done only when they have a result from this environment.
     """
@@ -35,6 +37,7 @@ class Probe(ABC):
     is_batched: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
+    is_tested_at_lengths: ClassVar[bool] = False
     is_timing: ClassVar[bool] = False
 
     @abstractmethod

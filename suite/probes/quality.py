@@ -12,6 +12,7 @@ import torch
 
 from models import ModelError, Skeleton, build_model
 from suite.checkpoints import Keeper
+from suite.engines.evaluation import evaluate_in_parts
 from suite.engines.sharded import ShardedEngine
 from suite.probes.spread import SpreadProbe
 from suite.resuming import train_resuming
@@ -32,12 +33,16 @@ class Quality(SpreadProbe):
     grain = "seed"
     trains = True
     is_batched = True
+    is_tested_at_lengths = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """The task's own metric, on the test split."""
+        """The task's own metric, on the test split, and in each of the task's parts."""
         assert task is not None, "quality is no sweep"
         metric = task.metric
-        return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
+        return tuple(
+            MetricSpec(name=metric.name, unit=metric.unit, better=metric.better, at=at)
+            for at in ("", *task(length).parts())
+        )
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement | Specimen]:
         """Train and score; initialisation depends on the seed and the model alone.
@@ -48,7 +53,12 @@ class Quality(SpreadProbe):
         model = _model(trial)
         yield from train(model, exercise(trial, model), device)
         task = build_task(trial.task, trial.length)
-        yield _scored(task, evaluate(model, task, "test", trial.batch, device))
+        for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
+            yield _scored(task, value, at)
+        for length in trial.test_lengths:
+            longer = build_task(trial.task, length)
+            value = evaluate(model, longer, "test", _rows(trial, length), device)
+            yield _scored(task, value, f"length={length}")
         yield from specimens_of(model, task, trial.seed)
 
     def measure_on_workers(
@@ -71,11 +81,18 @@ def _model(trial: Trial) -> Skeleton:
     return build_model(trial.subjects[0])
 
 
-def _scored(task: Task, value: float) -> Measurement:
+def _rows(trial: Trial, length: int) -> int:
+    """As many sequences as make no more tokens than the trial's batch: memory is what it was."""
+    return max(1, trial.batch * trial.length // length)
+
+
+def _scored(task: Task, value: float, at: str = "") -> Measurement:
     metric = task.metric
     if not math.isfinite(value):
-        raise Diverged(f"the test {metric.name} is {value}")
-    return Measurement(metric=metric.name, value=value, unit=metric.unit, better=metric.better)
+        raise Diverged(f"the test {metric.name} is {value}{f' at {at}' if at else ''}")
+    return Measurement(
+        metric=metric.name, value=value, unit=metric.unit, better=metric.better, at=at
+    )
 
 
 def exercise(trial: Trial, model: Skeleton) -> Exercise:

@@ -31,7 +31,7 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.scores import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
 
 SOURCE = DataSource(
@@ -110,10 +110,6 @@ class _FashionMnist(Task):
         images = data_set().held_out[split]
         for first in range(0, len(images.labels), batch):
             yield self._batch(images[first : first + batch])
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per image; outputs `[batch, 10]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Images whose class has the largest logit, and the number of images."""

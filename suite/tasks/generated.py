@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from suite.tasks.chance import HELD_OUT_SEED, Chance
-from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.scores import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task
 
 _HELD_OUT_STREAMS: dict[Split, int] = {"validation": 0, "test": 1}
@@ -75,10 +75,6 @@ class GeneratedTask(Task):
         whole = _whole_split(type(self), self.length, split)
         for first in range(0, len(whole.targets), batch):
             yield _copied(whole, slice(first, first + batch))
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per scored target."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Scored targets with the largest logit, and the number of scored targets."""

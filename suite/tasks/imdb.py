@@ -27,7 +27,7 @@ from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.data_order import shuffled_indices
 from suite.tasks.public_sets import source_of
-from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.scores import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
 
@@ -86,10 +86,6 @@ class Imdb(Task):
         for first in range(0, len(reviews.labels), batch):
             chosen = slice(first, first + batch)
             yield self._batch(reviews.texts[chosen], reviews.labels[chosen])
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per review; outputs `[batch, 2]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Reviews whose class has the largest logit, and the number of reviews."""

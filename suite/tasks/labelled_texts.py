@@ -27,7 +27,7 @@ from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.scores import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 
 PADDING, UNKNOWN = 0, 1
@@ -99,10 +99,6 @@ class TextClassification(Task):
         texts = self.texts().held_out[split]
         for first in range(0, len(texts.labels), batch):
             yield self._batch(texts[first : first + batch])
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per text; outputs `[batch, classes]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Texts whose class has the largest logit, and the number of texts."""

@@ -1,4 +1,4 @@
-"""How are logits held against targets? What most tasks share of loss and score.
+"""How are logits held against targets? What most tasks share of their score.
 
 Targets that are `UNSCORED` count for nothing, whether one stands for a token or for a sequence.
 """
@@ -11,11 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from suite.tasks.task import UNSCORED
-
-
-def mean_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Nats per scored target, a scalar; outputs `[..., classes]`, targets `[...]`."""
-    return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=UNSCORED)
 
 
 def bits(outputs: Tensor, targets: Tensor) -> tuple[float, int]:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.chance import HELD_OUT_SEED, Chance
-from suite.tasks.scores import bits, mean_cross_entropy
+from suite.tasks.scores import bits
 from suite.tasks.shakespeare_characters import SOURCE, VOCABULARY, ShakespeareCharacters
 from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
 
@@ -64,10 +64,6 @@ class ShakespeareMasked(Task):
         chance = Chance(HELD_OUT_SEED, _HELD_OUT_STREAMS[split])
         for window in self.windows.held_out(split, batch):
             yield self._hide(window, chance)
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per hidden character; outputs `[batch, time, 81]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of hidden characters."""

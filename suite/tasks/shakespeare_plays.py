@@ -33,7 +33,7 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.chance import Chance
 from suite.tasks.data_files import malformed
-from suite.tasks.scores import mean_cross_entropy, num_right
+from suite.tasks.scores import num_right
 from suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
@@ -96,10 +96,6 @@ class ShakespearePlays(Task):
                 for text, index in zip(texts, chosen, strict=True)
             ]
             yield _batch(np.stack(windows), np.array(chosen) // count)
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per window; outputs `[batch, 38]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Windows whose play has the largest logit, and the number of windows."""

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from models.model_spec import InputKind
 
@@ -116,9 +117,19 @@ class Task(ABC):
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """The whole split, in a fixed order, each example once; the last batch may be smaller."""
 
-    @abstractmethod
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Mean training loss in nats, a scalar that carries gradient."""
+    def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        """Mean training loss, a scalar that carries gradient: cross-entropy per scored target.
+
+        Args:
+            outputs: Logits `[..., classes]`, where targets are `[...]`.
+            batch: With the targets.
+            label_smoothing: Share of a target's probability that is spread evenly over all classes
+                (Szegedy et al. 2016, arXiv:1512.00567, section 7). Scores know nothing of it.
+        """
+        return functional.cross_entropy(
+            outputs.flatten(0, -2), batch.targets.flatten(), ignore_index=UNSCORED,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
 
     def parts(self) -> tuple[str, ...]:
         """Coordinates at which the score is also given, as ``pairs=8``; most tasks have none."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_order import random_starts
-from suite.tasks.scores import bits, mean_cross_entropy
+from suite.tasks.scores import bits
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 MAX_LENGTH = 1_048_576
@@ -85,10 +85,6 @@ class TextWindows(Task):
             targets = as_tokens(text[:, 1:])
             targets[torch.from_numpy(places[:, 1:] > num_scored)] = UNSCORED
             yield Batch(inputs=as_tokens(text[:, :-1]), targets=targets)
-
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy per symbol; outputs `[batch, time, symbols]`."""
-        return mean_cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of symbols predicted."""

@@ -87,7 +87,7 @@ def test_a_loss_point_is_the_mean_since_the_last_one() -> None:
     class Noted(FirstToken):
         losses: ClassVar[list[float]] = []
 
-        def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
             loss = super().loss(outputs, batch)
             self.losses.append(loss.item())
             return loss

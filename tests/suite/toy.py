@@ -43,7 +43,7 @@ class FirstToken(Task):
             chosen = tokens[first : first + batch]
             yield Batch(inputs=chosen, targets=chosen[:, 0])
 
-    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         return F.cross_entropy(outputs, batch.targets)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:

@@ -58,7 +58,7 @@ def test_matrices_decay_and_vectors_do_not() -> None:
 
 def test_a_long_gradient_is_clipped_and_a_short_one_is_not() -> None:
     class Loud(FirstToken):
-        def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
             return 1000 * super().loss(outputs, batch)
 
     model, batch = Reader(), TASK.training_batch(0, 4, 0)
