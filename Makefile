@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test bench lint types ui clean
+.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test bench learning-rates lint types ui clean
 
 setup: .venv/done
 
@@ -38,6 +38,11 @@ bench: .venv/bench
 .venv/bench: .venv/done
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	touch .venv/bench
+
+# The table of tuned learning rates, from the committed results of the ablation learning_rate.
+learning-rates: setup
+	$(BIN)/python -m reports.chosen_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
+	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
 
 lint: setup
 	$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
 
 from models.errors import ModelError
@@ -18,14 +20,17 @@ def check_heads(owner: str, *, heads: int, dim: int) -> None:
 
 
 def draw_projections(*linears: nn.Linear | None) -> None:
-    """Draw weights by Xavier's rule (Glorot and Bengio 2010), uniformly; biases are left alone.
+    """Draw weights uniformly, with variance 1 / inputs; biases are left alone.
 
-    It keeps the variance of a normalised input, so that scores have variance d unscaled: the
-    premise of the footnote on 1/sqrt(d) of Vaswani et al. 2017 (arXiv:1706.03762).
+    It keeps the variance of a normalised input whatever the width of the heads, so that scores
+    have variance d unscaled: the premise of the footnote on 1/sqrt(d) of Vaswani et al. 2017
+    (arXiv:1706.03762). Where a map is square, this is Xavier's rule (Glorot and Bengio 2010), by
+    which keys wider than the model would start the smaller, the wider they are.
     """
     for linear in linears:
         if linear is not None:
-            nn.init.xavier_uniform_(linear.weight)
+            limit = math.sqrt(3.0) * math.sqrt(1.0 / linear.in_features)
+            nn.init.uniform_(linear.weight, -limit, limit)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

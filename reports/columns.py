@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.floors import floors_of
 from reports.notation import Notation, for_quantities, for_scores
 from reports.readings import Reading, is_noisy
 from reports.series import Series, num_expected
@@ -105,8 +106,14 @@ def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
             mark="†" if estimate.n < expected else "",
         )
         for variant, estimate in estimates.items()
-    }
+    } | {floor: _floor_score(series, floor, written) for floor in floors_of(about, series)}
     return _column(series, written, entries, note="mean [95 % interval]")
+
+
+def _floor_score(series: Series, floor: str, written: Notation) -> Entry:
+    """Its one number."""
+    estimate = mean_interval(tuple(series.values(floor).values()))
+    return _entry(estimate, written.write, or_else=_no_number(series.of(floor)))
 
 
 def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
@@ -114,15 +121,22 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     others = [variant for variant in variants if variant != about.baseline]
     estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
     written = _score_notation(series, estimates.values())
-    entries = {about.baseline: Entry(estimate=Estimate(n=0), text="baseline")} | {
-        variant: _entry(
-            estimate,
-            written.write_signed,
-            or_else=Entry(estimate=estimate, text="–", tone="none"),
-            tone=_tone(estimate, series),
-        )
-        for variant, estimate in estimates.items()
-    }
+    entries = (
+        {about.baseline: Entry(estimate=Estimate(n=0), text="baseline")}
+        | {
+            variant: _entry(
+                estimate,
+                written.write_signed,
+                or_else=Entry(estimate=estimate, text="–", tone="none"),
+                tone=_tone(estimate, series),
+            )
+            for variant, estimate in estimates.items()
+        }
+        | {
+            floor: _floor_difference(about, series, floor, written)
+            for floor in floors_of(about, series)
+        }
+    )
     return Column(
         key=f"{series.metric}_difference",
         title="difference to baseline",
@@ -132,6 +146,16 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
         note="paired by seed [95 % interval]",
         entries=entries,
     )
+
+
+def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
+    """To the baseline's mean: a plain number, since nothing of it is paired."""
+    reference = mean_interval(tuple(series.values(about.baseline).values())).point
+    own = mean_interval(tuple(series.values(floor).values())).point
+    if own is None or reference is None:
+        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+    difference = own - reference
+    return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
 
 
 def _times(about: About, series: Series, variants: Sequence[str]) -> Column:

@@ -119,12 +119,13 @@ def cost_column(
     spent = {v: seconds[v] * num_devices for v in variants if v in seconds}
     if not spent:
         return None
+    times_devices = f" × {num_devices:g} {device}s" if num_devices != 1 else ""
     typical = statistics.median_low(spent.values())
     factor, noun = next(((f, n) for f, n in _UNITS if typical >= _AT_LEAST * f), _UNITS[-1])
     return Column(
-        key="training_cost", title="cost of one training", measured_unit=f"{device}-seconds",
+        key="training_cost", title="training time", measured_unit=f"{device}-seconds",
         unit=f"{device}-{noun}", arrow="↓",
-        note=f"steps × training step{where(about, times.environment_id)}",
+        note=f"steps × training step{times_devices}{where(about, times.environment_id)}",
         entries={variant: _entry(spent.get(variant), factor) for variant in variants},
     )  # fmt: skip
 

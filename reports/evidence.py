@@ -87,12 +87,7 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     claim = about.claim
     if claim is None:
         return None
-    candidates = [
-        series
-        for series in measured
-        if (series.task, series.metric) == (claim.task, claim.metric)
-        and (not claim.at or series.at == claim.at)
-    ]
+    candidates = _candidates(claim, measured)
     pairs = [_ordered(claim, series) for series in candidates]
     if not pairs:
         return Evidence(claim=claim, trouble=f"{claim.metric} was not measured on {claim.task}")
@@ -111,6 +106,13 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_restless=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
     )
+
+
+def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
+    """What the claim may be about: without a coordinate the whole, where there is a whole."""
+    named = [s for s in measured if (s.task, s.metric) == (claim.task, claim.metric)]
+    there = [series for series in named if series.at == claim.at]
+    return there if there or claim.at else [s for s in named if not s.is_score]
 
 
 def _differences(claim: ClaimSpec, series: Series) -> tuple[float, ...]:

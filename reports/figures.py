@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reports.baseline import shown_name
+from reports.floor_lines import FLOORS_CAPTION, draw_floors
+from reports.floors import floors_of
 from reports.readings import coverage
 from reports.series import Series, belongs, num_expected
 from reports.statistics import mean_interval
@@ -52,12 +54,16 @@ def score_figure(about: About, series: Series) -> Drawing | None:
         for row, variant in enumerate(variants):
             _draw_scores(axes, row, series, variant, num_expected(series, about))
         _dress_scores(axes, series, [shown_name(about, variant) for variant in variants])
+        floors = floors_of(about, series)
+        draw_floors(axes, series, floors)
         name = f"{slug(series.task)}-{slug(series.metric)}"
         title = f"{words(series.metric)} of each variant on {series.task}"
         svg = to_svg(
-            figure, name=name, title=sentence(title), description=_describe(series, variants)
-        )
-    return Drawing(name=name, title=sentence(title), caption=_CAPTION, svg=svg)
+            figure, name=name, title=sentence(title),
+            description=_describe(series, (*variants, *floors)),
+        )  # fmt: skip
+    caption = f"{_CAPTION} {FLOORS_CAPTION}" if floors else _CAPTION
+    return Drawing(name=name, title=sentence(title), caption=caption, svg=svg)
 
 
 def _draw_baseline(axes: Axes, series: Series, baseline: str) -> None:

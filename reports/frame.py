@@ -60,7 +60,7 @@ class Sweep:
         for kind, frame in (("results", self.results), ("curves", self.curves)):
             _check_values(kind, frame["ablation"], [self.about.ablation])
             _check_values(kind, frame["scale"], [self.about.scale])
-            _check_values(kind, frame["variant"], self.about.variants)
+            _check_values(kind, frame["variant"], self.about.labels)
             _check_values(kind, frame["task"], self.about.tasks)
 
 

@@ -11,6 +11,7 @@ METRICS = {
     "bits_per_character": "how many bits the model needs, on average, to tell the next character "
     "of text that it was not trained on",
     "accuracy": "the share of examples, none of them trained on, that the model answers rightly",
+    "mean_squared_error": "how far the model's number lies from the true one, squared, on average",
     "perplexity": "between how many equally likely tokens the model, in effect, still hesitates",
     "tokens_per_second": "how many tokens are trained on in a second",
     "scaling_efficiency": "the speed with several workers, as a share of as many times the speed "

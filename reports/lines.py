@@ -23,7 +23,7 @@ _COLOURS = (
 _DASHES = ("-", (0, (4, 1.5)))
 _MARKERS = ("o", "s")
 _GAP = 0.068  # of the height of the plot
-_MAX_LETTERS = 34
+MAX_LETTERS = 34
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def write_names(axes: Axes, names: Sequence[LineName]) -> None:
         axes.plot(
             [1.02, 1.06], [height, height], transform=axes.transAxes, clip_on=False, **name.look
         )
-        text = label(name.text, length=_MAX_LETTERS) + name.mark
+        text = label(name.text, length=MAX_LETTERS) + name.mark
         axes.text(1.075, height, text, transform=axes.transAxes, va="center", fontsize=9)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.along_exhibits import along_exhibits
+from reports.chosen_rates_exhibit import chosen_rates_exhibit
 from reports.exhibits import controls_section, mixers_section
 from reports.figures import Drawing, score_figure
 from reports.frame import FrameError, Sweep
@@ -17,7 +19,7 @@ from reports.pooled_table import pooled_exhibit
 from reports.published_scores import published_exhibit
 from reports.readings import Coverage
 from reports.section import Exhibit, Section
-from reports.series import Series, all_series
+from reports.series import Series, all_series, compared
 from reports.specimens import specimens_section
 from reports.tables import (
     Table,
@@ -33,6 +35,7 @@ from reports.verdict import Verdict, verdict
 from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
 
 SCALES = ("quick", "standard", "paper")
+MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
     "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
@@ -141,7 +144,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         coverage=cover,
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),
-        others=tuple(_others(about, measured)),
+        others=tuple(_others(sweep, compared(measured))),
         controls=None if mixers else _untitled(controls_section(about, sweep.results)),
         troubles=told[:MAX_TROUBLES],
         num_troubles=len(told),
@@ -166,9 +169,12 @@ def _size(scale: str) -> tuple[int, str]:
 
 def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     """The comparison on a task, and the same numbers to look at."""
-    judged = primary(measured, task)
-    table = comparison_table(sweep.about, measured, task)
-    score = score_figure(sweep.about, judged) if judged else None
+    beside = compared(measured)
+    judged = primary(beside, task)
+    table = comparison_table(sweep.about, beside, task)
+    along = tuple(along_exhibits(sweep.about, measured, task))
+    is_told = len(table.rows) > MAX_DOTS and _has_groups(along)
+    score = score_figure(sweep.about, judged) if judged and not is_told else None
     comparison = Exhibit(
         title="",
         sentences=(READING,),
@@ -178,8 +184,13 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     return Section(
         title=table.title,
         sentences=(metric_in_words(judged.metric, judged.unit, judged.better),) if judged else (),
-        exhibits=(comparison, *_looks(sweep, measured, judged)),
+        exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
     )
+
+
+def _has_groups(along: Sequence[Exhibit]) -> bool:
+    """Whether a line is drawn for each group of variants."""
+    return any(not table.is_of_variants for shown in along for table in shown.all_tables)
 
 
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
@@ -192,8 +203,13 @@ def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> I
     ])  # fmt: skip
 
 
-def _others(about: About, measured: Sequence[Series]) -> Iterator[Section]:
-    for shown in (pooled_exhibit(about, measured), published_exhibit(about, measured)):
+def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
+    about = sweep.about
+    for shown in (
+        chosen_rates_exhibit(about, sweep.results),
+        pooled_exhibit(about, measured),
+        published_exhibit(about, measured),
+    ):
         if shown:
             yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
     looked_at = specimens_section(about)

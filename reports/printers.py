@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -21,17 +21,19 @@ _LATEX_NEEDS = "% Needs \\usepackage{booktabs}. Plain ASCII: any engine, any inp
 def in_print(table: Table) -> Table:
     """The table as people read it: the first of very many rows, and where the rest stands.
 
-    The baseline is always among them.
+    The baseline and the floors are always among them.
     """
     if len(table.rows) <= MAX_ROWS:
         return table
     kept = table.rows[:MAX_ROWS]
     baseline = [row for row in table.rows[MAX_ROWS:] if row.is_baseline]
+    floors = [row for row in table.rows[MAX_ROWS:] if row.is_floor]
+    rows = (*baseline, *kept, *floors)
     note = (
-        f"Shown are {len(kept) + len(baseline):,} of {len(table.rows):,} rows; "
+        f"Shown are {len(rows):,} of {len(table.rows):,} rows; "
         f"tables/{slug(table.name)}.csv has them all."
     )
-    return replace(table, rows=(*baseline, *kept), footnotes=(*table.footnotes, note))
+    return replace(table, rows=rows, footnotes=(*table.footnotes, note))
 
 
 def to_markdown(table: Table) -> str:
@@ -45,13 +47,16 @@ def to_markdown(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """Exact numbers, in the units of the measurements; text that no spreadsheet computes."""
+    has_floors = any(row.is_floor for row in table.rows)
     header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
+    header += ["is_floor"] if has_floors else []
     for column in table.columns:
         header += _csv_heads(column)
     lines = [[*header, *(["coverage"] if table.has_coverage else [])]]
     for row in table.rows:
         cells: list[object] = [table.task, row.name]
         cells += ["yes" if row.is_baseline else "no"] if table.is_of_variants else []
+        cells += ["yes" if row.is_floor else "no"] if has_floors else []
         for column, entry in zip(table.columns, row.entries, strict=True):
             cells += [entry.text] if column.is_text else _numbers(entry)
         cells += [row.coverage] if table.has_coverage else []
@@ -72,7 +77,7 @@ def to_latex(table: Table) -> str:
         r"\toprule",
         _latex_heads(read),
         r"\midrule",
-        *(_latex_row(map(latex_text, _texts(read, row))) for row in read.rows),
+        *_latex_rows(read),
         r"\bottomrule",
         r"\end{tabular}",
         *(rf"\par{{\footnotesize {latex_text(note)}\par}}" for note in read.footnotes),
@@ -131,6 +136,14 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
+
+
+def _latex_rows(table: Table) -> Iterator[str]:
+    """The rows, with a rule before the first floor."""
+    for before, row in zip((None, *table.rows), table.rows, strict=False):
+        if row.is_floor and before is not None and not before.is_floor:
+            yield r"\midrule"
+        yield _latex_row(map(latex_text, _texts(table, row)))
 
 
 def _latex_heads(table: Table) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from reports.tables import Row, Table
 from suite.schema import About
 
 _FOLDER = Path(__file__).parent / "published"
+_BASELINE = "baseline"  # in the file: whichever label that of the ablation has
 _LOWER_IS_BETTER = frozenset({"perplexity"})
 _NAMES = {"bleu": "BLEU", "relative_accuracy": "relative accuracy"}
 _INTRODUCTION = (
@@ -73,12 +74,17 @@ class Counterpart:
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
     """The printed figures of this ablation; None where none is of a variant that stands here."""
-    kept = [one for one in counterparts() if one.ablation == about.ablation]
+    kept = [_of(about, one) for one in counterparts() if one.ablation == about.ablation]
     if not any(one.variant in about.variants for one in kept):
         return None
     table = _table(about, measured, kept)
     sentences = (_INTRODUCTION, _EXPLORATORY)
     return Exhibit(title=table.title, sentences=sentences, tables=(table,))
+
+
+def _of(about: About, one: Counterpart) -> Counterpart:
+    """With the baseline by its label."""
+    return replace(one, against=about.baseline) if one.against == _BASELINE else one
 
 
 @cache
@@ -148,6 +154,7 @@ def _read(name: str) -> tuple[dict[str, str], ...]:
 
 def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> Table:
     ours = [_ours(about, measured, one) for one in kept]
+    names = _names(kept)
     texts = {
         "published": [_entry(one.printed) for one in kept],
         "their effect": [_entry(_theirs(one)) for one in kept],
@@ -158,10 +165,10 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
         ],
         "comparable?": [_entry(f"no: {one.differs}" if one.differs else "yes") for one in kept],
     }
-    columns = tuple(_column(title, kept, entries) for title, entries in texts.items())
+    columns = tuple(_column(title, names, entries) for title, entries in texts.items())
     rows = tuple(
-        Row(name=one.name, note=one.source, entries=tuple(c.entries[one.name] for c in columns))
-        for one in kept
+        Row(name=name, note=one.source, entries=tuple(c.entries[name] for c in columns))
+        for name, one in zip(names, kept, strict=True)
     )
     return Table(
         name="published-scores", title="Published beside measured", task=kept[0].task,
@@ -169,10 +176,17 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
     )  # fmt: skip
 
 
-def _column(title: str, kept: Sequence[Counterpart], entries: Sequence[Entry]) -> Column:
+def _names(kept: Sequence[Counterpart]) -> list[str]:
+    """Of the rows; with the task where there are several."""
+    if len({one.task for one in kept}) == 1:
+        return [one.name for one in kept]
+    return [f"{one.task.replace('_', ' ')}: {one.name}" for one in kept]
+
+
+def _column(title: str, names: Sequence[str], entries: Sequence[Entry]) -> Column:
     return Column(
         key=title.rstrip("?").replace(" ", "_"), title=title, measured_unit="", unit="", arrow="",
-        note="", entries={one.name: entry for one, entry in zip(kept, entries, strict=True)},
+        note="", entries=dict(zip(names, entries, strict=True)),
     )  # fmt: skip
 
 
@@ -191,7 +205,8 @@ def _theirs(one: Counterpart) -> str:
 
 def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[Entry, bool | None]:
     """Ours as it is written, and whether it is better; None where that is open."""
-    found = [s for s in measured if (s.task, s.metric) == (one.task, one.metric) and s.is_score]
+    scores = [series for series in measured if series.is_whole_score]
+    found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
     if one.variant not in about.variants or one.against not in about.variants or not found:
         return Entry(estimate=Estimate(n=0), text="not among the variants here", tone="none"), None
     effect, unit, even = _effect_of_ours(found[0], one)

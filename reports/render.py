@@ -108,7 +108,7 @@ def _all_results(sweeps: Sequence[Sweep]) -> pd.DataFrame:
 
 def _sorted(sweep: Sweep) -> pd.DataFrame:
     about = sweep.about
-    rank = {name: index for index, name in enumerate(about.variants)}
+    rank = {name: index for index, name in enumerate(about.labels)}
     keys = sweep.results.assign(_rank=sweep.results["variant"].map(rank))
     order = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
     return keys.sort_values(order, kind="stable").drop(columns="_rank")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,9 +11,10 @@ from typing import Any
 import pandas as pd
 
 from reports.readings import Reading
-from suite.schema import About, Better, Status
+from suite.schema import MIXER_ALONE, About, Better, Status
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
+MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
@@ -41,6 +43,11 @@ class Series:
     def is_score(self) -> bool:
         """Whether it says how good the model got."""
         return self.probe == QUALITY
+
+    @property
+    def is_whole_score(self) -> bool:
+        """Whether it is the score that a task is judged by: of no part, at no other length."""
+        return self.is_score and not self.at
 
     @property
     def is_bound_to_environment(self) -> bool:
@@ -103,6 +110,38 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
         found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
     return tuple(series for key, by_variant in found.items() for series in _split(key, by_variant))
+
+
+def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
+    """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
+
+    What is left out has a picture of its own (`reports.along`), and still counts as coverage. A
+    task of which nothing would be left keeps each metric at its last coordinate.
+    """
+    left_out = {id(series) for series in left_out_of_comparison(measured)}
+    kept = [series for series in measured if id(series) not in left_out]
+    tasks = {series.task for series in kept}
+    last = {_name(series): series for series in measured if series.task not in tasks}
+    chosen = {id(series) for series in (*kept, *last.values())}
+    return tuple(series for series in measured if id(series) in chosen)
+
+
+def left_out_of_comparison(measured: Sequence[Series]) -> tuple[Series, ...]:
+    """Scores of parts and at other lengths, and metrics at more than a few coordinates."""
+    places = Counter(_name(series) for series in measured)
+    return tuple(series for series in measured if _is_along(series, places[_name(series)]))
+
+
+def _name(series: Series) -> tuple[str, str, str, str]:
+    return series.task, series.probe, series.metric, series.environment_id
+
+
+def _is_along(series: Series, num_places: int) -> bool:
+    """Whether it is one of many along something, as scores at other lengths are."""
+    if series.is_score:
+        return not series.is_whole_score
+    is_alone = series.task == MIXER_ALONE or series.is_bound_to_environment
+    return not is_alone and num_places > MOST_COLUMNS
 
 
 def belongs(variant: str, task: str) -> bool:

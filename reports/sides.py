@@ -150,7 +150,7 @@ def _by_place(results: pd.DataFrame) -> dict[Place, list[_Row]]:
 
 def _order(a: About, b: About) -> Any:
     tasks = {name: index for index, name in enumerate(dict.fromkeys((*a.tasks, *b.tasks)))}
-    variants = {name: i for i, name in enumerate(dict.fromkeys((*a.variants, *b.variants)))}
+    variants = {name: i for i, name in enumerate(dict.fromkeys((*a.labels, *b.labels)))}
 
     def key(place: Place) -> tuple[Any, ...]:
         coordinate = (len(place.at), place.at)  # length=64 before length=128

@@ -5,14 +5,18 @@ One typed table; the page, Markdown, CSV and LaTeX all print from it, and say th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.baseline import what_baseline_is
 from reports.columns import Column, Entry, columns
 from reports.cost import cost_column
+from reports.floors import FOOTNOTE as FLOORS_FOOTNOTE
+from reports.floors import NOTE as FLOOR
+from reports.floors import beside_scores, floors_of
 from reports.readings import Coverage, Reading, coverage
 from reports.series import Series, belongs, num_expected
+from reports.statistics import Estimate
 from suite.schema import CONTROLS, About
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
@@ -24,6 +28,7 @@ class Row:
 
     Attributes:
         name: What it is about, mostly a variant.
+        is_floor: Whether it is no variant, but what needs no architecture; such rows come last.
         note: What must be said of the name, as what a baseline is.
         coverage: Empty in a table without that column.
     """
@@ -31,6 +36,7 @@ class Row:
     name: str
     entries: tuple[Entry, ...]
     is_baseline: bool = False
+    is_floor: bool = False
     note: str = ""
     coverage: str = ""
 
@@ -64,7 +70,7 @@ class Table:
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
-    """The table of one task: every variant of the ablation that meets it."""
+    """The table of one task: every variant of the ablation that meets it, then its floors."""
     variants = [variant for variant in about.variants if belongs(variant, task)]
     here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
@@ -82,11 +88,26 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
         )
         for variant in variants
     )
+    floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
+    notes = {FOOTNOTE: is_partial, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
-        name=task, title=task.replace("_", " "), task=task, columns=filled, rows=rows,
-        footnotes=(FOOTNOTE,) if is_partial else (), has_coverage=True,
+        name=task, title=task.replace("_", " "), task=task, columns=filled, rows=(*rows, *floors),
+        footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
     )  # fmt: skip
+
+
+def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:
+    """One a floor; where a column says nothing of it, a dash."""
+    nothing = Entry(estimate=Estimate(n=0), text="–", tone="none")
+    for floor in floors_of(about, judged):
+        yield Row(
+            name=floor,
+            is_floor=True,
+            note=FLOOR,
+            entries=tuple(column.entries.get(floor, nothing) for column in filled),
+            coverage=str(coverage(judged.of(floor), 1)),
+        )
 
 
 def table_of_variants(
@@ -123,8 +144,11 @@ def table_of_variants(
 
 
 def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
-    """What was measured of the variants; not what an instrument says of itself."""
-    return tuple(series for series in measured if series.metric not in CONTROLS)
+    """What was measured of the variants, and of floors beside them.
+
+    Not what an instrument says of itself.
+    """
+    return beside_scores(series for series in measured if series.metric not in CONTROLS)
 
 
 def primary(measured: Sequence[Series], task: str) -> Series | None:
@@ -141,7 +165,7 @@ def variant_coverage(about: About, judged: Series | None, variant: str) -> Cover
 
 
 def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
-    """Coverage of every cell of the sweep: task, variant, probe, seed; controls are none."""
+    """Coverage of every cell of the sweep: task, variant or floor, probe, seed; no controls."""
     readings: list[Reading] = []
     total = 0
     for series in without_controls(measured):
@@ -149,5 +173,8 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
             if belongs(variant, series.task):
                 readings.extend(series.of(variant))
                 total += max(num_expected(series, about), len(series.of(variant)))
+        for floor in floors_of(about, series):
+            readings.extend(series.of(floor))
+            total += 1
     found = coverage(readings, total)
     return Coverage(num_ok=found.num_ok, num_total=found.num_total, others=found.others)

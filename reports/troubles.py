@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from reports.floors import floors_of
 from reports.readings import Reading
 from reports.series import Series, belongs, num_expected
-from suite.schema import About, Status
+from suite.schema import FLOORS, About, Status
 
 MAX_TROUBLES = 200  # that a page tells
 NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
@@ -39,12 +40,10 @@ def troubles(about: About, measured: Sequence[Series]) -> tuple[Trouble, ...]:
     variants_of: dict[Trouble, list[str]] = {}
     noisy_seeds: dict[Trouble, set[int]] = {}
     for series in measured:
-        for variant in about.variants:
-            if belongs(variant, series.task):
-                for story in _stories(about, series, variant):
-                    key = replace(story, seeds=()) if story.reason == NOISE else story
-                    noisy_seeds.setdefault(key, set(story.seeds)).update(story.seeds)
-                    variants_of.setdefault(key, []).append(variant)
+        for variant, story in _of_series(about, series):
+            key = replace(story, seeds=()) if story.reason == NOISE else story
+            noisy_seeds.setdefault(key, set(story.seeds)).update(story.seeds)
+            variants_of.setdefault(key, []).append(variant)
     return tuple(
         replace(
             story,
@@ -55,14 +54,25 @@ def troubles(about: About, measured: Sequence[Series]) -> tuple[Trouble, ...]:
     )
 
 
-def _stories(about: About, series: Series, variant: str) -> Iterator[Trouble]:
+def _of_series(about: About, series: Series) -> Iterator[tuple[str, Trouble]]:
+    """Variant or floor, and what went wrong with it."""
+    for variant in about.variants:
+        if belongs(variant, series.task):
+            for story in _stories(series, variant, num_expected(series, about)):
+                yield variant, story
+    for floor in floors_of(about, series):
+        for story in _stories(series, floor, 1):
+            yield floor, replace(story, probe=FLOORS)
+
+
+def _stories(series: Series, variant: str, expected: int) -> Iterator[Trouble]:
     """What went wrong with one variant, without its name."""
     readings = series.of(variant)
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for reading in readings:
         if not reading.is_ok:
             seeds_of.setdefault((reading.fate, _reason(reading)), []).append(reading.seed)
-    num_missing = num_expected(series, about) - len(readings)
+    num_missing = expected - len(readings)
     if num_missing > 0:
         present = {reading.seed for reading in readings}
         absent = [seed for seed in range(num_missing + len(readings)) if seed not in present]

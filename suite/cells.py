@@ -1,4 +1,4 @@
-"""Which trials fill a probe's cells: one a seed, one a variant, or one for all variants together.
+"""Which trials fill a probe's cells: one a seed, a variant or a task, or one for all variants.
 
 The grain of the probe decides; everything else is the same for all.
 """
@@ -58,6 +58,9 @@ class Sheet:
 def filled_cells(probe: Probe, sheet: Sheet, num_seeds: int) -> Filled:
     """Each cell of the probe on the sheet, with its trial; None where the cell is impossible."""
     desk = _Desk(probe, sheet)
+    if probe.grain == "task":
+        yield from _of_tasks(desk)
+        return
     seeds = 1 if probe.grain == "variant" else num_seeds
     table = {label: _measurable(probe, subject) for label, subject in sheet.table.items()}
     if probe.grain == "comparison":
@@ -70,6 +73,20 @@ def filled_cells(probe: Probe, sheet: Sheet, num_seeds: int) -> Filled:
             else:
                 trial = trial_of(probe, (subject,), seed)
                 yield desk.cell(trial, label, 0), trial
+
+
+def _of_tasks(desk: _Desk) -> Filled:
+    """One trial a task, at the baseline's length; where the task is an axis, one for each."""
+    subjects = [s for s in desk.sheet.table.values() if isinstance(s, Subject)]
+    subjects.sort(key=lambda subject: subject is not desk.sheet.table.get(desk.sheet.baseline))
+    of_task: dict[str, Subject] = {}
+    for subject in subjects:
+        of_task.setdefault(_task_name(subject), subject)
+    for subject in of_task.values():
+        assert subject.task is not None, "a task stands in no sweep of mixers alone"
+        trial = _trial_of_task(desk.probe, subject.task, subject.length)
+        for index, label in enumerate(desk.probe.labels(subject.task)):
+            yield desk.cell(trial, label, index), trial
 
 
 def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
@@ -126,6 +143,14 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
     )
 
 
+def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
+    """One without subjects: no model, no training and no seed move its numbers."""
+    return Trial(
+        probe=probe.name, task=task.name, task_digest=task.source.sha256, length=length, batch=1,
+        subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
+    )  # fmt: skip
+
+
 def _task_name(subject: Subject) -> str:
     return subject.task.name if subject.task else MIXER_ALONE
 
@@ -175,6 +200,7 @@ def _versions(
     versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
     if task is not None:
         versions[f"task {task.name}"] = task.version
+        versions |= probe.definitions(task)
     for model in models:
         versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
         versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)

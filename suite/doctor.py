@@ -19,6 +19,7 @@ _FOR = {
     "ray": "running trials side by side or on a cluster (`--executor inline` does without)",
     "mlflow": "recording and the dashboard (`bakeoff record` can do that later, elsewhere)",
     "deepspeed": "trials of several workers",
+    "scikit-learn": "the floor TF-IDF, which is skipped without it",
 }
 _GIGABYTE = 1e9
 

@@ -22,6 +22,7 @@ _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
+_SECONDS_OF_FLOORS = 10.0  # counts of n-grams, a linear classifier
 _STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
 _SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
 _ROUNDS_OF_A_CONTEST = 12  # where a round takes long
@@ -32,8 +33,11 @@ _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 
 def seconds_of(trial: Trial, resources: Resources) -> float:
     """Rough wall time of one trial on the resources that it asks for."""
+    if not trial.subjects:
+        return _SECONDS_OF_FLOORS
     rate = _rate(resources)
-    per_step = _TRAINING_OVER_FORWARD * trial.batch * sum(map(_flops, trial.subjects)) / rate
+    forward = sum(_flops(model, trial.length) for model in trial.subjects)
+    per_step = _TRAINING_OVER_FORWARD * trial.batch * forward / rate
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
@@ -69,18 +73,20 @@ def _rate(resources: Resources) -> float:
     return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
 
 
-def _flops(spec: ModelSpec) -> float:
-    return _flops_of(canonical_json(dataclasses.asdict(spec)))
+def _flops(spec: ModelSpec, length: int) -> float:
+    return _flops_of(canonical_json(dataclasses.asdict(spec)), length)
 
 
 @cache
-def _flops_of(spec_json: str) -> float:
-    """Forward FLOPs of one sequence; where a user's mixer gives none, those of its parameters."""
+def _flops_of(spec_json: str, length: int) -> float:
+    """Forward FLOPs of a sequence of that length; where a user's mixer gives none, a product for
+    each parameter and token.
+    """
     spec = ModelSpec(**json.loads(spec_json))
     # A user's own mixer may do, as it is built, what tensors without data cannot.
     with torch.random.fork_rng(devices=[]), torch.device("meta" if spec.mixer in MIXERS else "cpu"):
         model = build_model(spec)
     try:
-        return float(model.flops(spec.length, batch=1))
+        return float(model.flops(length, batch=1))
     except ModelError:
-        return 2.0 * spec.length * sum(p.numel() for p in model.parameters())
+        return 2.0 * length * sum(p.numel() for p in model.parameters())

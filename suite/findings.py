@@ -48,7 +48,7 @@ def findings_of(sweep: Sweep) -> Findings:
 
 def _is_judged(series: Series, about: About) -> bool:
     metric = judged_metric(about)
-    return series.is_score and metric is not None and series.metric == metric.name
+    return series.is_whole_score and metric is not None and series.metric == metric.name
 
 
 def _means(series: Series, about: About) -> dict[str, float]:

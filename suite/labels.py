@@ -20,6 +20,8 @@ def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
 
 def _label(trial: Trial, cell: Cell) -> str:
     where = cell.at or trial.task
+    if not trial.subjects:
+        return f"{trial.probe}, {where}"
     if len(trial.subjects) > 1:
         return f"{trial.probe} of {len(trial.subjects)} variants, {where}, process {trial.seed}"
     if trial.training is None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from suite.engines.evaluation import evaluate_in_parts, in_evaluation_mode
+from suite.one_line import one_line
 from suite.schema import Point, Training
 from suite.tasks.registry import build_task, task_class
-from suite.training import Exercise, evaluate, train
+from suite.tasks.task import Batch, Task
+from suite.training import Diverged, Exercise, train
+
+LENGTH = 64  # where neither the caller nor the data say
+
+
+class ModuleError(ValueError):
+    """A module that does not suit the task: one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +33,7 @@ class TaskResult:
         metric: The task's metric, as ``bits_per_character``.
         value: On the test split, after training.
         unit: Of the value.
+        parts: The metric by coordinate, as ``pairs=8``, where the task has parts.
         points: The learning curve.
         num_parameters: Trainable ones.
         seconds: Of training and scoring.
@@ -29,6 +42,7 @@ class TaskResult:
     metric: str
     value: float
     unit: str
+    parts: Mapping[str, float]
     points: tuple[Point, ...]
     num_parameters: int
     seconds: float
@@ -40,7 +54,7 @@ def run_task(
     task: str,
     steps: int = 300,
     seed: int = 0,
-    length: int = 64,
+    length: int | None = None,
     batch: int = 16,
     learning_rate: float = 1e-3,
 ) -> TaskResult:
@@ -52,28 +66,36 @@ def run_task(
         task: Name of a task; `bakeoff list --tasks` shows them.
         steps: Training steps.
         seed: Of the order of the data; initialise the module yourself.
-        length: Tokens per sequence, where the data do not dictate it.
+        length: Tokens per sequence; by default what the data dictate, else 64.
         batch: Sequences per step.
         learning_rate: Peak of the schedule.
 
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
-        Diverged: if the loss stops being a number.
+        ModuleError: if the module cannot be called with a batch, or gives no such logits.
+        Diverged: if the loss or the score stops being a number.
     """
     start = time.perf_counter()
-    data = build_task(task, task_class(task).fixed_length or length)
+    data = build_task(task, _length(task) if length is None else length)
     training = _training(steps, learning_rate)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    _refuse_unsuited(module.to(device), data, data.training_batch(0, batch, seed).to(device))
     exercise = Exercise(task=data, training=training, batch=batch, seed=seed)
     points = tuple(train(module, exercise, device))
+    whole, parts = _scored(module, data, batch, device)
     return TaskResult(
         metric=data.metric.name,
-        value=evaluate(module, data, "test", batch, device),
+        value=whole,
         unit=data.metric.unit,
+        parts=parts,
         points=points,
         num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         seconds=time.perf_counter() - start,
     )
+
+
+def _length(task: str) -> int:
+    return task_class(task).fixed_length or LENGTH
 
 
 def _training(steps: int, learning_rate: float) -> Training:
@@ -81,3 +103,64 @@ def _training(steps: int, learning_rate: float) -> Training:
         steps=steps, learning_rate=learning_rate, warmup_steps=min(50, max(1, steps // 10)),
         weight_decay=0.01, num_evaluations=8,
     )  # fmt: skip
+
+
+def _scored(
+    module: nn.Module, task: Task, batch: int, device: str
+) -> tuple[float, dict[str, float]]:
+    """The metric on the test split, and in its parts."""
+    parts = evaluate_in_parts(module, task, "test", batch, device)
+    whole = parts.pop("")
+    if not math.isfinite(whole):
+        raise Diverged(f"the test {task.metric.name} is {whole}")
+    return whole, parts
+
+
+def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
+    """Call the module once, before its first step, and leave it as it was."""
+    _refuse_deafness(module, task, batch)
+    devices = [batch.inputs.device] if batch.inputs.is_cuda else []
+    with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
+        try:
+            outputs = batch.through(module)
+        except Exception as error:  # a user's module may raise anything
+            raise ModuleError(
+                f"{_named(module)} cannot be called with a batch of {task.name}, "
+                f"{_reading(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
+            ) from error
+    _refuse_other_shapes(module, task, batch, outputs)
+
+
+def _refuse_deafness(module: nn.Module, task: Task, batch: Batch) -> None:
+    takes = inspect.signature(module.forward).parameters
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+    if batch.mask is not None and "mask" not in takes and not takes_any:
+        raise ModuleError(
+            f"{_named(module)} must take mask=, [batch, time], True where a real token stands: "
+            f"the sequences of {task.name} differ in length and are padded"
+        )
+
+
+def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
+    wanted = [*batch.targets.shape, task.output_size]
+    if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
+        return
+    found = type(outputs).__name__
+    if isinstance(outputs, Tensor):
+        found = f"{outputs.dtype} of shape {[*outputs.shape]}"
+    raise ModuleError(
+        f"{_named(module)} returns {found}; {task.name} needs logits of shape {wanted}, "
+        f"{'[batch, time, symbols]' if len(wanted) == 3 else '[batch, classes]'}"
+    )
+
+
+def _reading(task: Task, batch: Batch) -> str:
+    """What the module is given, as ``integers of 0 to 255, shape [16, 64]``."""
+    shape = [*batch.inputs.shape]
+    if task.input_kind == "tokens":
+        return f"integers of 0 to {task.input_size - 1}, shape {shape}"
+    return f"floats of shape {shape}"
+
+
+def _named(module: nn.Module) -> str:
+    return f"the module {type(module).__name__}"

@@ -18,7 +18,9 @@ from suite.own_mixers import load_mixer
 from suite.probes.probe import Probe
 from suite.probes.registry import probe
 from suite.schema import (
+    FLOORS,
     MIXER_ALONE,
+    QUALITY,
     About,
     Cell,
     ClaimSpec,
@@ -76,6 +78,7 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
         scale_name=scale_name,
     )  # fmt: skip
     refuse_foreign_axes(baseline)
+    _refuse_lone_floors(entry.ablation)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {task: _table(baseline, variants, task) for task in entry.ablation.tasks}
@@ -128,6 +131,12 @@ def _refuse_too_many(
             f"{len(variants)} variants x {len(ablation.tasks)} tasks{places} x {num_seeds} seeds "
             f"are {count} trials; at most {MOST_TRIALS} are allowed."
         )
+
+
+def _refuse_lone_floors(ablation: Ablation) -> None:
+    """Floors stand in the column of a score."""
+    if FLOORS in ablation.probes and QUALITY not in ablation.probes:
+        raise SpecError(f"probes: {FLOORS!r} stands beside a score; name {QUALITY!r} too.")
 
 
 def _table(baseline: Baseline, variants: tuple[Variant, ...], task: str) -> Table:
@@ -284,9 +293,18 @@ def _about(
         claim=_claim_spec(ablation.claim, cells), metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
         subjects={variant.label: _facts(model.mixer, variant) for variant in variants},
-        is_indicative=scale_name == "quick",
+        floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
+
+
+def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
+    """Task -> the labels of its floors."""
+    labels: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.probe == FLOORS:
+            labels.setdefault(cell.task, []).append(cell.variant)
+    return {task: tuple(found) for task, found in labels.items()}
 
 
 def _facts(mixer: str, variant: Variant) -> MixerFacts:

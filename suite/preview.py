@@ -11,8 +11,10 @@ from pathlib import Path
 from suite.catalogue import find_all
 from suite.duration import in_words
 from suite.estimate import seconds_of_all
+from suite.learning_rates import FILE, rates_in_words
 from suite.planning import plan
 from suite.schema import Plan
+from suite.spec import TUNED
 from suite.states import TrialState, count_states, trial_states
 
 
@@ -34,6 +36,8 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
+    if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
+        print(f"  learning rates of {FILE}: {rates_in_words(p.trials)}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
 

@@ -30,6 +30,8 @@ _ROWS_IN_DESCRIPTION = 40
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
     """``heads=4 · shakespeare_characters · seed 1``, or with the probe's name in front."""
     labels = _labels(trial, cells)
+    if not trial.subjects:
+        return f"{trial.probe} · {trial.task} · length {trial.length}"
     what = labels[0] if len(labels) == 1 else f"{len(labels)} variants"
     if trial.probe == "quality":
         return f"{what} · {trial.task} · seed {trial.seed}"
@@ -203,6 +205,8 @@ def _capitalised(text: str) -> str:
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:
     """As ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
     who = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
+    if not trial.subjects:
+        return f"{trial.probe} of {trial.task} at {trial.length} tokens: {', '.join(labels)}."
     size = f"{trial.batch} x {trial.length} tokens"
     if trial.training is None:
         return f"{trial.probe} of {who}, on {trial.task}: {size}, process {trial.seed}."
@@ -211,8 +215,10 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
 
 
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
-    """The variant of each subject, in the order of the subjects."""
+    """The variant of each subject, in the order of the subjects; without any, of each row."""
     by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
+    if not trial.subjects:
+        return [by_subject[index] for index in sorted(by_subject)]
     return [by_subject.get(index, f"subject {index}") for index in range(len(trial.subjects))]
 
 

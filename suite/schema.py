@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from models.model_spec import Knob, ModelSpec
 
+QUALITY = "quality"  # the probe whose metrics are a task's score
+FLOORS = "floors"  # the probe whose rows are of no variant
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
@@ -105,7 +107,7 @@ class Trial:
         length: Tokens per sequence.
         batch: Sequences per step.
         subjects: One model for a quality trial; all models of a comparison for a timing trial,
-            the baseline's first.
+            the baseline's first; none for a trial of the task alone.
         training: How to train; None where the probe trains nothing.
         seed: Seed of a quality trial; index of the process of a timing trial.
         versions: Version of each definition that the number depends on.
@@ -153,7 +155,7 @@ class Measurement:
     """One number of one subject of a trial.
 
     Attributes:
-        subject: Index into the trial's `subjects`.
+        subject: Index into the trial's `subjects`; of a trial without any, which of its rows.
         at: The coordinate, as ``length=1024``; empty where there is none.
         value: None where the status is neither ok nor noisy.
         spread_low: Lower end of the spread of the samples behind the value, if there are several.
@@ -287,7 +289,8 @@ class Cell:
 
     Attributes:
         metrics: What the trial will measure for it; a failure leaves a row under each name.
-        subject: Index of the variant's model among the trial's subjects.
+        subject: Index of the variant's model among the trial's subjects; of a trial without any,
+            which of its rows.
         reason: Why it cannot run; empty where it can.
         at: The coordinate of a sweep that it stands at, as ``length=1024``; empty outside sweeps.
     """
@@ -377,6 +380,8 @@ class About:
         subjects: Variant -> the mixer under test and its cost by theory.
         registration: Of the claim; None where there is no claim, or nothing is known of it.
         specimens: Task -> variant -> what its model does, trained with the first seed.
+        floors: Task -> labels of what needs no architecture; in the rows they stand where a
+            variant's would, and are none.
         provenances: environment_id -> where results with that id were made.
         is_indicative: True where the scale is too small for a paper.
         regenerate: The command that runs what is missing and makes the report again.
@@ -402,6 +407,13 @@ class About:
     subjects: Mapping[str, MixerFacts] = field(default_factory=dict)
     registration: Registration | None = None
     specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
+    floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All that a row may be about: the variants, then the floors, each once."""
+        floors = (label for of_task in self.floors.values() for label in of_task)
+        return tuple(dict.fromkeys((*self.variants, *floors)))
 
 
 @dataclass(frozen=True, kw_only=True)

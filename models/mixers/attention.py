@@ -1,10 +1,10 @@
 """Softmax attention, multi-head.
 
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
-Equation: head_h = softmax(s Q_h K_h^T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h and
-    s = 1 / sqrt(d_k); output = concat(head_1, ..., head_H) W^O. Other scores than the product
-    Q_h K_h^T are those of `models.scores`; a relative position (`models.relative_positions`) turns
-    queries and keys, or adds to keys, scores or values.
+Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
+    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. Other scores than the
+    product Q_h K_h^T are those of `models.scores`; a relative position
+    (`models.relative_positions`) turns queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
     the weights is left out. A query that may see nothing takes zeros from every head (the paper's
@@ -72,11 +72,14 @@ class Attention(Mixer):
                 product, with the default scale), `general` Luong's bilinear form, `additive`
                 Bahdanau's network, `cosine` the cosine of their angle.
             scale: What scores are multiplied by before the softmax; d is the width of a head's
-                keys. `learned` is a temperature for each head, which starts at 1/sqrt(d), for
+                keys. `learned` is a factor for each head, which starts at 1/sqrt(d), for
                 cosines at 10 (Liu et al. 2022, arXiv:2111.09883, start there too). None takes
                 what suits the score: 1/sqrt(d) for `dot` and `general`, whose spread grows with
                 sqrt(d); `none` for `additive`, as in its paper; `learned` for `cosine`. One scale
                 for all would leave the last two almost without a preference.
+            temperature: T, what scaled scores are divided by before the softmax, above 0: higher
+                ones bring the weights nearer to equal. What a position adds to scores is not
+                divided.
             key_dim: Width of a head's queries and keys; None is dim / heads.
             value_dim: Width of a head's values; None is dim / heads.
             has_tied_values: Whether keys serve as values too, without a projection of their own.
@@ -87,6 +90,7 @@ class Attention(Mixer):
         heads: int = 4
         score: Literal["dot", "general", "additive", "cosine"] = "dot"
         scale: Literal["1/sqrt(d)", "none", "1/d", "learned"] | None = None
+        temperature: float = 1.0
         key_dim: int | None = None
         value_dim: int | None = None
         has_tied_values: bool = False
@@ -127,6 +131,10 @@ class Attention(Mixer):
         """Refuse widths that do not fit, and a fused kernel where there is none."""
         if config.key_dim is None or config.value_dim is None or config.heads < 1:
             check_heads(cls.name, heads=config.heads, dim=dim)
+        if not 0 < config.temperature < math.inf:
+            raise ModelError(
+                f"{cls.name}: temperature={config.temperature} is not a finite number above 0"
+            )
         for key in ("key_dim", "value_dim"):
             if getattr(config, key) is not None and getattr(config, key) < 1:
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
@@ -305,23 +313,27 @@ class Attention(Mixer):
         return weights @ values
 
     def _reference_scale(self, head: int) -> Tensor | float:
-        """By the knob's words, from nothing that the fast form uses."""
+        """By the words of the knobs, from nothing that the fast form uses."""
         if self.log_temperature is not None:
-            learned: Tensor = self.log_temperature[head].exp()
+            learned: Tensor = self.log_temperature[head].exp() / self.config.temperature
             return learned
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
         own = "none" if self.config.score == "additive" else "1/sqrt(d)"
-        return scales[self.config.scale or own]
+        scale: float = scales[self.config.scale or own] / self.config.temperature
+        return scale
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
-        """What scores are multiplied by: a number, or the exponential of what each head learns."""
+        """What scores are multiplied by: a number, and the exponential of what each head learns.
+
+        The temperature is part of the number, where it costs nothing.
+        """
         by_name = {"1/sqrt(d)": self.key_dim**-0.5, "1/d": 1 / self.key_dim, "none": 1.0}
         scale = config.scale or _SCALE_OF_SCORE[config.score]
         if scale != "learned":
-            return by_name[scale], None
+            return by_name[scale] / config.temperature, None
         start = torch.tensor(10.0 if config.score == "cosine" else by_name["1/sqrt(d)"])
-        return 1.0, nn.Parameter(start.log().repeat(self.heads))
+        return 1 / config.temperature, nn.Parameter(start.log().repeat(self.heads))
 
     def _placed(
         self, config: Config, position: type[RelativePosition] | None
@@ -380,8 +392,7 @@ class Attention(Mixer):
         """Heads side by side, through the output map: `[batch, time, dim]`."""
         if self.is_fused:
             queries, keys = self._prepare(queries, keys, visible, position)
-            if self.log_temperature is not None:  # the scale is 1 then
-                queries = self._scaled(queries)
+            queries = self._learned_scaled(queries)
             bias = None if position is None else position.bias(visible.distance(), queries.dtype)
             heads = fused_attention(queries, keys, values, visible, scale=self.scale, bias=bias)
         else:
@@ -425,10 +436,15 @@ class Attention(Mixer):
         return softmax_weights(scores if bias is None else scores + bias, visible)
 
     def _scaled(self, x: Tensor) -> Tensor:
-        """Queries or scores `[batch, heads, ...]`, times the scale or each head's temperature."""
-        if self.log_temperature is not None:
-            return x * self.log_temperature.exp().reshape(-1, 1, 1)
+        """Queries or scores `[batch, heads, ...]`, times the scale, the learned one too."""
+        x = self._learned_scaled(x)
         return x if self.scale == 1.0 else x * self.scale
+
+    def _learned_scaled(self, x: Tensor) -> Tensor:
+        """Queries or scores, times what each head has learned, if it learns a scale."""
+        if self.log_temperature is None:
+            return x
+        return x * self.log_temperature.exp().reshape(-1, 1, 1)
 
 
 def _rows(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:

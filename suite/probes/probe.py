@@ -10,15 +10,16 @@ from models.model_spec import ModelSpec
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Specimen, Trial
 from suite.tasks.task import Task
 
-Grain = Literal["seed", "variant", "comparison"]
+Grain = Literal["seed", "variant", "comparison", "task"]
 
 
 class Probe(ABC):
     """One kind of measurement. A file holds one subclass.
 
     Attributes:
-        grain: What one trial covers: a variant and a seed; a variant, whatever the seed; or all
-            variants of a task together, once per process, so that they can be interleaved.
+        grain: What one trial covers: a variant and a seed; a variant, whatever the seed; all
+            variants of a task together, once per process, so that they can be interleaved; or a
+            task alone, which has no subject: its rows stand beside the variants.
         trains: Whether the training settings move the number.
         is_batched: Whether the batch size moves the number.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
@@ -43,6 +44,14 @@ class Probe(ABC):
     @abstractmethod
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """What will be measured, known before anything runs; `task` is None in a sweep."""
+
+    def labels(self, task: type[Task]) -> tuple[str, ...]:
+        """What stands in place of variants, where the grain is the task."""
+        return ()
+
+    def definitions(self, task: type[Task]) -> dict[str, int]:
+        """Further definitions that the number depends on, with their versions."""
+        return {}
 
     def measures_at(self, length: int, *, is_along_lengths: bool) -> bool:
         """Whether a sweep has a cell there, along lengths or along widths."""

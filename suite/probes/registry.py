@@ -11,12 +11,16 @@ from suite.spec import SpecError
 
 PROBES: dict[str, str] = {
     "quality": "suite.probes.quality:Quality",
+    "floors": "suite.probes.floors:Floors",
+    "validation": "suite.probes.validation:Validation",
     "parameters": "suite.probes.parameters:Parameters",
     "flops": "suite.probes.flops:ForwardFlops",
     "step_time": "suite.probes.step_time:StepTime",
     "decode": "suite.probes.decode:Decode",
     "peak_memory": "suite.probes.peak_memory:PeakMemory",
+    "softmax": "suite.probes.softmax:Softmax",
     "data_parallel": "suite.probes.data_parallel:DataParallel",
+    "gradient_by_distance": "suite.probes.gradient_by_distance:GradientByDistance",
     # of the mixer alone, along lengths and widths
     "mixer_time": "suite.probes.mixer_time:MixerTime",
     "mixer_memory": "suite.probes.mixer_memory:MixerMemory",

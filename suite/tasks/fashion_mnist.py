@@ -97,6 +97,10 @@ class _FashionMnist(Task):
             )
         super().__init__(length)
 
+    def num_training_examples(self) -> int:
+        """The images for training."""
+        return len(data_set().training.labels)
+
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Without replacement within an epoch; every epoch in an order of its own."""
         images = data_set().training

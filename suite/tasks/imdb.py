@@ -63,6 +63,7 @@ class Imdb(Task):
     skeleton = "classifier"
     metric = Metric(name="accuracy", unit="1", better="higher")
     source = SOURCE
+    floors = ("uniform", "majority", "tf_idf")
     input_kind: ClassVar[InputKind] = "tokens"
     input_size = 257
     output_size = 2
@@ -71,6 +72,10 @@ class Imdb(Task):
         if not 1 <= length <= MAX_LENGTH:
             raise TaskError(f"{self.name}: length must be 1 to {MAX_LENGTH} bytes, not {length}")
         super().__init__(length)
+
+    def num_training_examples(self) -> int:
+        """The reviews for training."""
+        return len(data_set().training.labels)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Without replacement within an epoch; every epoch in an order of its own."""

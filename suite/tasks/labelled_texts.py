@@ -72,6 +72,7 @@ class TextClassification(Task):
 
     skeleton = "classifier"
     metric = Metric(name="accuracy", unit="1", better="higher")
+    floors = ("uniform", "majority", "tf_idf")
     input_kind: ClassVar[InputKind] = "tokens"
     input_size = NUM_SYMBOLS
 
@@ -87,6 +88,10 @@ class TextClassification(Task):
         Raises:
             TaskError: if the data file is missing, altered or malformed.
         """
+
+    def num_training_examples(self) -> int:
+        """The texts for training."""
+        return len(self.texts().training.labels)
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Without replacement within an epoch; every epoch in an order of its own."""

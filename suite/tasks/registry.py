@@ -30,6 +30,7 @@ TASKS: dict[str, str] = {
     "mqar_small": "suite.tasks.mqar:MqarSmall",
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
+    "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
 }
 
 

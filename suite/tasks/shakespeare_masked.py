@@ -31,6 +31,7 @@ from suite.tasks.chance import HELD_OUT_SEED, Chance
 from suite.tasks.scores import bits
 from suite.tasks.shakespeare_characters import SOURCE, VOCABULARY, ShakespeareCharacters
 from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
+from suite.tasks.text_windows import Corpus
 
 HIDDEN_SHARE = 0.15
 HIDDEN = len(VOCABULARY)  # the symbol that stands for a hidden one
@@ -53,6 +54,10 @@ class ShakespeareMasked(Task):
     def __init__(self, length: int) -> None:
         self.windows = _Windows(length)
         super().__init__(length)
+
+    def read(self) -> Corpus:
+        """The plays, in which nothing is hidden."""
+        return self.windows.read()
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """The windows of `shakespeare_characters`, with other places hidden at each step."""

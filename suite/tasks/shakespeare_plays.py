@@ -66,6 +66,7 @@ class ShakespearePlays(Task):
     skeleton = "classifier"
     metric = Metric(name="accuracy", unit="1", better="higher")
     source = SOURCE
+    floors = ("uniform", "majority", "tf_idf")
     input_kind: ClassVar[InputKind] = "tokens"
     input_size = 128  # the text is ASCII
     output_size = NUM_PLAYS

@@ -43,8 +43,8 @@ class Batch:
 
     Attributes:
         inputs: `[batch, time]` integers, or `[batch, time, features]` floats.
-        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers;
-            `UNSCORED` where nothing is asked.
+        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
+            floats where a task asks for numbers; `UNSCORED` where nothing is asked.
         mask: `[batch, time]`, True where a real token stands; None where all are real.
     """
 
@@ -101,6 +101,8 @@ class Task(ABC):
     metric: ClassVar[Metric]
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
     source: ClassVar[DataSource]
+    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS
+    asks_for_numbers: ClassVar[bool] = False  # and not for classes or symbols
 
     input_kind: ClassVar[InputKind]
     input_size: ClassVar[int]
@@ -130,6 +132,10 @@ class Task(ABC):
             outputs.flatten(0, -2), batch.targets.flatten(), ignore_index=UNSCORED,
             label_smoothing=label_smoothing,
         )  # fmt: skip
+
+    def num_training_examples(self) -> int | None:
+        """Examples of an epoch; None where they are drawn, and no epoch ends."""
+        return None
 
     def parts(self) -> tuple[str, ...]:
         """Coordinates at which the score is also given, as ``pairs=8``; most tasks have none."""

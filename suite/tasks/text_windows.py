@@ -45,6 +45,7 @@ class TextWindows(Task):
     """Predict the next symbol; bits per symbol over what is held out."""
 
     skeleton = "language_model"
+    floors = ("uniform", "majority", "trigram", "five_gram")
     input_kind: ClassVar[InputKind] = "tokens"
     num_scored: ClassVar[Mapping[Split, int]]  # symbols of each held-out piece
 

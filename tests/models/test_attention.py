@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_mixer
-from models.heads import merge_heads, split_heads
+from models.heads import draw_projections, merge_heads, split_heads
+from suite.probes.tensor_bytes import growth_bytes
 
 
 def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
@@ -37,15 +38,81 @@ def test_parameters_and_flops_do_not_depend_on_heads(heads: int) -> None:
     assert mixer.flops(128) == build_mixer("attention", dim=64).flops(128)
 
 
-def test_unscaled_scores_have_variance_d_and_scaled_ones_have_one() -> None:
-    """The premise of 1/sqrt(d): footnote 4 of the paper, at this module's initialisation."""
+@pytest.mark.parametrize("key_dim", [8, 64, 512])
+def test_unscaled_scores_have_variance_d_and_scaled_ones_have_one(key_dim: int) -> None:
+    """The premise of 1/sqrt(d): footnote 4 of the paper, at this module's initialisation.
+
+    Also where keys are wider or narrower than a share of the model.
+    """
     torch.manual_seed(0)
-    mixer = build_mixer("attention", dim=256, heads=4).double()
+    mixer = build_mixer("attention", dim=256, heads=4, key_dim=key_dim).double()
     x = tokens(batch=4, length=64, dim=256)
     queries, keys, _ = mixer._project(x, None, None, None)
     variance = (queries @ keys.transpose(-1, -2)).var().item()
-    assert variance == pytest.approx(64, rel=0.1)
-    assert variance * mixer.scale**2 == pytest.approx(1, rel=0.1)
+    assert variance == pytest.approx(key_dim, rel=0.15)
+    assert variance * mixer.scale**2 == pytest.approx(1, rel=0.15)
+
+
+def test_square_projections_start_by_xaviers_rule_bit_by_bit() -> None:
+    for width in (8, 48, 64, 512):
+        ours, xaviers = torch.nn.Linear(width, width), torch.empty(width, width)
+        torch.manual_seed(0)
+        draw_projections(ours)
+        torch.manual_seed(0)
+        assert torch.equal(ours.weight, torch.nn.init.xavier_uniform_(xaviers))
+
+
+SCALED = [
+    (score, scale)
+    for score in ("dot", "general", "additive", "cosine")
+    for scale in (None, "none", "1/d", "learned")
+]
+
+
+@pytest.mark.parametrize("kernel", ["fused", "materialised"])
+@pytest.mark.parametrize(("score", "scale"), SCALED, ids=lambda value: str(value))
+def test_a_temperature_divides_every_scaled_score(
+    score: str, scale: str | None, kernel: str
+) -> None:
+    """In both kernels, the weights, the step and the reference: logarithms of weights shrink."""
+    if score == "additive" and kernel == "fused":
+        return
+    knobs = {"heads": 2, "score": score, "scale": scale, "kernel": kernel, "is_causal": True}
+    warm, cold = (
+        build_mixer("attention", dim=8, temperature=temperature, **knobs).double()
+        for temperature in (2.5, 1.0)
+    )
+    warm.load_state_dict(cold.state_dict())
+    x = tokens()
+    weights = warm.attention_weights(x)
+    tempered = cold.attention_weights(x).pow(1 / 2.5)
+    torch.testing.assert_close(weights, tempered / tempered.sum(dim=-1, keepdim=True))
+    mixed = merge_heads(weights @ split_heads(warm.value(x), 2))
+    torch.testing.assert_close(warm(x), warm.output(mixed))
+    torch.testing.assert_close(warm.reference(x), warm(x))
+    state, outputs = warm.initial_state(2), []
+    for x_t in x.unbind(dim=1):
+        output, state = warm.step(x_t, state)
+        outputs.append(output)
+    torch.testing.assert_close(torch.stack(outputs, dim=1), warm(x))
+
+
+def test_a_temperature_of_one_is_no_work_and_no_other_bit() -> None:
+    for scale in ("1/sqrt(d)", "1/d", "none"):
+        mixer = build_mixer("attention", dim=8, scale=scale, temperature=1.0)
+        assert mixer.scale == {"1/sqrt(d)": 2**-0.5, "1/d": 1 / 2, "none": 1.0}[scale]
+    assert build_mixer("attention", dim=8, scale="learned").scale == 1.0
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "additive"])
+@pytest.mark.parametrize("scale", ["none", "learned"])
+def test_the_bytes_of_a_temperature_are_in_the_formula(scale: str, score: str) -> None:
+    """Written out, queries or scores are scaled in a copy of their own."""
+    knobs = {"kernel": "materialised", "scale": scale, "score": score, "temperature": 2.0}
+    mixer = build_mixer("attention", dim=64, max_length=160, **knobs)
+    with torch.no_grad():
+        held = growth_bytes(lambda: mixer(tokens(2, 160, 64).float()), "cpu")
+    assert mixer.forward_bytes(160, 2) == pytest.approx(held, rel=0.05)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -115,6 +182,10 @@ def test_a_kernel_is_what_it_says(kernel: str) -> None:
     [
         ({"heads": 3}, "heads=3 does not divide dim=8"),
         ({"key_dim": 0}, "key_dim=0 is below 1"),
+        ({"temperature": 0.0}, "temperature=0.0 is not a finite number above 0"),
+        ({"temperature": -1.0}, "temperature=-1.0 is not a finite number above 0"),
+        ({"temperature": math.inf}, "temperature=inf is not allowed, give a finite number"),
+        ({"temperature": math.nan}, "temperature=nan is not allowed, give a finite number"),
         ({"has_tied_values": True, "value_dim": 3}, "of width 2 cannot serve as values of width 3"),
         ({"score": "additive", "kernel": "fused"}, "score='additive' has no fused kernel"),
         ({"score": "additive", "position": "rope"}, "score='additive' has none"),

@@ -17,16 +17,17 @@ from reports.frame import results_frame
 from reports.published_scores import Counterpart, counterparts, published_exhibit
 from reports.section import Exhibit
 from reports.series import all_series
+from suite.catalogue import find
 from suite.schema import About
 from tests.reports import mixers_alone
 
 FOLDER = Path(reports.__file__).parent / "published"
 FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv")
-ROW = "heads=1 against heads=8: "
+ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
 
 
-def _one(name: str) -> Counterpart:
-    (found,) = (one for one in counterparts() if one.name == name)
+def _one(name: str, ablation: str = "heads") -> Counterpart:
+    (found,) = (one for one in counterparts() if (one.ablation, one.name) == (ablation, name))
     return found
 
 
@@ -54,23 +55,23 @@ def test_the_files_say_where_each_number_stands(name: str) -> None:
 
 def test_only_checked_figures_are_quoted() -> None:
     """Each row of the mapping finds its figure, or this raises."""
-    quoted = {(one.ablation, one.name) for one in counterparts()}
+    quoted = {(one.ablation, one.task, one.name) for one in counterparts()}
     assert len(quoted) == len(counterparts())
     assert all(one.source.startswith("arXiv:") and one.differs for one in counterparts())
 
 
 def test_effects_are_those_of_the_papers() -> None:
     """Vaswani et al. 2017, Table 3: 24.9 and 25.8 BLEU; perplexity 5.29 and 4.92."""
-    bleu = _one(f"{ROW}BLEU")
+    bleu = _one("heads=1 against baseline: BLEU")
     assert bleu.printed == "24.9 against 25.8 BLEU"
     assert (bleu.low, bleu.is_better) == (pytest.approx(-0.9), False)
-    bits = _one(f"{ROW}perplexity")
+    bits = _one("heads=1 against baseline: perplexity")
     assert (bits.low, bits.is_better) == (pytest.approx(math.log2(5.29 / 4.92)), False)
-    assert _one("heads=16 against heads=8: BLEU").is_better is None  # 25.8 both
-    assert _one("heads=16 against heads=8: perplexity").is_better is True  # 4.91 and 4.92
-    linformer = _one("mixer=linformer against baseline: accuracy")
+    assert _one("heads=16 against baseline: BLEU").is_better is None  # 25.8 both
+    assert _one("heads=16 against baseline: perplexity").is_better is True  # 4.91 and 4.92
+    linformer = _one("mixer=linformer against baseline: accuracy", "complexity")
     assert (linformer.low, linformer.unit) == (pytest.approx(38.56 - 42.44), "points")
-    fnet = _one("mixer=fnet against baseline: relative accuracy")
+    fnet = _one("mixer=fnet against baseline: relative accuracy", "complexity")
     assert (fnet.low, fnet.high, fnet.is_better) == (92, 97, False)
 
 
@@ -109,7 +110,7 @@ def test_what_is_open_is_called_open(synthetic: ModuleType) -> None:
 
 def test_a_variant_that_is_not_there_says_so(synthetic: ModuleType) -> None:
     texts = _texts(_exhibit(synthetic.sweep()))
-    assert texts["heads=32 against heads=8: BLEU"]["ours"] == "not among the variants here"
+    assert texts["depth=1 against heads=8: BLEU"]["ours"] == "not among the variants here"
     said = synthetic.about()
     nothing = published_exhibit(said, all_series(said, results_frame([])))
     assert nothing is not None
@@ -136,3 +137,24 @@ def test_an_ablation_that_no_paper_is_held_against_has_none(synthetic: ModuleTyp
     assert published_exhibit(synthetic.about(ablation="mine"), measured) is None
     others: About = synthetic.about(variants=("heads=3",), baseline="heads=3", claim=None)
     assert published_exhibit(others, measured) is None
+
+
+def test_every_variant_is_one_of_its_ablation() -> None:
+    """Else its rows would never be shown; that of an axis's own values needs no plan."""
+    for one in counterparts():
+        ablation = find(one.ablation).ablation
+        values = {axis.name: [str(value) for value in axis.values] for axis in ablation.axes}
+        assert one.task in ablation.tasks, one.name
+        for label in {one.variant, one.against} - {"baseline"}:
+            for part in label.split(", "):
+                name, _, value = part.partition("=")
+                assert value in values[name], (one.ablation, label)
+
+
+def test_several_tasks_stand_in_rows_of_their_own() -> None:
+    said: About = mixers_alone.about(ablation="linear_attention", tasks=("listops",))
+    found = published_exhibit(said, ())
+    assert found is not None
+    names = [row.name for row in found.tables[0].rows]
+    assert len(set(names)) == len(names)
+    assert "listops: mixer=linformer against baseline: accuracy" in names

@@ -33,7 +33,7 @@ from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
-LACKS = ("ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors")
+LACKS = ("ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors", "sklearn")
 BLOCKER = f"""
 import sys
 for name in {LACKS}:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import suite
+from suite.own_module import ModuleError
 from suite.tasks.task import TaskError
 from suite.training import Diverged
 
@@ -93,3 +94,126 @@ def test_a_loss_that_is_no_number_is_said() -> None:
 def test_a_misspelt_task_is_answered_with_the_nearest() -> None:
     with pytest.raises(TaskError, match="fashion_mnist_patches"):
         run(Linear(), task="fashion_mnist_patch")
+
+
+def test_a_task_with_parts_is_scored_by_part() -> None:
+    found = suite.run_task(Symbols(256), task="mqar_small", steps=1)
+    assert list(found.parts) == ["pairs=4", "pairs=8"]
+    low, high = sorted(found.parts.values())
+    assert low <= found.value <= high
+    assert run(Linear(), steps=1).parts == {}  # type: ignore[attr-defined]
+
+
+class Symbols(nn.Module):
+    """Of each token a row of a table: as many logits as symbols, or as asked."""
+
+    def __init__(self, num_symbols: int, num_logits: int | None = None) -> None:
+        super().__init__()
+        self.table = nn.Embedding(num_symbols, num_logits or num_symbols)
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.table(inputs)
+
+
+class Pooled(Symbols):
+    """One row for the whole sequence."""
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.table(inputs).mean(dim=1)
+
+
+class Recurrent(nn.Module):
+    """Forgets that a GRU returns its state too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(16, 10, batch_first=True)
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.gru(inputs)
+
+
+@pytest.mark.parametrize(
+    ("module", "task", "sentence"),
+    [
+        (
+            Symbols(256, 7), "mqar_small",
+            "the module Symbols returns torch.float32 of shape [16, 64, 7]; mqar_small needs logits"
+            " of shape [16, 64, 256], [batch, time, symbols]",
+        ),
+        (
+            Symbols(128, 38), "shakespeare_plays",
+            "the module Symbols returns torch.float32 of shape [16, 64, 38]; shakespeare_plays"
+            " needs logits of shape [16, 38], [batch, classes]",
+        ),
+        (
+            Recurrent(), "fashion_mnist_patches",
+            "the module Recurrent returns tuple; fashion_mnist_patches needs logits of shape"
+            " [16, 10], [batch, classes]",
+        ),
+        (
+            Symbols(100), "mqar_small",
+            "the module Symbols cannot be called with a batch of mqar_small, integers of 0 to 255,"
+            " shape [16, 64]: IndexError: index out of range in self",
+        ),
+        (
+            Pooled(16, 10), "listops",
+            "the module Pooled must take mask=, [batch, time], True where a real token stands: the"
+            " sequences of listops differ in length and are padded",
+        ),
+    ],
+    ids=["width", "sequence", "tuple", "symbols", "mask"],
+)  # fmt: skip
+def test_a_module_that_does_not_suit_is_one_sentence(
+    module: nn.Module, task: str, sentence: str
+) -> None:
+    with pytest.raises(ModuleError) as refused:
+        suite.run_task(module, task=task)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("task", "length", "sentence"),
+    [
+        ("fashion_mnist_patches", 64, "length must be 49, not 64"),
+        ("mqar_small", 63, "length must be an even number of 32 to 16384 tokens, not 63"),
+        ("mqar_small", 0, "length must be an even number of 32 to 16384 tokens, not 0"),
+    ],
+)
+def test_a_length_that_the_task_cannot_have_is_one_sentence(
+    task: str, length: int, sentence: str
+) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        suite.run_task(Linear(), task=task, length=length)
+
+
+def test_a_score_that_is_no_number_is_said() -> None:
+    class FailsAtTest(Linear):
+        """Numbers for the 1,000 validation images and in training, none for what comes after."""
+
+        num_scored = 0
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            self.num_scored += 0 if self.training else len(inputs)
+            return super().forward(inputs) * (math.nan if self.num_scored > 1_100 else 1)
+
+    with pytest.raises(Diverged, match="the test accuracy is nan"):
+        run(FailsAtTest(), steps=1)
+
+
+def test_trying_the_module_moves_nothing() -> None:
+    """Dropout draws as if it had not been called before, and stays switched on."""
+
+    class Dropped(Linear):
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            modes.append(self.training)
+            drawn.append(torch.rand(1).item())
+            return super().forward(inputs)
+
+    modes: list[bool] = []
+    drawn: list[float] = []
+    module = Dropped()
+    torch.manual_seed(7)
+    run(module, steps=1)
+    assert modes[:2] == [False, True]
+    assert drawn[0] == drawn[1]

@@ -114,9 +114,25 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
             assert batch.inputs.dtype == torch.float32
             assert batch.inputs.isfinite().all()
         assert batch.targets.shape in {(5,), (5, task.length)}
-        assert batch.targets.dtype == torch.int64
         scored = batch.targets[_is_scored(batch.targets)]
-        assert 0 <= scored.min() <= scored.max() < task.output_size
+        if task.asks_for_numbers:
+            assert batch.targets.dtype == torch.float32
+            assert scored.isfinite().all()
+        else:
+            assert batch.targets.dtype == torch.int64
+            assert 0 <= scored.min() <= scored.max() < task.output_size
+
+
+def test_an_epoch_is_as_long_as_the_task_says(task: Task) -> None:
+    """Each example once in it: a batch across its end begins the next one."""
+    count = task.num_training_examples()
+    if count is None:
+        return
+    whole = task.training_batch(0, count, seed=5)
+    again = task.training_batch(1, count, seed=5)
+    assert not torch.equal(whole.inputs, again.inputs)
+    rows = [sorted(row.numpy().tobytes() for row in each.inputs) for each in (whole, again)]
+    assert rows[0] == rows[1]
 
 
 def test_padding_stands_behind_what_is_real(task: Task) -> None:
@@ -251,26 +267,38 @@ def _hash_rows(batch: Batch) -> Tensor:
 def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     best = {"higher": 1.0, "lower": 0.0}[task.metric.better]
     batch = task.training_batch(0, 8, seed=0)
-    known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
-    outputs = 1000.0 * known.float()
+    outputs = _perfect_outputs(task, batch)
     total, count = task.score(outputs, batch)
     assert count == _is_scored(batch.targets).sum()
     assert total / count == best
     assert task.loss(outputs, batch).item() == 0.0
 
 
-def test_the_loss_is_the_mean_cross_entropy_in_nats_and_carries_gradient(task: Task) -> None:
+def _perfect_outputs(task: Task, batch: Batch) -> Tensor:
+    if task.asks_for_numbers:
+        return batch.targets[..., None]
+    known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
+    return 1000.0 * known.float()
+
+
+def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
     outputs = torch.randn(*batch.targets.shape, task.output_size, requires_grad=True)
     loss = task.loss(outputs, batch)
     loss.backward()
-    asked = batch.targets.clamp(min=0)[..., None]
-    nats = -outputs.log_softmax(-1).gather(-1, asked)[..., 0]
-    by_hand = nats[_is_scored(batch.targets)].mean()
+    by_hand = _losses(task, outputs, batch)[_is_scored(batch.targets)].mean()
     assert loss.shape == ()
     assert loss.item() == pytest.approx(by_hand.item(), rel=1e-5)
     assert outputs.grad is not None
     assert outputs.grad.abs().sum() > 0
+
+
+def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
+    """Of each target."""
+    if task.asks_for_numbers:
+        return (outputs[..., 0] - batch.targets).square()
+    asked = batch.targets.clamp(min=0)[..., None]
+    return -outputs.log_softmax(-1).gather(-1, asked)[..., 0]
 
 
 def test_the_parts_of_a_score_are_those_that_the_task_announces(task: Task) -> None:

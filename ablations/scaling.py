@@ -1,0 +1,55 @@
+"""Is the 1/sqrt(d_k) of attention needed, and from which width of keys on?
+
+Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.1 and footnote 4: products of queries and keys
+have variance d_k, and push the softmax to where its gradients are "extremely small"; so they are
+scaled by 1/sqrt(d_k). The paper has no table of it. Britz et al. 2017 (arXiv:1703.03906, table on
+attention, English-German): unscaled products reach 22.03, 22.33, 21.78 and 18.22 BLEU at widths
+128, 256, 512 and 1,024; additive scores 22.2 to 22.5 at all of them. Here: one head, so that only
+d_k moves; its values stay as wide as the model. Queries and keys start with variance 1, the premise
+of the footnote. Keys of 512 bring more parameters: the table counts them.
+Expected: unscaled, entropy and score gradient at the start fall with d_k; 1/sqrt(d_k) holds both
+where they are. Whether the loss minds after training is the question.
+
+Cost: quick about 6 minutes on two cores; standard, by reckoning, half a day on one GPU; paper a
+cluster.
+"""
+
+from suite import Ablation, Claim, Model, Scale, vary
+
+ABLATION = Ablation(
+    question="Is the 1/sqrt(d_k) of attention needed, and from which d_k on?",
+    baseline=Model(
+        "language_model", mixer="attention", heads=1, key_dim=64, score="dot",  # by 1/sqrt(d)
+        position="sinusoidal",
+    ),
+    axes=[
+        vary("key_dim", [8, 32, 64, 128, 512], quick=[8, 64, 512]),
+        vary("scale", ["none", "1/d", "learned"], quick=["none", "1/d"]),
+        vary("score", ["dot", "general", "additive", "cosine"], quick=["dot", "cosine"]),
+        vary("temperature", [0.5, 1.0, 2.0, 4.0], quick=[1.0, 4.0]),
+    ],
+    combine="first_with_each",
+    tasks=["shakespeare_characters"],
+    probes=["quality", "floors", "softmax", "parameters"],
+    claim=Claim(
+        "at d_k = 512 unscaled products start saturated: less than half the gradient gets through",
+        metric="initial_score_gradient",
+        a="key_dim=512",
+        b="key_dim=512, scale=none",
+        by=0.5,  # of what equal scores let through
+        source="Vaswani et al. 2017, section 3.2.1 and footnote 4",
+        published="extremely small gradients, without a figure; Britz et al.: 21.78 BLEU at 512",
+    ),
+    scales={
+        "quick": Scale(
+            dim=64, depth=2, length=64, steps=160, batch=16, learning_rate=3e-3, num_evaluations=4
+        ),
+        "standard": Scale(
+            dim=256, depth=4, length=128, steps=10_000, batch=32, warmup_steps=500, gpus=1.0
+        ),
+        "paper": Scale(
+            dim=512, depth=6, length=128, steps=50_000, batch=64, learning_rate=7e-4,
+            warmup_steps=4_000, gpus=1.0,
+        ),
+    },
+)  # fmt: skip

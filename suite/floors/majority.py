@@ -1,0 +1,46 @@
+"""What is reached without reading the input: always the most frequent class, or the frequencies.
+
+Where a right answer counts, the most frequent class of the training data is said. Where bits count,
+each symbol costs -log2 of its frequency in the training text, and the floor is called unigram;
+symbols that training never showed share what Witten and Bell (1991) leave them (see `ngram`, with
+n = 1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.floors.floor import Floor
+from suite.floors.splits import test_counts, training_counts
+from suite.tasks.task import Task
+
+
+class Majority(Floor):
+    """Class frequencies of the training data."""
+
+    name = "majority"
+    label = "majority"
+    version = 1
+    needs = "classes or symbols as answers"
+
+    def label_on(self, task: type[Task]) -> str:
+        """Of a text the frequencies of single symbols, which have a name."""
+        return "unigram" if task.metric.unit == "bit" else self.label
+
+    def suits(self, task: type[Task]) -> bool:
+        """See `Floor.suits`."""
+        return not task.asks_for_numbers
+
+    def score(self, task: Task) -> float:
+        """From how often each class stands in training, and how often in the test split."""
+        seen, asked = training_counts(task), test_counts(task)
+        if task.metric.unit == "bit":
+            return float(-(asked * np.log2(smoothed(seen))).sum() / asked.sum())
+        return float(asked[seen.argmax()] / asked.sum())
+
+
+def smoothed(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Frequencies `[classes]` of which none is zero: Witten and Bell's, over the uniform ones."""
+    num_kinds, total = int((counts > 0).sum()), int(counts.sum())
+    return (counts + num_kinds / len(counts)) / (total + num_kinds)

@@ -1,0 +1,30 @@
+"""The table of floors: name -> "module:Class", resolved on first use."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from suite.floors.floor import Floor
+
+FLOORS: dict[str, str] = {
+    # of any classification, and of text
+    "uniform": "suite.floors.uniform:Uniform",
+    "majority": "suite.floors.majority:Majority",
+    # of text, symbol by symbol
+    "trigram": "suite.floors.ngram:Trigram",
+    "five_gram": "suite.floors.ngram:FiveGram",
+    # of whole texts
+    "tf_idf": "suite.floors.tf_idf:TfIdf",
+    # of numbers
+    "mean": "suite.floors.nadaraya_watson:Mean",
+    "nadaraya_watson": "suite.floors.nadaraya_watson:NadarayaWatson",
+}
+
+
+@cache
+def floor(name: str) -> Floor:
+    """The floor of that name; tasks name shipped ones only."""
+    module, _, kind = FLOORS[name].partition(":")
+    made: Floor = getattr(importlib.import_module(module), kind)()
+    return made

@@ -1,0 +1,123 @@
+"""Which words a text has, and how rare they are: the static weights that attention learns instead.
+
+TF-IDF (Salton and Buckley 1988), 1 + log of a word's count in the text times the logarithm of its
+rarity among the training texts, each text of length 1, and on it logistic regression with an L2
+penalty; by scikit-learn. The words are those that a model is shown: of a task that reads words, its
+symbols, the unknown one included; of one that reads bytes, the words of the window that it reads,
+cut as `labelled_texts` cuts them. Order is lost. The strength C of the penalty is the one of
+STRENGTHS with the best score on the validation split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from suite.floors.floor import Floor
+from suite.floors.splits import held_out_batches, training_batches
+from suite.tasks.labelled_texts import words_of
+from suite.tasks.task import Batch, Split, Task
+
+STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+_MOST_ITERATIONS = 2_000
+_LIBRARY = "sklearn"
+
+Document = list[str]
+
+
+class TfIdf(Floor):
+    """Bags of weighted words, and a linear classifier."""
+
+    name = "tf_idf"
+    label = "TF-IDF"
+    version = 1
+    needs = "whole texts with a class each; scikit-learn"
+
+    def why_not(self) -> str:
+        """See `Floor.why_not`."""
+        return "" if find_spec(_LIBRARY) else "scikit-learn is not installed"
+
+    def suits(self, task: type[Task]) -> bool:
+        """See `Floor.suits`."""
+        return task.skeleton == "classifier" and task.input_kind == "tokens"
+
+    def score(self, task: Task) -> float:
+        """Of the classifier that is best on the validation split."""
+        training = list(training_batches(task))
+        words = _vectorizer().fit(_documents(task, training))
+        texts, labels = words.transform(_documents(task, training)), _labels(training)
+        validation = _Split(task, "validation", words)
+        fitted = [_fitted(texts, labels, strength) for strength in STRENGTHS]
+        best = max(fitted, key=validation.score)  # the first of several
+        return _Split(task, "test", words).score(best)
+
+
+class _Split:
+    """A held-out split as weighted words."""
+
+    def __init__(self, task: Task, split: Split, words: Any) -> None:
+        self.task = task
+        self.batches = list(held_out_batches(task, split))
+        self.texts = words.transform(_documents(task, self.batches))
+
+    def score(self, classifier: Any) -> float:
+        """The task's metric; the classifier's log-probabilities are the logits."""
+        known = classifier.predict_log_proba(self.texts)
+        logits = torch.full((len(known), self.task.output_size), -torch.inf, dtype=torch.float64)
+        logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known)
+        targets = torch.cat([batch.targets for batch in self.batches])
+        total, count = self.task.score(logits, _answers(targets))
+        return total / count
+
+
+def _vectorizer() -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(analyzer=_as_it_is, sublinear_tf=True)
+
+
+def _fitted(texts: Any, labels: NDArray[np.int64], strength: float) -> Any:
+    """On as many threads as the trial may use, where scikit-learn would take every core."""
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=torch.get_num_threads()):
+        return LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(texts, labels)
+
+
+def _as_it_is(document: Document) -> Document:
+    """Documents come as their words."""
+    return document
+
+
+def _documents(task: Task, batches: Iterable[Batch]) -> list[Document]:
+    return [words for batch in batches for words in _words(task, batch)]
+
+
+def _words(task: Task, batch: Batch) -> list[Document]:
+    lengths = [batch.inputs.shape[1]] * len(batch.inputs)
+    if batch.mask is not None:
+        lengths = batch.mask.sum(dim=1).tolist()
+    rows = zip(batch.inputs.tolist(), lengths, strict=True)
+    return [_words_of_row(task, row[:length]) for row, length in rows]
+
+
+def _words_of_row(task: Task, tokens: Sequence[int]) -> Document:
+    """Of tokens that are read as text its words; else the tokens are the words."""
+    text = task.text(tokens)
+    return words_of(text) if text else [str(token) for token in tokens]
+
+
+def _labels(batches: Iterable[Batch]) -> NDArray[np.int64]:
+    labels: NDArray[np.int64] = torch.cat([batch.targets for batch in batches]).numpy()
+    return labels
+
+
+def _answers(targets: Tensor) -> Batch:
+    return Batch(inputs=torch.empty(len(targets), 0), targets=targets)

@@ -1,0 +1,52 @@
+"""What is reached without an architecture? Every floor of a task, scored as its models are.
+
+One trial a task: floors have no variant and no seed. What this machine cannot compute is skipped,
+with the reason in its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from suite.floors.registry import floor
+from suite.probes.probe import Probe
+from suite.schema import FLOORS, Measurement, MetricSpec, Point, Status, Trial
+from suite.tasks.registry import build_task
+from suite.tasks.task import Task
+
+
+class Floors(Probe):
+    """The task's metric on the test split, for each of its floors."""
+
+    name = FLOORS
+    version = 1
+    grain = "task"
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """The task's own."""
+        assert task is not None, "floors are no sweep"
+        metric = task.metric
+        return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
+
+    def labels(self, task: type[Task]) -> tuple[str, ...]:
+        """Of the task's floors."""
+        return tuple(floor(name).label_on(task) for name in task.floors)
+
+    def definitions(self, task: type[Task]) -> dict[str, int]:
+        """Of the task's floors."""
+        return {f"floor {name}": floor(name).version for name in task.floors}
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
+        """On the CPU, one floor after the other."""
+        task = build_task(trial.task, trial.length)
+        for subject, name in enumerate(task.floors):
+            yield _measured(task, name, subject)
+
+
+def _measured(task: Task, name: str, subject: int) -> Measurement:
+    metric, reason = task.metric, floor(name).why_not()
+    return Measurement(
+        metric=metric.name, value=None if reason else floor(name).score(task), unit=metric.unit,
+        better=metric.better, subject=subject, reason=reason,
+        status=Status.SKIPPED if reason else Status.OK,
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""Is the softmax of attention saturated? Entropy of its weights, and the gradient it lets through.
+
+Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.1: for large d_k products "grow large in
+magnitude, pushing the softmax function into regions where it has extremely small gradients". For
+one query, with scaled scores s over the n keys that it may see, weights p = softmax(s), and
+g = dL/dp, the gradient of the loss with respect to the weights, the scores receive
+
+    dL/ds_j = p_j (g_j - sum_k p_k g_k).
+
+`score_gradient` is the size of that, sum_j |dL/ds_j|, relative to what equal scores (p_j = 1/n)
+would make of the same g: sum_j |g_j - mean g| / n. It is 1 at equal scores, still near 1 where
+they differ by about one, and 0 where one key takes all; a little above 1 where the weights stand
+on keys that the loss tells apart. Magnitudes are summed and not squared: at equal scores n keys
+share the gradient, and squares would call that small too. Both sums run over the queries of a
+softmax before they are divided, so that a query weighs as much as the gradient that reaches it; of
+softmaxes, one a layer, the mean is taken.
+
+`attention_entropy` is the mean over queries of -sum_j p_j log p_j / log n: 1 for equal weights, 0
+for one key that takes all.
+
+Both leave out queries that see a single key, and those that the loss does not depend on, as of
+padding. They are taken before and after training, on the first sequences of the validation split,
+never of test data, with the model in evaluation mode.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from models import Mixer, ModelError, ModelSpec, Skeleton, build_model, mixer_class
+from suite.attention_maps import mixers_of
+from suite.engines.evaluation import in_evaluation_mode
+from suite.probes.probe import Probe
+from suite.probes.quality import exercise
+from suite.probes.written_softmax import softmaxes_written
+from suite.schema import Measurement, MetricSpec, Parallel, Trial
+from suite.tasks.task import Batch, Task
+from suite.training import train
+
+_ROWS = 8  # sequences at once: the weights of all layers stand in memory
+_NUM_BATCHES = 4
+_ENTROPY, _GRADIENT = "attention_entropy", "score_gradient"
+_TIMES = ("initial", "trained")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attended:
+    """One softmax over keys, and what the loss wants of it.
+
+    Attributes:
+        weights: `[..., queries, keys]`, p.
+        gradient: The same shape, dL/dp.
+        visible: The same shape, True where a key may be seen.
+    """
+
+    weights: Tensor
+    gradient: Tensor
+    visible: Tensor
+
+    def num_keys(self) -> Tensor:
+        """`[..., queries]`, n: how many keys each query sees."""
+        return self.visible.sum(dim=-1)
+
+    def through_equal_scores(self) -> Tensor:
+        """`[..., queries]`, sum_j |g_j - mean g| / n."""
+        num_keys = self.num_keys().clamp(min=1)
+        mean = self.gradient.masked_fill(~self.visible, 0.0).sum(dim=-1) / num_keys
+        apart = (self.gradient - mean.unsqueeze(-1)).abs().masked_fill(~self.visible, 0.0)
+        return apart.sum(dim=-1) / num_keys
+
+    def through(self) -> Tensor:
+        """`[..., queries]`, sum_j |dL/ds_j| at the scores as they are."""
+        wanted = (self.weights * self.gradient).sum(dim=-1, keepdim=True)
+        return (self.weights * (self.gradient - wanted)).abs().sum(dim=-1)
+
+    def counts(self) -> Tensor:
+        """`[..., queries]`, True where there are keys to choose from, and the choice matters."""
+        return (self.num_keys() > 1) & (self.through_equal_scores() > 0)
+
+    def entropy(self) -> float:
+        """See the module's note."""
+        counts = self.counts()
+        of_queries: Tensor = torch.special.entr(self.weights).sum(dim=-1)[counts]
+        return (of_queries / self.num_keys()[counts].log()).mean().item()
+
+    def score_gradient(self) -> float:
+        """See the module's note."""
+        counts = self.counts()
+        return (self.through()[counts].sum() / self.through_equal_scores()[counts].sum()).item()
+
+
+class Softmax(Probe):
+    """Entropy of attention's weights and relative gradient of its scores, untrained and trained."""
+
+    name = "softmax"
+    version = 1
+    grain = "seed"
+    trains = True
+    is_batched = True
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """Two numbers, at two times."""
+        return tuple(spec for time in _TIMES for spec in _specs(time))
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """It needs weights of keys for queries, and trains in one process."""
+        if mixer_class(model.mixer).attention_weights is Mixer.attention_weights:
+            return f"{model.mixer} gives no attention weights"
+        return "softmax trains in one process; quality trains on workers" if parallel else ""
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
+        """Look, train as `quality` does, look again."""
+        torch.manual_seed(trial.seed)
+        model = build_model(trial.subjects[0])
+        todo = exercise(trial, model)
+        yield from _looked_at(model.to(device), todo.task, "initial")
+        once = replace(todo.training, num_evaluations=1)  # the curve is quality's
+        for _ in train(model, replace(todo, training=once), device):
+            pass
+        yield from _looked_at(model, todo.task, "trained")
+
+
+def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
+    """The softmaxes of the model's mixers over the batch, from the bottom upwards.
+
+    Raises:
+        ModelError: a mixer takes none that could be seen.
+    """
+    mixers = mixers_of(model)
+    with softmaxes_written(mixers) as written:
+        loss = task.loss(batch.through(model), batch)
+    if not written:
+        raise ModelError(f"{mixers[0].name} calls no softmax of torch's that could be looked at")
+    gradients = torch.autograd.grad(loss, [each.weights for each in written])
+    return [
+        Attended(weights=each.weights.detach(), gradient=gradient, visible=each.visible())
+        for each, gradient in zip(written, gradients, strict=True)
+    ]
+
+
+def _looked_at(model: Skeleton, task: Task, time: str) -> Iterator[Measurement]:
+    """The means over all softmaxes in which a query counts."""
+    found: list[Attended] = []
+    device = str(next(model.parameters()).device)
+    with in_evaluation_mode(model):
+        for batch in itertools.islice(task.held_out("validation", _ROWS), _NUM_BATCHES):
+            found += [
+                each for each in attended(model, task, batch.to(device)) if each.counts().any()
+            ]
+    means = (
+        statistics.fmean(each.entropy() for each in found),
+        statistics.fmean(each.score_gradient() for each in found),
+    )
+    for spec, mean in zip(_specs(time), means, strict=True):
+        yield Measurement(metric=spec.name, value=mean, unit=spec.unit, better=spec.better)
+
+
+def _specs(time: str) -> tuple[MetricSpec, MetricSpec]:
+    return (
+        MetricSpec(name=f"{time}_{_ENTROPY}", unit="1", better="none"),
+        MetricSpec(name=f"{time}_{_GRADIENT}", unit="1", better="higher"),
+    )

@@ -1,0 +1,124 @@
+"""Kernel regression in context: noisy points of an unknown function, then an x; what is its y?
+
+Nadaraya 1964 and Watson 1964 answer with a mean of the y, weighted by a Gaussian kernel of the
+distance to each x (`suite.floors.nadaraya_watson`). One attention layer is the learned version of
+that estimate: its softmax of -(x - x_i)^2 / (2 h^2) is that kernel, its temperature the bandwidth.
+Nothing but the points tells the function, so a model must learn how to regress, not what; Garg et
+al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), ask for linear functions
+in that way.
+
+    function  f(x) = sqrt(2 / 8) sum_k cos(w_k x + b_k), k = 1..8, with w_k normal, of standard
+              deviation 1 / 0.3, and b_k uniform: variance 1, and close to a draw of a Gaussian
+              process with a Gaussian kernel of width 0.3 (Rahimi and Recht 2007)
+    points    length - 1 of them: x uniform in -1 to 1, y = f(x) + normal noise of standard
+              deviation 0.3
+    input     (x, y, 0) for each point, in the order in which they were drawn; then (x, 0, 1)
+    target    f(x) there, without noise: what a regression estimates
+    score     mean squared error; 0 is perfect, and about 1 is reached without looking
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.model_spec import InputKind
+from suite.tasks.chance import Chance
+from suite.tasks.generated import GeneratedTask, definition_source
+from suite.tasks.task import UNSCORED, Batch, Metric, TaskError
+
+VERSION = 1
+NUM_WAVES = 8
+SMOOTHNESS = 0.3  # width of the kernel of the process that the functions are close to
+NOISE = 0.3  # standard deviation
+MIN_LENGTH, MAX_LENGTH = 4, 8_192
+SOURCE = definition_source(
+    name="kernel_regression",
+    title="Noisy points of random smooth functions",
+    origin="Nadaraya 1964, doi:10.1137/1109020; Watson 1964, Sankhya A 26(4)",
+    definition={
+        "function": "mean of cosines", "waves": NUM_WAVES, "smoothness": SMOOTHNESS,
+        "noise": NOISE, "x": "uniform in -1 to 1", "target": "without noise",
+    },
+    version=VERSION,
+)  # fmt: skip
+
+Numbers = NDArray[np.float64]
+
+
+class KernelRegression(GeneratedTask):
+    """The value of a function at a place, from noisy values at others."""
+
+    name = "kernel_regression"
+    version = VERSION
+    skeleton = "classifier"
+    metric = Metric(name="mean_squared_error", unit="1", better="lower")
+    source = SOURCE
+    floors = ("mean", "nadaraya_watson")
+    asks_for_numbers = True
+    input_kind: ClassVar[InputKind] = "vectors"
+    input_size = 3
+    output_size = 1
+
+    def __init__(self, length: int) -> None:
+        if not MIN_LENGTH <= length <= MAX_LENGTH:
+            raise TaskError(
+                f"{self.name}: length must be {MIN_LENGTH} to {MAX_LENGTH} tokens, not {length}"
+            )
+        super().__init__(length)
+
+    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+        """A function of its own for each example."""
+        frequencies = normal(chance, count, NUM_WAVES) / SMOOTHNESS
+        phases = 2 * math.pi * chance.uniform(count, NUM_WAVES)
+        x = 2 * chance.uniform(count, self.length) - 1
+        values = waves(x, frequencies, phases)
+        noisy = values + NOISE * normal(chance, count, self.length)
+        is_query = np.zeros_like(x)
+        is_query[:, -1] = 1
+        inputs = np.stack([x, np.where(is_query, 0.0, noisy), is_query], axis=2)
+        return Batch(
+            inputs=torch.from_numpy(inputs.astype(np.float32)),
+            targets=torch.from_numpy(values[:, -1].astype(np.float32)),
+        )
+
+    def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        """Mean squared error; numbers have no labels to smooth."""
+        return _squared_errors(outputs, batch).mean()
+
+    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+        """Sum of squared errors, and the number of examples."""
+        errors = _squared_errors(outputs.double(), batch)
+        return errors.sum().item(), len(errors)
+
+
+def points_of(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """The points' x and y, `[batch, points]` each, and the x that is asked for, `[batch]`."""
+    return batch.inputs[:, :-1, 0], batch.inputs[:, :-1, 1], batch.inputs[:, -1, 0]
+
+
+def waves(x: Numbers, frequencies: Numbers, phases: Numbers) -> Numbers:
+    """`[rows, places]`: the function of each row at its x; one wave at a time, to save memory."""
+    total = np.zeros_like(x)
+    for wave in range(frequencies.shape[1]):
+        total += np.cos(frequencies[:, wave, None] * x + phases[:, wave, None])
+    return total * math.sqrt(2 / frequencies.shape[1])
+
+
+def normal(chance: Chance, *shape: int) -> Numbers:
+    """Independent standard normal numbers, by Box and Muller (1958)."""
+    radius: Numbers = np.sqrt(-2 * np.log(chance.uniform(*shape)))
+    angle: Numbers = np.cos(2 * math.pi * chance.uniform(*shape))
+    return radius * angle
+
+
+def _squared_errors(outputs: Tensor, batch: Batch) -> Tensor:
+    """`[examples]`, of those that are asked for."""
+    is_scored = batch.targets != UNSCORED
+    errors: Tensor = (outputs[..., 0] - batch.targets)[is_scored] ** 2
+    return errors

@@ -1,0 +1,186 @@
+"""Every axis of every ablation changes what it claims to change, at quick scale.
+
+Two subjects that differ in one axis alone are built from one seed and given one input. A knob or a
+mixer must show in the parameters or in what comes out; a knob that changes the cost only must take
+another way to the same numbers; what is no model's must show in the training, and there only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from models import ModelSpec, build_model, mixer_class
+from suite.catalogue import find, shipped
+from suite.schema import canonical_json
+from suite.subjects import Impossible, Subject, subject_of, with_defaults
+from suite.variants import Baseline, Variant, variants_of
+
+OF_TRAINING = {
+    "steps", "learning_rate", "warmup_steps", "weight_decay", "num_evaluations", "label_smoothing",
+}  # fmt: skip
+BESIDE_THE_MODEL = {
+    "batch": "batch", "workers": "parallel", "zero": "parallel", "precision": "parallel",
+    "accumulation": "parallel",
+}  # fmt: skip
+MOST_TOKENS = 96  # of an input, where the model may see more; above any window, kernel or chunk
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two subjects of one ablation that differ in `axis` alone."""
+
+    ablation: str
+    axis: str
+    one: Subject
+    other: Subject
+
+
+def _baseline(name: str) -> Baseline:
+    ablation = find(name).ablation.at_scale("quick")
+    scale = ablation.scales["quick"]
+    return Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
+
+
+def _values(baseline: Baseline, variant: Variant) -> dict[str, Any]:
+    return {
+        axis.name: variant.changes.get(axis.name, baseline.value(axis.name))
+        for axis in baseline.ablation.axes
+    }
+
+
+def _pairs(name: str) -> Iterator[Pair]:
+    """For each axis, each of its values once: beside another value, all else alike."""
+    baseline = _baseline(name)
+    _, variants = variants_of(baseline)
+    values = {variant.label: _values(baseline, variant) for variant in variants}
+    for axis in baseline.ablation.axes:
+        met: set[str] = set()
+        for i, one in enumerate(variants):
+            for other in variants[i + 1 :]:
+                a, b = values[one.label], values[other.label]
+                differing = {key for key in a if repr(a[key]) != repr(b[key])}
+                if differing != {axis.name} or repr(b[axis.name]) in met:
+                    continue
+                for found in _on_a_task(baseline, one, other):
+                    met |= {repr(a[axis.name]), repr(b[axis.name])}
+                    yield Pair(name, axis.name, *found)
+
+
+def _on_a_task(
+    baseline: Baseline, one: Variant, other: Variant
+) -> Iterator[tuple[Subject, Subject]]:
+    """On the first task on which both can be; nothing where there is none."""
+    for task in baseline.ablation.tasks:
+        try:
+            yield subject_of(baseline, one, task), subject_of(baseline, other, task)
+        except Impossible:
+            continue
+        return
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_axis_changes_what_it_says(name: str) -> None:
+    pairs = list(_pairs(name))
+    assert {pair.axis for pair in pairs} == {axis.name for axis in find(name).ablation.axes}
+    for pair in pairs:
+        _check(pair)
+
+
+def _check(pair: Pair) -> None:
+    where = f"{pair.ablation}: {pair.axis}"
+    differing = {
+        field.name
+        for field in fields(Subject)
+        if getattr(pair.one, field.name) != getattr(pair.other, field.name)
+    }
+    if pair.axis in OF_TRAINING:
+        assert differing == {"training"}, where
+        a, b = pair.one.training, pair.other.training
+        assert replace(a, **{pair.axis: getattr(b, pair.axis)}) == b, where  # type: ignore[type-var]
+    elif pair.axis in BESIDE_THE_MODEL:
+        assert differing == {BESIDE_THE_MODEL[pair.axis]}, where
+    elif pair.axis in {"task", "length"}:
+        assert pair.axis in differing, where
+    else:  # a mixer may have a learning rate of its own
+        assert "model" in differing <= {"model", "training"}, where
+        _check_models(pair, where)
+
+
+def _check_models(pair: Pair, where: str) -> None:
+    a, b = (_ran(canonical_json(asdict(each.model))) for each in (pair.one, pair.other))
+    if pair.axis in {"dim", "depth"}:
+        assert a.shapes != b.shapes, where
+    elif _is_cost_only(pair):
+        assert a.shapes == b.shapes, where
+        torch.testing.assert_close(a.outputs, b.outputs)
+        assert a.operations != b.operations, where
+    else:
+        assert a.shapes != b.shapes or not torch.allclose(a.outputs, b.outputs, atol=1e-5), where
+
+
+def _is_cost_only(pair: Pair) -> bool:
+    knobs = {field.name: field for field in fields(mixer_class(pair.one.model.mixer).Config)}
+    return pair.axis in knobs and bool(knobs[pair.axis].metadata.get("cost_only"))
+
+
+@cache
+def _ran(spec_json: str) -> _Ran:
+    return _Ran(ModelSpec(**json.loads(spec_json)))
+
+
+class _Ran:
+    """A model, built and called once in training mode, so that dropout counts."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        torch.manual_seed(0)
+        model = build_model(spec).train()
+        self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+        torch.manual_seed(1)
+        with torch.no_grad(), _Operations() as noted:
+            self.outputs: Tensor = model(_inputs(spec))
+        self.operations = noted.names
+
+
+def _inputs(spec: ModelSpec) -> Tensor:
+    drawn, length = torch.Generator().manual_seed(2), min(spec.length, MOST_TOKENS)
+    if spec.input_kind == "tokens":
+        return torch.randint(spec.input_size, (1, length), generator=drawn)
+    return torch.randn(1, length, spec.input_size, generator=drawn)
+
+
+class _Operations(TorchDispatchMode):
+    """Notes which of torch's operations are called, and how often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_axis_that_changes_nothing_would_be_seen() -> None:
+    """The check itself: the same subject twice, and one whose cost alone is said to change."""
+    pair = next(pair for pair in _pairs("heads") if pair.axis == "heads")
+    with pytest.raises(AssertionError):
+        _check(replace(pair, other=pair.one))
+    same = replace(pair.one, model=replace(pair.one.model, runtime="compiled"))
+    with pytest.raises(AssertionError):
+        _check(replace(pair, other=same))
+    with pytest.raises(AssertionError):
+        _check(replace(pair, axis="batch"))

@@ -1,0 +1,77 @@
+"""Chance and frequencies, each on a case worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from suite.floors.majority import Majority, smoothed
+from suite.floors.splits import training_batches
+from suite.floors.uniform import Uniform
+from suite.tasks.registry import build_task
+from suite.tasks.task import UNSCORED
+from tests.suite.floors.tiny import TinyClasses, TinyText
+
+
+def test_chance_is_one_in_as_many_as_there_are_classes() -> None:
+    assert Uniform().score(TinyClasses(1)) == 0.25
+    assert Uniform().score(TinyText(2)) == math.log2(3)
+
+
+def test_chance_is_what_equal_logits_score() -> None:
+    task = build_task("shakespeare_characters", 64)
+    batch = next(task.held_out("validation", 4))
+    total, count = task.score(torch.zeros(*batch.targets.shape, task.output_size), batch)
+    assert total / count == pytest.approx(Uniform().score(task), rel=1e-6)
+
+
+def test_the_most_frequent_class_of_training_is_said_always() -> None:
+    assert Majority().score(TinyClasses(1)) == 2 / 4
+    assert Majority().label_on(TinyClasses) == "majority"
+
+
+def test_the_class_is_that_of_training_and_not_of_the_test_split() -> None:
+    class Shifted(TinyClasses):
+        training = (2, 2, 0)
+        asked = (0, 0, 0, 2)
+
+    assert Majority().score(Shifted(1)) == 1 / 4
+
+
+def test_symbols_cost_the_logarithm_of_their_frequency_in_training() -> None:
+    """Training has 3 times 0 and twice 1; scored are 0, 2 and 0 of the test piece 1 0 2 0 1 1."""
+    bits = -(2 * math.log2(11 / 21) + math.log2(2 / 21)) / 3
+    assert Majority().score(TinyText(2)) == pytest.approx(bits, rel=1e-12)
+    assert Majority().label_on(TinyText) == "unigram"
+
+
+def test_frequencies_leave_something_to_what_was_never_seen() -> None:
+    assert smoothed(np.array([3, 2, 0])) == pytest.approx([11 / 21, 8 / 21, 2 / 21])
+
+
+@pytest.mark.parametrize("name", ["shakespeare_masked", "mqar_small", "listops"])
+def test_frequencies_score_as_a_task_scores_logits(name: str) -> None:
+    """The same floor as constant logits, through the task's own score."""
+    task = build_task(name, 64)
+    counts = torch.zeros(task.output_size, dtype=torch.float64)
+    if name == "shakespeare_masked":
+        counts += torch.bincount(torch.from_numpy(task.read().training), minlength=81)  # type: ignore[attr-defined]
+    else:
+        for batch in training_batches(task):
+            asked = batch.targets[batch.targets != UNSCORED]
+            counts += torch.bincount(asked, minlength=task.output_size)
+    logits = torch.from_numpy(np.log(smoothed(counts.long().numpy())))
+    total, count = 0.0, 0
+    for batch in task.held_out("test", 100):
+        outputs = logits.expand(*batch.targets.shape, task.output_size)
+        batch_sum, batch_count = task.score(outputs, batch)
+        total, count = total + batch_sum, count + batch_count
+    assert Majority().score(task) == pytest.approx(total / count, rel=1e-6)
+
+
+def test_an_epoch_is_read_once() -> None:
+    task = TinyClasses(6_000)  # two rows at a time
+    batches = list(training_batches(task))
+    assert [len(batch.targets) for batch in batches] == [2, 2, 1]
+    assert torch.cat([batch.targets for batch in batches]).tolist() == TinyClasses.training

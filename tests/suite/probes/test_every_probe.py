@@ -1,0 +1,119 @@
+"""Who reads the test split? Whoever scores, once all is chosen; nothing else ever asks for it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+
+from suite import Ablation, Model, Scale, vary
+from suite.catalogue import find, shipped
+from suite.planning import plan
+from suite.probes.registry import PROBES, probe
+from suite.schema import MIXER_ALONE, Plan
+from suite.spec import TUNED
+from suite.tasks import registry
+from suite.tasks.mqar import MqarSmall
+from suite.tasks.task import Batch, Split
+
+ROOT = Path(__file__).parents[3]
+SCORING = {"quality", "floors"}  # what the tables of scores show
+STEPS = 3
+QUICK = Scale(
+    dim=8, depth=1, length=32, steps=STEPS, batch=250, test_lengths=[64], lengths=[16],
+    num_evaluations=2, seeds=1,
+)  # fmt: skip
+
+
+class Spied(MqarSmall):
+    """Notes what is read of it, in order."""
+
+    name = "spied"
+    num_held_out: ClassVar[dict[Split, int]] = {"validation": 250, "test": 250}
+    read: ClassVar[list[str]] = []
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        self.read.append("training")
+        return super().training_batch(step, batch, seed)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        self.read.append(split)
+        return super().held_out(split, batch)
+
+
+@pytest.fixture(autouse=True)
+def _spied(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setitem(registry.TASKS, Spied.name, f"{Spied.__module__}:Spied")
+    monkeypatch.setattr(Spied, "read", [])
+
+
+def planned(name: str) -> Plan:
+    return plan(
+        Ablation(
+            question="What does it read?", baseline=Model(mixer="attention"),
+            axes=[vary("heads", [2, 4])], tasks=[Spied.name], probes=[name],
+            scales={"quick": QUICK},
+        )
+    )  # fmt: skip
+
+
+def reads(name: str) -> list[str]:
+    for event in probe(name).measure(planned(name).trials[0], "cpu"):
+        assert event is not None
+    return Spied.read
+
+
+# Timings take seconds each; the test over the syntax tree holds them too.
+UNTIMED = [name for name in PROBES if not probe(name).is_timing]
+
+
+@pytest.mark.parametrize("name", [name for name in UNTIMED if name not in SCORING])
+def test_a_probe_that_does_not_score_never_asks_for_the_test_split(name: str) -> None:
+    assert "test" not in reads(name)
+
+
+def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then() -> None:
+    found = reads("quality")
+    first = found.index("test")
+    assert found[:first] == ["training", "training", "validation", "training", "validation"]
+    assert found[first : first + 2] == ["test", "test"]  # at 32 tokens, and at 64
+    assert not {"training", "test"} & set(found[first + 2 :])  # pictures are of validation data
+
+
+def test_what_scores_may_be_named_in_few_files() -> None:
+    """The word for the split stands where a score is taken, and in the tasks, which cut it off."""
+    found = {
+        str(file.relative_to(ROOT))
+        for folder in ("suite", "models", "reports")
+        for file in (ROOT / folder).rglob("*.py")
+        if any(
+            isinstance(node, ast.Constant) and node.value == "test"
+            for node in ast.walk(ast.parse(file.read_text()))
+        )
+    }
+    elsewhere = {f for f in found if not f.startswith(("suite/tasks/", "suite/floors/"))}
+    assert elsewhere == {"suite/own_module.py", "suite/probes/quality.py"}
+
+
+def test_timings_of_the_mixer_alone_meet_no_task() -> None:
+    assert {trial.task for trial in planned("mixer_time").trials} == {MIXER_ALONE}
+
+
+def test_learning_rates_are_chosen_by_what_never_sees_the_test_split() -> None:
+    """Whoever says ``tuned`` reads what the ablation `learning_rate` found; it takes no score."""
+    tuned = {
+        name
+        for name in shipped()
+        for scale in find(name).ablation.scales.values()
+        if scale.learning_rate == TUNED
+    }
+    assert "learning_rate" not in tuned
+    ablation = find("learning_rate").ablation
+    assert not SCORING & set(ablation.probes)
+    assert ablation.claim is not None
+    assert ablation.claim.metric.startswith("validation_")

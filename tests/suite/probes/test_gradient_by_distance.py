@@ -1,0 +1,197 @@
+"""Gradients by distance: against norms known by hand, and in the models that it is for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelSpec, build_model
+from suite.engines.evaluation import in_evaluation_mode
+from suite.probes import gradient_by_distance
+from suite.probes.gradient_by_distance import (
+    FLOOR,
+    GradientByDistance,
+    distances,
+    log_ratios,
+    norms_by_distance,
+)
+from suite.probes.quality import exercise
+from suite.schema import Measurement, Status, Training, Trial
+from suite.tasks.shakespeare_characters import ShakespeareCharacters
+from suite.tasks.task import Batch, Split
+from suite.training import train
+
+WIDTH = 6
+LOWEST = math.log10(FLOOR)
+TRAINING = Training(
+    steps=3, learning_rate=1e-2, warmup_steps=1, weight_decay=0.01, num_evaluations=2
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+class Linear(nn.Module):
+    """h_t = U h_(t-1) + e_t; puts h itself out."""
+
+    def __init__(self, recurrent: Tensor) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(4, len(recurrent))
+        self.recurrent = nn.Parameter(recurrent)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        outputs: list[Tensor] = []
+        for embedded in self.embedding(tokens).unbind(1):
+            carried = outputs[-1] @ self.recurrent.T if outputs else 0.0
+            outputs.append(embedded + carried)
+        return torch.stack(outputs, dim=1)
+
+
+def turn(factor: float) -> Tensor:
+    """A rotation of all directions, times a factor: every vector grows by it at each step."""
+    rotation: Tensor = torch.linalg.qr(torch.randn(WIDTH, WIDTH)).Q
+    return factor * rotation
+
+
+def spec(mixer: str, length: int = 96, **changes: object) -> ModelSpec:
+    fields = {
+        "skeleton": "language_model", "mixer": mixer, "knobs": {}, "position": "none", "dim": 16,
+        "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81, "output_size": 81,
+    } | changes  # fmt: skip
+    return ModelSpec(**fields)  # type: ignore[arg-type]
+
+
+def trial(model: ModelSpec, batch: int = 32) -> Trial:
+    return Trial(
+        probe="gradient_by_distance", task="shakespeare_characters", task_digest="",
+        length=model.length, batch=batch, subjects=(model,), training=TRAINING, seed=1, versions={},
+    )  # fmt: skip
+
+
+def said(model: ModelSpec) -> dict[str, list[float]]:
+    """Metric -> its values from near to far; the metrics are those announced."""
+    found = list(GradientByDistance().measure(trial(model), "cpu"))
+    assert all(isinstance(each, Measurement) for each in found)  # only quality may yield points
+    announced = GradientByDistance().metrics(ShakespeareCharacters, model.length)
+    assert [(m.metric, m.unit, m.better, m.at) for m in found] == [  # type: ignore[union-attr]
+        (metric.name, metric.unit, metric.better, metric.at) for metric in announced
+    ]
+    values: dict[str, list[float]] = {}
+    for each in found:
+        assert isinstance(each, Measurement)
+        assert each.value is not None
+        values.setdefault(each.metric, []).append(each.value)
+    return values
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_a_linear_recurrence_passes_a_power_of_its_factor(factor: float) -> None:
+    found = log_ratios(norms_by_distance(Linear(turn(factor)), torch.randint(4, (3, 20))))
+    by_hand = torch.arange(20) * math.log10(factor)
+    torch.testing.assert_close(found, by_hand.double().expand(3, 20), rtol=0, atol=1e-4)
+
+
+def test_norms_whose_squares_float32_cannot_hold_are_measured_all_the_same() -> None:
+    found = log_ratios(norms_by_distance(Linear(turn(1e-3)), torch.randint(4, (1, 12))))[0]
+    assert found[10] == pytest.approx(-30.0, abs=1e-3)
+
+
+def test_nothing_is_a_finite_number_and_infinity_is_none() -> None:
+    found = log_ratios(torch.tensor([[1.0, 0.0, 1e-60, math.inf], [0.0, 0.0, 1.0, math.nan]]))
+    assert found[0, 1:3].tolist() == [pytest.approx(LOWEST)] * 2
+    assert found[1, :3].isfinite().all()
+    assert found[:, 3].isnan().all()
+
+
+def test_an_exploding_gradient_is_a_divergence_at_its_distances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def exploding(model: nn.Module, inputs: Tensor) -> Tensor:
+        far = torch.arange(inputs.shape[1]) >= 8
+        return torch.where(far, math.inf, 1.0).double().expand(inputs.shape)
+
+    monkeypatch.setattr(gradient_by_distance, "norms_by_distance", exploding)
+    first = list(GradientByDistance().measure(trial(spec("rnn", 16)), "cpu"))[:4]
+    assert [each.value for each in first if isinstance(each, Measurement)] == [0.0] * 3 + [None]
+    assert isinstance(first[3], Measurement)
+    assert first[3].status is Status.DIVERGED
+    assert "distance 8" in first[3].reason
+
+
+def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
+    """Where tanh is nearly linear and all tokens are alike, U = 0.6 leaves 0.6 of it a step."""
+    model = build_model(spec("rnn", 12))
+    network = model.trunk.blocks[0].mixer.rnn  # type: ignore[union-attr, index]
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(1e-3 if weight.ndim == 2 else 0.0)
+        network.weight_hh_l0.copy_(0.6 * torch.eye(16))
+    norms = norms_by_distance(model, torch.full((2, 12), 7))
+    steps = norms[:, 2:] / norms[:, 1:-1]
+    torch.testing.assert_close(steps, torch.full_like(steps, 0.6), rtol=1e-3, atol=0)
+
+
+def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach() -> None:
+    """A kernel of three reaches two tokens back, two layers of it four."""
+    found = said(spec("conv", depth=2))
+    assert distances(96) == [1, 2, 4, 8, 16, 32, 64]
+    for values in found.values():
+        assert min(values[:3]) > -6.0
+        assert values[3:] == [pytest.approx(LOWEST)] * 4
+
+
+def test_attention_is_nearly_flat_where_a_plain_rnn_falls() -> None:
+    attention, rnn = (said(spec(mixer))["initial_gradient_log10"] for mixer in ("attention", "rnn"))
+    assert max(attention) - min(attention) < 1.0
+    assert rnn[0] - rnn[-1] > 10.0
+
+
+def test_the_trained_model_is_the_one_that_quality_trains() -> None:
+    model_spec = spec("gru", 16, settings={"dropout": 0.2})
+    todo = trial(model_spec)
+    torch.manual_seed(todo.seed)
+    model = build_model(model_spec)
+    assert list(train(model, exercise(todo, model), "cpu"))
+    windows = next(iter(ShakespeareCharacters(16).held_out("validation", 64))).inputs
+    with in_evaluation_mode(model):
+        by_hand = torch.cat([log_ratios(norms_by_distance(model, w)) for w in windows.chunk(2)])
+    expected = by_hand.mean(dim=0)[distances(16)].tolist()
+    assert said(model_spec)["trained_gradient_log10"] == expected
+
+
+def test_only_validation_windows_are_read_and_no_parameter_is_touched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    held_out = ShakespeareCharacters.held_out
+
+    def noted(self: ShakespeareCharacters, split: Split, batch: int) -> Iterator[Batch]:
+        read.append(split)
+        return held_out(self, split, batch)
+
+    monkeypatch.setattr(ShakespeareCharacters, "held_out", noted)
+    said(spec("rnn", 8))
+    assert read == ["validation"] * 2
+    model = Linear(turn(0.5))
+    norms_by_distance(model, torch.randint(4, (2, 8)))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_distances_are_powers_of_two_inside_a_window() -> None:
+    assert [distances(n) for n in (1, 2, 3, 64, 65)] == [
+        [], [1], [1, 2], [1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32, 64],
+    ]  # fmt: skip
+
+
+def test_it_looks_back_in_language_models_only() -> None:
+    probe = GradientByDistance()
+    assert probe.why_not(spec("rnn"), None) == ""
+    assert "classifier" in probe.why_not(replace(spec("rnn"), skeleton="classifier"), None)

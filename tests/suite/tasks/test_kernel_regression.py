@@ -1,0 +1,71 @@
+"""Are the functions, the points and the targets what the task says of them?"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from suite.tasks.chance import Chance
+from suite.tasks.kernel_regression import (
+    NOISE,
+    NUM_WAVES,
+    SMOOTHNESS,
+    KernelRegression,
+    normal,
+    points_of,
+    waves,
+)
+from suite.tasks.task import UNSCORED, Batch
+
+
+def test_the_last_token_asks_and_the_others_are_points() -> None:
+    batch = KernelRegression(10).training_batch(3, 50, seed=1)
+    x, y, at = points_of(batch)
+    assert x.shape == y.shape == (50, 9)
+    assert (batch.inputs[:, :, 2] == torch.eye(10)[-1]).all()
+    assert (batch.inputs[:, -1, 1] == 0).all()
+    assert torch.equal(at, batch.inputs[:, -1, 0])
+    assert batch.inputs[:, :, 0].abs().max() <= 1
+    assert -0.1 < batch.inputs[:, :, 0].mean() < 0.1
+
+
+def test_a_target_is_the_function_without_its_noise() -> None:
+    """A thousand points within a hair of x: their mean is the function there, but for noise."""
+    batch = KernelRegression(8_000).training_batch(0, 20, seed=0)
+    x, y, at = points_of(batch)
+    is_near = (x - at[:, None]).abs() < 0.01
+    for row in range(20):
+        near = y[row, is_near[row]]
+        error = near.mean() - batch.targets[row]
+        assert abs(error) < 5 * NOISE / math.sqrt(len(near)) + 0.02
+        assert near.std().item() == pytest.approx(NOISE, rel=0.4)
+
+
+def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> None:
+    """Variance 1, and the covariance of two values exp(-distance^2 / (2 width^2))."""
+    chance = Chance(0, 0)
+    frequencies = normal(chance, 40_000, NUM_WAVES) / SMOOTHNESS
+    phases = 2 * math.pi * chance.uniform(40_000, NUM_WAVES)
+    places = np.tile(np.array([0.0, 0.15, 0.3, 0.9]), (40_000, 1))
+    values = waves(places, frequencies, phases)
+    found = (values[:, :1] * values).mean(axis=0)
+    known = np.exp(-(places[0] ** 2) / (2 * SMOOTHNESS**2))
+    assert found == pytest.approx(known, abs=0.03)
+    assert values.mean(axis=0) == pytest.approx(np.zeros(4), abs=0.03)
+
+
+def test_normal_numbers_are_normal() -> None:
+    numbers = normal(Chance(1, 2), 100_000)
+    assert numbers.mean() == pytest.approx(0.0, abs=0.02)
+    assert numbers.std() == pytest.approx(1.0, abs=0.02)
+    assert (np.abs(numbers) < 1.96).mean() == pytest.approx(0.95, abs=0.005)
+
+
+def test_score_and_loss_by_hand() -> None:
+    task = KernelRegression(4)
+    batch = Batch(inputs=torch.zeros(3, 4, 3), targets=torch.tensor([1.0, 2.0, float(UNSCORED)]))
+    outputs = torch.tensor([[1.5], [0.0], [9.0]])
+    assert task.score(outputs, batch) == (0.25 + 4.0, 2)
+    assert task.loss(outputs, batch).item() == pytest.approx(4.25 / 2)
+    assert task.loss(outputs, batch, label_smoothing=0.1).item() == pytest.approx(4.25 / 2)
