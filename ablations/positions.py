@@ -9,8 +9,7 @@ Expected: a model of both directions without positions sees a bag of characters 
 there knows distances, not directions. T5 tells distances apart up to 128, so that at quick those
 beyond the 32 trained ones are strange to it, as they are not at standard; Shaw's end at 16.
 Not as published, at quick: RoPE at 8 times the length is no better than sinusoids (4.4 bits). A
-causal model without positions loses 0.4 bits. Learned vectors start at a fiftieth of a token's
-size and are as bad as none on hidden characters (4.62 and 4.63 bits; sinusoids 3.70).
+causal model without positions loses 0.4 bits.
 
 Cost: quick about 9 minutes on two cores; standard a day on one GPU; paper a cluster.
 """

@@ -79,9 +79,7 @@ def _flops(spec: ModelSpec, length: int) -> float:
 
 @cache
 def _flops_of(spec_json: str, length: int) -> float:
-    """Forward FLOPs of a sequence of that length; where a user's mixer gives none, a product for
-    each parameter and token.
-    """
+    """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
     spec = ModelSpec(**json.loads(spec_json))
     # A user's own mixer may do, as it is built, what tensors without data cannot.
     with torch.random.fork_rng(devices=[]), torch.device("meta" if spec.mixer in MIXERS else "cpu"):

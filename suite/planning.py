@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from models.model_spec import Knob
 from suite.catalogue import Entry, find
 from suite.cells import Sheet, filled_cells
+from suite.learning_rates import rates_in_words
 from suite.mixer_alone import Coordinate, coordinates, mixer_subject_of
 from suite.nearest import unknown_name
 from suite.own_mixers import load_mixer
@@ -31,7 +33,7 @@ from suite.schema import (
     Resources,
     Trial,
 )
-from suite.spec import SCALES, SEEDS, Ablation, Claim, Scale, SpecError
+from suite.spec import SCALES, SEEDS, TUNED, Ablation, Claim, Scale, SpecError
 from suite.subjects import Impossible, Subject, refuse_foreign_axes, subject_of, with_defaults
 from suite.tasks.registry import task_class
 from suite.variants import Baseline, Variant, variants_of
@@ -280,7 +282,7 @@ def _about(
     ablation, model = entry.ablation, entry.ablation.baseline
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    settings = baseline.scale.settings()
+    settings = _settings(baseline.scale, [trial for _, trial in filled if trial is not None])
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         note=_paragraphs(entry.note),
@@ -305,6 +307,14 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
         if cell.probe == FLOORS:
             labels.setdefault(cell.task, []).append(cell.variant)
     return {task: tuple(found) for task, found in labels.items()}
+
+
+def _settings(scale: Scale, trials: Sequence[Trial]) -> dict[str, Knob]:
+    """What a report says of the scale; of tuned learning rates, which mixer got which."""
+    settings = scale.settings()
+    if scale.learning_rate == TUNED:
+        settings["learning_rate"] = f"{TUNED}: {rates_in_words(trials)}"
+    return settings
 
 
 def _facts(mixer: str, variant: Variant) -> MixerFacts:

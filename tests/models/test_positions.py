@@ -53,3 +53,8 @@ def test_only_the_learned_table_is_trained_and_none_is_saved_twice() -> None:
     assert list(LearnedPosition(dim=4, max_length=9).state_dict()) == ["table"]
     assert not SinusoidalPosition(dim=4, max_length=9).state_dict()
     assert not NoPosition(dim=4, max_length=9).state_dict()
+
+
+def test_learned_vectors_are_drawn_at_the_size_of_the_tokens() -> None:
+    torch.manual_seed(0)
+    assert LearnedPosition(dim=64, max_length=256).table.std().item() == pytest.approx(1, abs=0.02)

@@ -109,7 +109,11 @@ def test_a_plan_says_which_rate_each_mixer_gets(
 def test_rates_in_words_name_each_once(make_ablation: MakeAblation) -> None:
     own = f"{Silent.__module__}:{Silent.__name__}"
     planned = plan(
-        make_ablation(axes=[vary("mixer", ["attention", own])], tasks=["listops", "movie_reviews"], scale={"length": 16})
+        make_ablation(
+            axes=[vary("mixer", ["attention", own])],
+            tasks=["listops", "movie_reviews"],
+            scale={"length": 16},
+        )
     )
     expected = f"attention 0.001, {own} 0.001"
     assert rates_in_words(planned.trials) == f"{expected} on listops; {expected} on movie_reviews"
