@@ -75,14 +75,18 @@ def run_task(
         ModuleError: if the module cannot be called with a batch, or gives no such logits.
         Diverged: if the loss or the score stops being a number.
     """
-    start = time.perf_counter()
     data = build_task(task, _length(task) if length is None else length)
     training = _training(steps, learning_rate)
+    return _trained(module, Exercise(task=data, training=training, batch=batch, seed=seed))
+
+
+def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:
+    start, data = time.perf_counter(), exercise.task
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    _refuse_unsuited(module.to(device), data, data.training_batch(0, batch, seed).to(device))
-    exercise = Exercise(task=data, training=training, batch=batch, seed=seed)
+    first = data.training_batch(0, exercise.batch, exercise.seed)
+    _refuse_unsuited(module.to(device), data, first.to(device))
     points = tuple(train(module, exercise, device))
-    whole, parts = _scored(module, data, batch, device)
+    whole, parts = _scored(module, data, exercise.batch, device)
     return TaskResult(
         metric=data.metric.name,
         value=whole,

@@ -261,7 +261,7 @@ def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
     metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
     places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
     if claim.at not in places:
-        allowed = ", ".join(places) if any(places) else "none, since nothing is swept there"
+        allowed = ", ".join(filter(None, places)) or "none, since nothing is swept there"
         raise SpecError(f"the claim: at={claim.at!r} is no coordinate of it; allowed: {allowed}.")
 
 

@@ -12,7 +12,15 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from models.model_spec import Knob
 from suite.nearest import unknown_name
@@ -75,6 +83,13 @@ def _ascending(values: Sequence[int]) -> tuple[int, ...]:
     if any(first >= second for first, second in itertools.pairwise(found)):
         raise ValueError("they must ascend")
     return found
+
+
+def _rate(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != TUNED and not (is_number and 0 < float(value) <= 100):  # type: ignore[arg-type]
+        raise ValueError(f"it must be a number above 0 and up to 100, or {TUNED!r}")
+    return value
 
 
 _Ascending = Annotated[
@@ -277,7 +292,7 @@ class Scale(_Spec):
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     steps: _Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
-    learning_rate: Annotated[float, Field(gt=0, le=100)] | Literal["tuned"] = 1e-3
+    learning_rate: Annotated[float | Literal["tuned"], BeforeValidator(_rate)] = 1e-3
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
     weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0

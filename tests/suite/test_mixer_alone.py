@@ -161,9 +161,12 @@ class TestClaims:
     def test_a_coordinate_where_nothing_is_swept_is_refused(
         self, make_ablation: MakeAblation
     ) -> None:
-        claim = Claim("cheaper", **CLAIM, at="length=8")
-        with pytest.raises(SpecError, match="nothing is swept there"):
+        claim = Claim("cheaper", **CLAIM, at="length=9")
+        with pytest.raises(SpecError, match="allowed: length=8"):  # that of the task
             swept(make_ablation, probes=["flops"], claim=claim)
+        claim = Claim("cheaper", **{**CLAIM, "metric": "num_parameters"}, at="length=8")
+        with pytest.raises(SpecError, match="nothing is swept there"):
+            swept(make_ablation, probes=["parameters"], claim=claim)
 
 
 class TestAxesOfAScale:

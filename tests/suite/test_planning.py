@@ -88,8 +88,8 @@ def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
         for cell in heads.cells
         if cell.variant == heads.about.baseline and cell.probe != "step_time"
     }
-    assert shared == baseline
-    assert len(shared) == 5  # quality under three seeds, parameters, flops
+    assert shared == baseline | {cell.trial_id for cell in heads.cells if cell.probe == "floors"}
+    assert len(shared) == 6  # quality under three seeds, parameters, flops, and the floors
 
 
 def test_ids_know_neither_names_nor_questions_nor_order(

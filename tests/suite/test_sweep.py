@@ -224,12 +224,12 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_gone_on_with(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = work.ablation(probes=["quality"])
-    measure, left = "suite.probes.quality.evaluate", iter(range(5))
+    measure, left = "suite.probes.quality.evaluate_in_parts", iter(range(5))
     from suite.probes import quality
 
-    original = quality.evaluate
+    original = quality.evaluate_in_parts
 
-    def interrupted(*arguments: object) -> float:
+    def interrupted(*arguments: object) -> dict[str, float]:
         if next(left) == 2:  # the test score of the third trial
             raise KeyboardInterrupt
         return original(*arguments)  # type: ignore[arg-type]
