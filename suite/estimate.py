@@ -74,7 +74,11 @@ def _rate(resources: Resources) -> float:
 
 
 def _flops(spec: ModelSpec, length: int) -> float:
-    return _flops_of(canonical_json(dataclasses.asdict(spec)), length)
+    """Each block costs what the second one does: a deep model need not be built."""
+    if spec.depth <= 2:
+        return _flops_of(canonical_json(dataclasses.asdict(spec)), length)
+    one, two = (_flops(dataclasses.replace(spec, depth=depth), length) for depth in (1, 2))
+    return one + (spec.depth - 1) * (two - one)
 
 
 @cache

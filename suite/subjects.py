@@ -327,7 +327,8 @@ def refuse_unbuildable(spec: ModelSpec) -> None:
     Raises:
         Impossible: with what stands against building it.
     """
-    reason = _why_unbuildable(canonical_json(dataclasses.asdict(spec)))
+    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block stands for all
+    reason = _why_unbuildable(canonical_json(dataclasses.asdict(flat)))
     if reason:
         raise Impossible(reason)
 
