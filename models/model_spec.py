@@ -5,9 +5,11 @@ No torch here: a plan made of these values prints on any laptop, and their hash 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 Knob = bool | int | float | str | None
 InputKind = Literal["tokens", "vectors"]
@@ -51,3 +53,13 @@ class ModelSpec:
     output_size: int
     settings: Mapping[str, Knob] = field(default_factory=dict)
     runtime: Runtime = "eager"
+
+    @cached_property
+    def fields(self) -> Mapping[str, Any]:
+        """By name, in plain values: what is hashed, a hundred times for one model of a plan."""
+        return asdict(self)
+
+    @cached_property
+    def spelling(self) -> str:
+        """JSON that two models share exactly where they are the same."""
+        return json.dumps(self.fields, sort_keys=True, separators=(",", ":"), allow_nan=False)

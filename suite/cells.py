@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from suite.schema import (
     MetricSpec,
     Parallel,
     Trial,
-    canonical_json,
     content_hash,
 )
 from suite.subjects import Impossible, Subject
@@ -108,9 +107,9 @@ def _compared(desk: _Desk, table: Table, num_processes: int) -> Filled:
                 together.setdefault(footing, {})[label] = subject
         for subjects in together.values():
             trial = trial_of(desk.probe, _baseline_first(subjects, desk.sheet.baseline), process)
-            places = {_spelling(model): index for index, model in enumerate(trial.subjects)}
+            places = {model.spelling: index for index, model in enumerate(trial.subjects)}
             for label, subject in subjects.items():
-                yield desk.cell(trial, label, places[_spelling(subject.model)]), trial
+                yield desk.cell(trial, label, places[subject.model.spelling]), trial
 
 
 def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Subject, ...]:
@@ -119,8 +118,8 @@ def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Sub
     An instrument puts its controls beside the first.
     """
     first = [subjects[baseline]] if baseline in subjects else []
-    rest = sorted(subjects.values(), key=lambda subject: _spelling(subject.model))
-    return tuple({_spelling(subject.model): subject for subject in (*first, *rest)}.values())
+    rest = sorted(subjects.values(), key=lambda subject: subject.model.spelling)
+    return tuple({subject.model.spelling: subject for subject in (*first, *rest)}.values())
 
 
 def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
@@ -153,10 +152,6 @@ def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
 
 def _task_name(subject: Subject) -> str:
     return subject.task.name if subject.task else MIXER_ALONE
-
-
-def _spelling(model: ModelSpec) -> str:
-    return canonical_json(asdict(model))
 
 
 @dataclass(frozen=True)

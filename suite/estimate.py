@@ -15,7 +15,7 @@ import torch
 
 from models import MIXERS, ModelError, ModelSpec, build_model
 from suite.probes.registry import probe
-from suite.schema import Resources, Trial, canonical_json
+from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
 _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
@@ -76,7 +76,7 @@ def _rate(resources: Resources) -> float:
 def _flops(spec: ModelSpec, length: int) -> float:
     """Each block costs what the second one does: a deep model need not be built."""
     if spec.depth <= 2:
-        return _flops_of(canonical_json(dataclasses.asdict(spec)), length)
+        return _flops_of(spec.spelling, length)
     one, two = (_flops(dataclasses.replace(spec, depth=depth), length) for depth in (1, 2))
     return one + (spec.depth - 1) * (two - one)
 

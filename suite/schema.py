@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal
@@ -133,11 +133,13 @@ class Trial:
 
         A part that a trial does not have leaves no trace in it, so that ids outlive new parts.
         """
-        content = _without_idle(asdict(self), parallel=None, test_lengths=())
-        content["subjects"] = [_without_idle(each, runtime="eager") for each in content["subjects"]]
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        content["subjects"] = [_without_idle(s.fields, runtime="eager") for s in self.subjects]
         if self.training is not None:
-            content["training"] = _without_idle(content["training"], label_smoothing=0.0)
-        return content_hash(content)
+            content["training"] = _without_idle(asdict(self.training), label_smoothing=0.0)
+        if self.parallel is not None:
+            content["parallel"] = asdict(self.parallel)
+        return content_hash(_without_idle(content, parallel=None, test_lengths=()))
 
     @property
     def num_workers(self) -> int:
@@ -145,7 +147,7 @@ class Trial:
         return self.parallel.workers if self.parallel else 1
 
 
-def _without_idle(content: dict[str, Any], **idle: object) -> dict[str, Any]:
+def _without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
     """Without the fields that have the value at which they do nothing."""
     return {k: v for k, v in content.items() if k not in idle or v != idle[k]}
 

@@ -28,7 +28,7 @@ from models.model_spec import RUNTIMES, Runtime
 from suite.learning_rates import tuned_rate
 from suite.nearest import unknown_name
 from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
-from suite.schema import Parallel, Training, canonical_json
+from suite.schema import Parallel, Training
 from suite.spec import MODEL_FIELDS, SWEEPS, TUNED, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
@@ -328,7 +328,7 @@ def refuse_unbuildable(spec: ModelSpec) -> None:
         Impossible: with what stands against building it.
     """
     flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block stands for all
-    reason = _why_unbuildable(canonical_json(dataclasses.asdict(flat)))
+    reason = _why_unbuildable(flat.spelling)
     if reason:
         raise Impossible(reason)
 
