@@ -18,19 +18,27 @@ from suite.timing.decoding import decode_step
 from suite.timing.kernels import kernels
 from suite.timing.passes import Pass, as_declared, over_vectors
 from suite.timing.peaks import copy_peak, matrix_peak
+from suite.timing.stopping import DEFAULT, Limits
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"
 
 
 class MixerTime(Probe):
-    """Medians of interleaved rounds in one process, with their intervals."""
+    """Medians of interleaved rounds in one process, with their intervals.
+
+    Args:
+        limits: Of a contest; those of trials are the default, the same for all.
+    """
 
     name = "mixer_time"
     version = 1
     grain = "comparison"
     is_swept = True
     is_timing = True
+
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.limits = limits
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Seconds a pass; controls are not of the variants, and not announced."""
@@ -54,7 +62,7 @@ class MixerTime(Probe):
         yield from Comparison(
             trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
             operations=operations, main_operation=lambda spec: subject(spec)[1],
-            beside_first=kernels(trial.length, device),
+            beside_first=kernels(trial.length, device), limits=self.limits,
         ).measured()  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,9 +15,12 @@ import torch
 from models import ModelSpec
 from suite.probes.mixer_time import MixerTime
 from suite.schema import Measurement
+from suite.timing.stopping import DEFAULT
 from tests.suite.timing.subjects import alone, trial_of
 
 DIM = 64
+# What the instrument can tell where the machine is restless takes longer than quick trials have.
+PATIENT = replace(DEFAULT, half_width=0.01, seconds=8.0, most_seconds=10.0)
 LINFORMER = {"projected_length": 64}
 PAIRS: tuple[tuple[str, int], ...] = (
     ("attention", 64), ("lstm", 64), ("conv", 128), ("linformer", 128), ("performer", 256),
@@ -36,7 +40,7 @@ def main(seed: int, file: Path) -> None:
     found = []
     for mixer, length in PAIRS:
         spec = spec_of(mixer, length)
-        for said in MixerTime().measure(trial_of(spec, spec, seed=seed), "cpu"):
+        for said in MixerTime(PATIENT).measure(trial_of(spec, spec, seed=seed), "cpu"):
             assert isinstance(said, Measurement)
             found.append([mixer, length, said.metric, said.subject, said.value, said.status,
                           said.reason])  # fmt: skip
