@@ -22,7 +22,7 @@ from reports.text import slug
 _GREY = "#9aa0a6"
 _LOG = "_log10"
 _NOTHING = -37.9  # of a log10: the smallest normal number of float32, which stands for 0
-_WIDE, _TALL = 4.0, 50.0  # times between least and most, from where on an axis is logarithmic
+_WIDE, _TALL = 4.0, 1000.0  # times between least and most, from where on an axis is logarithmic
 _MAX_TICKS = 9
 _MAX_SPOKEN = 4  # places of a line that are read aloud; of more, the ends
 _ROOM = 0.08  # of the range of the means, beyond them
@@ -99,6 +99,7 @@ def _scale(axes: Axes, along: Along, lines: Sequence[Line]) -> None:
         axes.set_ylim(*_limits([*map(math.log, values)], [math.log(e) for e in ends if e > 0],
                                math.exp))  # fmt: skip
         axes.yaxis.set_major_locator(LogLocator(base=10, numticks=9))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     else:
         axes.set_ylim(*_limits(values, ends, float))
         axes.yaxis.set_major_locator(MaxNLocator(6))
