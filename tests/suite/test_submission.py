@@ -97,7 +97,7 @@ def submitted(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_a_plan_becomes_a_submission(submitted) -> None:  # type: ignore[no-untyped-def]
     found = submitted("sqlite:////data/mlflow.db")
     assert found.names == ("heads",)
-    assert len(found.trial_ids) == 3 * 11 + 2  # each variant by three probes; timings, floors
+    assert len(found.trial_ids) == 3 * 9 + 2  # each variant by three probes; timings, floors
     assert list(found.trial_ids) == sorted(found.trial_ids)
 
 
