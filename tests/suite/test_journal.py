@@ -182,7 +182,7 @@ def test_the_trials_of_a_plan_are_listed_and_those_of_an_older_plan_are_gone(
     assert set(rows) == {trial.trial_id for trial in newer.trials}
     assert {row.probe for row in rows.values() if row.is_alone} == {"step_time"}
     labels = [row.label for row in rows.values() if row.probe == "quality"]
-    assert "heads=4, shakespeare_characters, seed 0" in labels
+    assert "heads=1, shakespeare_characters, seed 0" in labels
 
 
 def test_the_newest_attempt_of_each_trial_is_told(journal: Journal) -> None:
