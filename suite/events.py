@@ -24,6 +24,14 @@ class Progressed:
 
 
 @dataclass(frozen=True)
+class Remarked:
+    """Something about a running trial that whoever watches should hear: one sentence."""
+
+    trial_id: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Finished:
     """A trial has left its result, whatever it says."""
 
@@ -43,5 +51,5 @@ class Waiting:
     reason: str
 
 
-TrialEvent = Started | Progressed | Finished
+TrialEvent = Started | Progressed | Remarked | Finished
 Event = TrialEvent | Waiting

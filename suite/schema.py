@@ -240,6 +240,27 @@ class Specimen:
     high: float = 1.0
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What somebody who watches should hear of a running trial: one sentence.
+
+    It is no finding: what a trial remarked is not in its result.
+    """
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class TrainedState:
+    """SHA-256 over the parameters and the optimiser's state at the end of a training.
+
+    Two trainings of one trial in one environment must come to the same, however often they were
+    interrupted.
+    """
+
+    sha256: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a trial leaves.
@@ -249,6 +270,7 @@ class Result:
         traceback: The whole of it, where something was raised.
         seconds: Wall time of the trial in its worker.
         specimens: Of its only subject.
+        state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
     trial_id: str
@@ -260,6 +282,7 @@ class Result:
     reason: str = ""
     traceback: str = ""
     specimens: tuple[Specimen, ...] = ()
+    state_sha256: str = ""
 
     @cached_property
     def sha256(self) -> str:
@@ -270,9 +293,21 @@ class Result:
         content = asdict(self)
         if not self.specimens:
             del content["specimens"]
+        if not self.state_sha256:
+            del content["state_sha256"]
         if not self.provenance.conditions:
             del content["provenance"]["conditions"]
         return content_hash(content)
+
+    @cached_property
+    def finding_sha256(self) -> str:
+        """Hash of what was found, without when, where and how long it took.
+
+        A trial that is no timing has the same one whenever it runs in the same environment.
+        """
+        content = asdict(self)
+        found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
+        return content_hash({name: content[name] for name in found})
 
 
 @dataclass(frozen=True, kw_only=True)

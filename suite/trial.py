@@ -13,13 +13,25 @@ from dataclasses import dataclass, field
 
 import torch
 
-from suite.events import Event, Finished, Progressed, Started
+from suite.checkpoints import Keeper
+from suite.events import Event, Finished, Progressed, Remarked, Started
+from suite.probes.probe import Said
 from suite.probes.registry import probe
 from suite.provenance import provenance
-from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
+from suite.schema import (
+    Measurement,
+    Point,
+    Remark,
+    Resources,
+    Result,
+    Specimen,
+    Status,
+    TrainedState,
+    Trial,
+)
 from suite.training import Diverged
 
-Measure = Callable[[], Iterator[Point | Measurement | Specimen]]
+Measure = Callable[[], Iterator[Said]]
 
 _SECONDS_BETWEEN_REPORTS = 0.5
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
@@ -32,10 +44,11 @@ class _Notes:
     measurements: list[Measurement] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     specimens: list[Specimen] = field(default_factory=list)
+    state_sha256: str = ""
     num_reported: int = 0
 
-    def take(self, said: Point | Measurement | Specimen) -> None:
-        """Put it where it belongs."""
+    def take(self, said: Said) -> None:
+        """Put it where it belongs; a remark belongs nowhere."""
         match said:
             case Point():
                 self.points.append(said)
@@ -43,6 +56,8 @@ class _Notes:
                 self.measurements.append(said)
             case Specimen():
                 self.specimens.append(said)
+            case TrainedState(sha256=sha256):
+                self.state_sha256 = sha256
 
     def unreported(self) -> tuple[Point, ...]:
         new = tuple(self.points[self.num_reported :])
@@ -50,11 +65,21 @@ class _Notes:
         return new
 
 
-def run_trial(trial: Trial, resources: Resources, place: str) -> Iterator[Event]:
-    """Run one trial; its points as they come, its result last."""
-    return run_measuring(
-        trial, resources, place, lambda: probe(trial.probe).measure(trial, device_of(resources))
-    )
+def run_trial(
+    trial: Trial, resources: Resources, place: str, keeper: Keeper | None = None
+) -> Iterator[Event]:
+    """Run one trial; its points as they come, its result last.
+
+    With a keeper it goes on from its newest checkpoint, and leaves others.
+    """
+
+    def measure() -> Iterator[Said]:
+        kind, device = probe(trial.probe), device_of(resources)
+        if keeper is None:
+            return kind.measure(trial, device)
+        return kind.measure_resuming(trial, device, keeper)
+
+    return run_measuring(trial, resources, place, measure)
 
 
 def device_of(resources: Resources) -> str:
@@ -82,17 +107,18 @@ def run_measuring(
             measurements=tuple(notes.measurements) if status is Status.OK else (),
             points=tuple(notes.points),
             specimens=tuple(notes.specimens) if status is Status.OK else (),
+            state_sha256=notes.state_sha256 if status is Status.OK else "",
         )
     )  # fmt: skip
 
 
-def _noted(
-    trial_id: str, saying: Iterator[Point | Measurement | Specimen], notes: _Notes
-) -> Iterator[Progressed]:
-    """What the probe says is noted, and points are passed on twice a second."""
+def _noted(trial_id: str, saying: Iterator[Said], notes: _Notes) -> Iterator[Progressed | Remarked]:
+    """What the probe says is noted; remarks are passed on at once, points twice a second."""
     last = time.monotonic()
     for said in saying:
         notes.take(said)
+        if isinstance(said, Remark):
+            yield Remarked(trial_id, said.sentence)
         is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
         if is_due and notes.num_reported < len(notes.points):
             last = time.monotonic()

@@ -7,9 +7,20 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Specimen, Trial
+from suite.checkpoints import Keeper
+from suite.schema import (
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Remark,
+    Specimen,
+    TrainedState,
+    Trial,
+)
 from suite.tasks.task import Task
 
+Said = Point | Measurement | Specimen | Remark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 
@@ -62,9 +73,13 @@ class Probe(ABC):
         return ""
 
     @abstractmethod
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement | Specimen]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Run the trial; points as they come, measurements as they are known, specimens last.
 
         Raises:
             suite.training.Diverged: where the training loss is not finite.
         """
+
+    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+        """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
+        return self.measure(trial, device)
