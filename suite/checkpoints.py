@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,17 +22,54 @@ class Checkpoints:
     seconds_between: float = SECONDS_BETWEEN
 
 
-class Keeper(Protocol):
-    """Where a worker finds what its trial can go on from, and leaves it for the next one."""
+@dataclass(frozen=True)
+class Found:
+    """What a trial can go on from.
 
-    def latest(self) -> Path | None:
-        """The folder of the newest checkpoint, complete; None where there is none."""
+    Attributes:
+        generation: The number of the newest checkpoint that can be trusted; 0 where there is none.
+        folder: Where it lies; None where there is none.
+        remarks: What was wrong with newer ones: sentences for whoever watches.
+    """
+
+    generation: int = 0
+    folder: Path | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Unfit(Exception):
+    """This training cannot be written to a checkpoint, or not go on from one: one clause."""
+
+
+class Keeper(Protocol):
+    """Where a trial finds what it can go on from, and leaves it for the next process.
+
+    Of several workers each has one, over the same folder. All write into one draft, which the
+    first one publishes or gives up.
+    """
+
+    def latest(self) -> Found:
+        """The newest checkpoint whose every byte is as it was written, and not set aside."""
+
+    def set_aside(self, found: Found, why: str) -> str:
+        """Count it as none from now on; `why` is a clause. Returns a sentence that says so."""
 
     def is_due(self) -> bool:
         """Whether it is time for another, by this worker's clock."""
 
-    def keep(self, write: Callable[[Path], None]) -> None:
-        """Have `write` fill a folder of this worker's own; all workers at once.
+    def draft(self, token: int) -> Path:
+        """The folder, not made yet, of a checkpoint in the making; the same for the same token."""
 
-        What all have written makes the newest checkpoint.
+    def publish(self, draft: Path, step: int) -> None:
+        """All that lies in the draft becomes the newest checkpoint; the clock starts again.
+
+        Raises:
+            OSError: it could not be made to last; `give_up` is called next.
+        """
+
+    def give_up(self, draft: Path, why: str) -> str:
+        """Leave nothing of the draft; the clock starts again.
+
+        Returns:
+            A sentence that says so, with `why`, a clause, the first time; "" from then on.
         """

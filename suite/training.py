@@ -70,6 +70,15 @@ def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
     """
+    return (point for point in steps(engine, exercise, progress) if point is not None)
+
+
+def steps(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point | None]:
+    """As `train_by`; after each step, and its points, None: there one could stop and go on.
+
+    Raises:
+        Diverged: at the first loss that is not finite; on all workers alike.
+    """
     training = exercise.training
     for step in range(progress.step + 1, training.steps + 1):
         batch = exercise.task.training_batch(step - 1, exercise.batch, exercise.seed)
@@ -81,6 +90,7 @@ def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator
             yield point
         if _falls_due(step, training.steps, training.num_evaluations):
             yield _validation_point(engine, step, exercise)
+        yield None
 
 
 def _falls_due(step: int, steps: int, times: int) -> bool:

@@ -8,7 +8,6 @@ most. An exception is a finding: the workers that Train starts again after it fi
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from ray.exceptions import OutOfMemoryError
 from suite.checkpoints import Checkpoints
 from suite.cluster.capacity import asked_of_a_node
 from suite.cluster.worker import MARK, Mailbox, Order, work
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.provenance import provenance
 from suite.schema import Point, Resources, Result, Status, Trial
 
@@ -41,7 +40,7 @@ def run_trial_of_workers(
     """Run it, from its newest checkpoint on; its points as they come, its result last.
 
     For a Ray task of no CPUs: the workers have what the trial asks for. By the time of the result
-    they are gone, what they held is free, and the trial's checkpoints are removed.
+    they are gone and what they held is free. Checkpoints stay until the result is committed.
     """
     yield Started(trial.trial_id, place)
     folder = Checkpoints(
@@ -51,7 +50,6 @@ def run_trial_of_workers(
     order = Order(trial, resources, place, folder, tuple(map(_absolute, sys.path)), mailbox)
     fitting = _Fitting(order)
     yield from _told(order, fitting)
-    shutil.rmtree(order.folder, ignore_errors=True)
 
 
 @dataclass
@@ -63,8 +61,8 @@ class _Told:
     points: list[Point] = field(default_factory=list)
     result: Result | None = None
 
-    def news(self, events: list[Event]) -> Iterator[Progressed]:
-        """The points among the events that are new; a result is kept until the workers are gone."""
+    def news(self, events: list[Event]) -> Iterator[Progressed | Remarked]:
+        """Remarks, and points that are new; a result is kept until the workers are gone."""
         for event in events:
             if isinstance(event, Finished):
                 self.result = self.result or event.result
@@ -74,6 +72,8 @@ class _Told:
                 self.points.extend(new)
                 if new:
                     yield Progressed(self.trial_id, new)
+            elif isinstance(event, Remarked):
+                yield event
 
 
 def _told(order: Order, fitting: _Fitting) -> Iterator[Event]:
@@ -108,7 +108,7 @@ class _Fitting:
 
 
 def _trainer(order: Order) -> Any:
-    from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
     has_gpus = bool(order.resources.num_gpus)
@@ -123,7 +123,6 @@ def _trainer(order: Order) -> Any:
         run_config=RunConfig(
             name=order.trial.trial_id, storage_path=str(order.checkpoints.folder),
             failure_config=FailureConfig(max_failures=_MOST_DEATHS),
-            checkpoint_config=CheckpointConfig(num_to_keep=2),
             logging_config=LoggingConfig(log_level="ERROR"),
         ),
     )  # fmt: skip

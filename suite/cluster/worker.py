@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
+from suite.checkpoint_folder import FolderKeeper
 from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed
-from suite.schema import Measurement, Point, Resources, Status, Trial
+from suite.events import Event, Finished, Progressed, Remarked
+from suite.schema import Resources, Status, Trial
+
+if TYPE_CHECKING:
+    from suite.probes.probe import Said
 
 MARK = "shared"  # a file by which workers see that they stand in the same folder
 
@@ -93,7 +95,7 @@ def work(config: dict[str, Order]) -> None:
 
 def _pass_on(event: Event, rank: int, order: Order) -> None:
     """The first worker speaks for all; whoever fails says so, and takes the others down."""
-    if isinstance(event, Progressed) and rank == 0:
+    if isinstance(event, Progressed | Remarked) and rank == 0:
         order.mailbox.put.remote(event)
     if not isinstance(event, Finished):
         return
@@ -104,10 +106,10 @@ def _pass_on(event: Event, rank: int, order: Order) -> None:
         raise RuntimeError(f"the trial ended: {event.result.reason}")
 
 
-def _measuring(order: Order) -> Callable[[], Iterator[Point | Measurement]]:
+def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
     """What the trial's probe says on this worker."""
 
-    def measure() -> Iterator[Point | Measurement]:
+    def measure() -> Iterator[Said]:
         from suite.probes.registry import probe
         from suite.probes.spread import SpreadProbe
         from suite.trial import device_of
@@ -120,7 +122,9 @@ def _measuring(order: Order) -> Callable[[], Iterator[Point | Measurement]]:
             torch.cuda.set_device(ray.train.torch.get_device())
         kind = probe(order.trial.probe)
         assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
-        keeper = TrainKeeper(order.checkpoints.seconds_between)
+        is_first = ray.train.get_context().get_world_rank() == 0
+        seconds_between = order.checkpoints.seconds_between
+        keeper = FolderKeeper(order.folder, seconds_between, is_first=is_first)
         try:
             yield from kind.measure_on_workers(order.trial, device, keeper)
         except Exception as error:
@@ -144,27 +148,3 @@ def _refuse_unshared(order: Order) -> None:
             f"{order.checkpoints.folder} is not the same folder on host {os.uname().nodename} as "
             "on the others; a trial of workers on several hosts needs an --out that all share."
         )
-
-
-class TrainKeeper:
-    """Checkpoints as Ray Train keeps them: in the trial's folder, the newest two."""
-
-    def __init__(self, seconds_between: float) -> None:
-        self._seconds_between = seconds_between
-        self._last = time.monotonic()
-
-    def latest(self) -> Path | None:
-        """See `Keeper.latest`; as Train knows it, also of an earlier driver."""
-        checkpoint = ray.train.get_checkpoint()
-        return Path(checkpoint.path) if checkpoint else None
-
-    def is_due(self) -> bool:
-        """See `Keeper.is_due`."""
-        return time.monotonic() - self._last >= self._seconds_between
-
-    def keep(self, write: Callable[[Path], None]) -> None:
-        """See `Keeper.keep`: Train copies what each worker has written into one folder."""
-        with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder))
-            ray.train.report({}, checkpoint=ray.train.Checkpoint.from_directory(folder))
-        self._last = time.monotonic()

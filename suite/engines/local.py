@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from suite.checkpoints import Unfit
 from suite.engines.evaluation import evaluate
 from suite.engines.runtime import prepared, runtime_of
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
+from suite.tensor_files import (
+    Tensors,
+    read_json,
+    read_tensors,
+    refuse_misfit,
+    sha256_of,
+    write_json,
+    write_tensors,
+)
 
 CLIP_NORM = 1.0
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+# Files of a checkpoint: the model, what AdamW keeps of each parameter, and the rates.
+_MODEL, _MOMENTS, _STEPS, _RATES = "model", ("exp_avg", "exp_avg_sq"), "step", "rates.json"
 
 
 class LocalEngine:
@@ -22,7 +35,11 @@ class LocalEngine:
 
     Attributes:
         model: What steps go through: the model, run as its spec declares.
+        rank: This worker's, of one.
+        num_workers: One.
     """
+
+    rank, num_workers = 0, 1
 
     def __init__(self, model: nn.Module, training: Training, device: str) -> None:
         """Move the model there.
@@ -60,6 +77,98 @@ class LocalEngine:
         The last batch of a split may be smaller, and would be compiled for itself.
         """
         return evaluate(self._eager, task, split, batch, self.device)
+
+    def agreed(self, is_so: bool) -> bool:
+        """What the first worker says: this one."""
+        return is_so
+
+    def all_agree(self, is_so: bool) -> bool:
+        """Whether every worker says so: this one."""
+        return is_so
+
+    def largest(self, value: float) -> float:
+        """The largest that any worker says: this one."""
+        return value
+
+    def save(self, folder: Path) -> None:
+        """Write the state of model, optimiser and schedule into a folder.
+
+        Raises:
+            OSError: it could not be written.
+            suite.checkpoints.Unfit: it holds what no checkpoint can, or safetensors is missing.
+        """
+        for name, tensors in self._state().items():
+            write_tensors(folder / f"{name}.safetensors", tensors)
+        write_json(folder / _RATES, self._rates())
+
+    def load(self, folder: Path) -> None:
+        """Go on from what was saved; for an engine that has made no step.
+
+        Raises:
+            suite.checkpoints.Unfit: it is of another model, and nothing was changed.
+        """
+        model = read_tensors(folder / f"{_MODEL}.safetensors")
+        refuse_misfit("tensor", model, self._own_tensors())
+        states = {key: read_tensors(folder / f"{key}.safetensors") for key in _MOMENTS}
+        states |= {_STEPS: read_tensors(folder / f"{_STEPS}.safetensors")}
+        self._refuse_misfit(states)
+        rates = read_json(folder / _RATES)
+        if len(rates["rates"]) != len(self.optimizer.param_groups):
+            raise Unfit("the optimiser has other groups of parameters")
+        self._eager.load_state_dict(model, strict=False)  # a shared tensor stands there once
+        optimizer = self.optimizer.state_dict()
+        optimizer["state"] = {
+            int(index): {key: tensors[index] for key, tensors in states.items()}
+            for index in states[_STEPS]
+        }
+        self.optimizer.load_state_dict(optimizer)
+        for group, rate in zip(self.optimizer.param_groups, rates["rates"], strict=True):
+            group["lr"] = rate
+        lambdas = [None] * len(self.optimizer.param_groups)  # functions, which it has already
+        self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
+
+    def state_sha256(self) -> str:
+        """Of all parameters, buffers and the optimiser's state.
+
+        Raises:
+            suite.checkpoints.Unfit: there is something among them that has no bytes.
+        """
+        return sha256_of(self._state())
+
+    def _state(self) -> dict[str, Tensors]:
+        """All tensors that training changes, by the file in which they are kept."""
+        of_each = self.optimizer.state_dict()["state"]
+        return {_MODEL: self._own_tensors()} | {
+            key: {str(index): state[key] for index, state in of_each.items()}
+            for key in (*_MOMENTS, _STEPS)
+        }
+
+    def _own_tensors(self) -> Tensors:
+        """Parameters, buffers that a checkpoint holds, and what a mixer adds; each once."""
+        known: set[int] = set()
+        found: dict[str, Tensor] = {}
+        for name, tensor in self._eager.state_dict(keep_vars=True).items():
+            if not isinstance(tensor, Tensor):
+                raise Unfit(f"{name} is no tensor, and nothing else of a model can be kept")
+            if id(tensor) not in known:
+                known.add(id(tensor))
+                found[name] = tensor.detach()
+        return found
+
+    def _refuse_misfit(self, states: Mapping[str, Tensors]) -> None:
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        indices = states[_STEPS].keys()
+        if not indices <= {str(index) for index in range(len(parameters))}:
+            raise Unfit("the optimiser's state is of more parameters than there are")
+        for key in _MOMENTS:
+            refuse_misfit(key, states[key], {index: parameters[int(index)] for index in indices})
+
+    def _rates(self) -> dict[str, object]:
+        """The learning rate of each group, and where the schedule stands."""
+        schedule = {k: v for k, v in self.schedule.state_dict().items() if k != "lr_lambdas"}
+        return {
+            "rates": [group["lr"] for group in self.optimizer.param_groups], "schedule": schedule,
+        }  # fmt: skip
 
 
 def schedule_of(

@@ -11,6 +11,7 @@ bf16 mode turns parameters to bf16 as well, and models that add tables of their 
 by FFT, fail in it.
 
 DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
+What it keeps of a training it hands to `plain_files`, so that nothing is pickled or unpickled.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from suite.checkpoints import Unfit
 from suite.engines.evaluation import in_evaluation_mode
 from suite.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
+from suite.engines.plain_files import PlainFiles
+from suite.engines.state_tree import tensors_in
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
+from suite.tensor_files import refuse_misfit, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
-_TAG = "state"  # DeepSpeed's folder inside a checkpoint
+_TAG = "."  # DeepSpeed's folder inside a checkpoint: none
+_FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
 # Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
 _BUCKET_SHARE, _LARGEST_BUCKET, _SMALL_ENOUGH = 32, 500_000_000, 10_000
 
@@ -69,6 +75,7 @@ class ShardedEngine:
             config=_settings(parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )  # fmt: skip
+        self._files = self._write_plain_files()
         if self.rank:  # were all alike, dropout would drop the same places of all shares
             torch.manual_seed(torch.initial_seed() + self.rank)
 
@@ -130,20 +137,85 @@ class ShardedEngine:
         return float(found.item())
 
     def save(self, folder: Path) -> None:
-        """Write this worker's part of the state; all workers at once, to folders of their own."""
-        (folder / _TAG).mkdir(parents=True, exist_ok=True)
+        """Write this worker's part of the state; all workers at once, into one folder.
+
+        Raises:
+            OSError: it could not be written; the others may have written theirs.
+            suite.checkpoints.Unfit: it holds what no checkpoint can, or safetensors is missing.
+        """
+        self._files.trouble = None
         self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
+        if self._files.trouble:
+            raise self._files.trouble
 
     def load(self, folder: Path) -> None:
-        """Go on from what as many workers have saved; only from folders of our own.
+        """Go on from what as many workers have saved; all workers at once, before the first step.
 
-        DeepSpeed unpickles what it finds there.
+        Raises:
+            suite.checkpoints.Unfit: on all workers alike, and nothing was changed.
         """
+        why = ""
+        try:
+            self._refuse_misfit(self._files.read(folder, self.rank))
+        except Unfit as error:
+            why = str(error)
+        if not self.all_agree(not why):
+            raise Unfit(why or "another worker cannot read its part")
+        self._files.give_scaler(getattr(self.model.optimizer, "loss_scaler", None))
         self.model.load_checkpoint(str(folder), tag=_TAG)
+        self._files.forget()
+
+    def state_sha256(self) -> str:
+        """Of parameters, buffers and the optimiser's state, in the shares of all workers.
+
+        Raises:
+            suite.checkpoints.Unfit: there is something among them that has no bytes.
+        """
+        optimizer = {
+            key: value for key, value in self.model.optimizer.state_dict().items()
+            if key not in ("loss_scaler", "param_slice_mappings")
+        }  # fmt: skip
+        own = sha256_of({"model": tensors_in(self.model.module_state_dict()),
+                         "optimizer": tensors_in(optimizer)})  # fmt: skip
+        digests = torch.zeros(self.num_workers, len(own), dtype=torch.int32, device=self.device)
+        digests[self.rank] = torch.tensor(list(own.encode()), device=self.device)
+        return sha256_of({"workers": {"digests": self._sum(digests)}})
+
+    def _write_plain_files(self) -> PlainFiles:
+        """In the place of DeepSpeed's, beside which it would lay a script.
+
+        It insists that the file which it begins with is there, under the name that it thinks of.
+        """
+        files, name_of = PlainFiles(), self.model._get_ckpt_name
+        self.model.checkpoint_engine = files
+        self.model._copy_recovery_script = lambda folder: None
+        self.model._get_ckpt_name = lambda *where, **which: files.name(name_of(*where, **which))
+        return files
+
+    def _refuse_misfit(self, trees: dict[str, Any]) -> None:
+        """Before DeepSpeed begins to load, and workers to wait for each other."""
+        found = {name: t for tree in trees.values() for name, t in tree.get("module", {}).items()}
+        own = self.model.module_state_dict()
+        for each in (found, own):
+            for name in [name for name, value in each.items() if not isinstance(value, Tensor)]:
+                raise Unfit(f"{name} is no tensor, and nothing else of a model can be kept")
+        refuse_misfit("tensor", found, own)
+        flat = [t for tree in trees.values() for t in _flat_groups(tree)]
+        wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])
+        refuse_misfit("group", _numbered(flat), _numbered(wanted))
 
     def _sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
         return values
+
+
+def _flat_groups(tree: dict[str, Any]) -> list[Tensor]:
+    found: list[Tensor] = (tree.get("optimizer_state_dict") or {}).get(_FLAT, [])
+    return found
+
+
+def _numbered(tensors: list[Tensor]) -> dict[str, Tensor]:
+    return {str(number): tensor for number, tensor in enumerate(tensors)}
 
 
 def _part(batch: Batch, index: int, num_parts: int) -> Batch:

@@ -13,14 +13,16 @@ import torch
 from models import ModelError, Skeleton, build_model
 from suite.checkpoints import Keeper
 from suite.engines.evaluation import evaluate_in_parts
+from suite.engines.local import LocalEngine
 from suite.engines.sharded import ShardedEngine
+from suite.probes.probe import Said
 from suite.probes.spread import SpreadProbe
 from suite.resuming import train_resuming
-from suite.schema import Measurement, MetricSpec, Point, Specimen, Trial
+from suite.schema import Measurement, MetricSpec, Trial
 from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training import Diverged, Exercise, evaluate, train
+from suite.training import Diverged, Exercise, evaluate
 
 _TRAINING_OVER_FORWARD = 3.0
 
@@ -44,14 +46,22 @@ class Quality(SpreadProbe):
             for at in ("", *task(length).parts())
         )
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement | Specimen]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train and score; initialisation depends on the seed and the model alone.
 
         Specimens come last, when nothing is left that they could disturb.
         """
+        return self._measure(trial, device, None)
+
+    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+        """The same, from the newest checkpoint on."""
+        return self._measure(trial, device, keeper)
+
+    def _measure(self, trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
         assert trial.parallel is None, "a trial of several workers runs on them"
         model = _model(trial)
-        yield from train(model, exercise(trial, model), device)
+        todo = exercise(trial, model)
+        yield from train_resuming(LocalEngine(model, todo.training, device), todo, keeper)
         task = build_task(trial.task, trial.length)
         for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
             yield _scored(task, value, at)
@@ -61,9 +71,7 @@ class Quality(SpreadProbe):
             yield _scored(task, value, f"length={length}")
         yield from specimens_of(model, task, trial.seed)
 
-    def measure_on_workers(
-        self, trial: Trial, device: str, keeper: Keeper
-    ) -> Iterator[Point | Measurement]:
+    def measure_on_workers(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
         """The same, from the same weights, on the same batches; without specimens.
 
         No worker need hold the whole model.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from suite.checkpoints import Keeper
-from suite.probes.probe import Probe
-from suite.schema import Measurement, Point, Trial
+from suite.probes.probe import Probe, Said
+from suite.schema import Trial
 
 
 class SpreadProbe(Probe):
@@ -17,9 +17,7 @@ class SpreadProbe(Probe):
     is_spread: ClassVar[bool] = True
 
     @abstractmethod
-    def measure_on_workers(
-        self, trial: Trial, device: str, keeper: Keeper
-    ) -> Iterator[Point | Measurement]:
+    def measure_on_workers(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
         """As `measure`, on every worker of the trial at once; all of them say the same.
 
         Raises:

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 import torch
 
 from models import ModelSpec, build_model
-from suite.probes.probe import Probe
+from suite.checkpoints import Keeper
+from suite.engines.local import LocalEngine
+from suite.probes.probe import Probe, Said
 from suite.probes.quality import exercise
-from suite.schema import Measurement, MetricSpec, Parallel, Trial
+from suite.resuming import train_resuming
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
-from suite.training import VALIDATION, train
+from suite.training import VALIDATION
 
 
 class Validation(Probe):
@@ -38,10 +41,24 @@ class Validation(Probe):
         """It trains in one process."""
         return "validation trains in one process; quality trains on workers" if parallel else ""
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train; the last point of the curve is the score after the last step."""
-        torch.manual_seed(trial.seed)
-        model = build_model(trial.subjects[0])
-        points = list(train(model, exercise(trial, model), device))
-        last = next(point for point in reversed(points) if point.metric.startswith(VALIDATION))
-        yield Measurement(metric=last.metric, value=last.value, unit=last.unit, better=last.better)
+        return _measure(trial, device, None)
+
+    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+        """The same, from the newest checkpoint on."""
+        return _measure(trial, device, keeper)
+
+
+def _measure(trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
+    torch.manual_seed(trial.seed)
+    model = build_model(trial.subjects[0])
+    todo = exercise(trial, model)
+    last: Point | None = None
+    for said in train_resuming(LocalEngine(model, todo.training, device), todo, keeper):
+        if not isinstance(said, Point):
+            yield said
+        elif said.metric.startswith(VALIDATION):
+            last = said
+    assert last is not None, "there is an evaluation after the last step"
+    yield Measurement(metric=last.metric, value=last.value, unit=last.unit, better=last.better)

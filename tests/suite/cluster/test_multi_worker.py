@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from suite.checkpoint_folder import remove
 from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Started
+from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.execution import executing
 from suite.executor import Luggage
+from suite.manifest import why_not_whole
 from suite.planning import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
@@ -135,7 +137,7 @@ def passes(folder: Path, rank: int) -> list[int]:
 
 def is_kept(folder: Path) -> bool:
     """Whether a checkpoint of both workers is complete, and some steps were made since."""
-    kept = [*(folder / "checkpoints").glob("*/checkpoint_manager_snapshot.json")]
+    kept = [*(folder / "checkpoints").glob("*/generation-*")]
     return bool(kept) and len(passes(folder, 1)) > STEPS // 4
 
 
@@ -144,6 +146,16 @@ def wait_until(is_so: Callable[[], object], seconds: float = 90.0) -> None:
     while not is_so():
         assert time.monotonic() < until, "it does not happen"
         time.sleep(0.1)
+
+
+def assert_committed(folder: Path) -> None:
+    """Checkpoints stay until the driver has the result, and then nothing does."""
+    trial_id = trial_with("Told").trial_id
+    kept = [*(folder / "checkpoints" / trial_id).glob("generation-*")]
+    assert 1 <= len(kept) <= 2
+    assert [why_not_whole(generation, trial_id) for generation in kept] == [""] * len(kept)
+    remove(Checkpoints(folder=folder / "checkpoints"), trial_id)
+    assert not (folder / "checkpoints" / trial_id).exists()
 
 
 def free_cpus() -> float:
@@ -178,7 +190,10 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
     assert [type(event) for event in told if isinstance(event, Started | Finished)] == [
         Started, Finished,
     ]  # fmt: skip
-    assert list((folder / "checkpoints").iterdir()) == []
+    remarks = [event.sentence for event in told if isinstance(event, Remarked)]
+    assert len(remarks) == 1
+    assert remarks[0].startswith("it goes on from step ")
+    assert_committed(folder)
     wait_until(lambda: free_cpus() == os.cpu_count())
 
 
@@ -241,4 +256,4 @@ def test_a_killed_driver_goes_on_where_it_was(executor, folder: Path, undisturbe
     assert isinstance(last, Finished)
     assert_same_numbers(last.result, undisturbed)
     assert 0 < sum(process not in first_life for process in passes(folder, 1)) < STEPS
-    assert list((folder / "checkpoints").iterdir()) == []
+    assert_committed(folder)

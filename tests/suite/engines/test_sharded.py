@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,15 @@ import torch
 import torch.distributed as dist
 
 from models import ModelSpec, build_model
+from suite import durable
+from suite import training as training_module
+from suite.checkpoint_folder import FolderKeeper
 from suite.engines import sharded
 from suite.engines.local import LocalEngine
 from suite.engines.sharded import NoDeepSpeed, ShardedEngine
+from suite.manifest import MANIFEST, manifest_of
 from suite.resuming import train_resuming
-from suite.schema import Parallel, Point
+from suite.schema import Parallel, Point, Remark, TrainedState
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
 from suite.training import Exercise, train
@@ -27,6 +30,7 @@ from tests.suite.toy import training
 
 RTOL = {"float32": 1e-5, "bf16": 1e-2}  # measured: 2e-7 and 7e-4
 STEPS, BATCH, LENGTH = 12, 8, 32
+NUM_LOSSES = 4  # in a curve: after steps 3, 6, 9, 12; scores after 4, 8, 12
 SPEC = ModelSpec(
     skeleton="language_model", mixer="attention", knobs={"heads": 4}, position="learned", dim=128,
     depth=1, length=LENGTH, input_kind="tokens", input_size=81, output_size=81,
@@ -64,92 +68,145 @@ def model() -> torch.nn.Module:
     return build_model(SPEC)
 
 
-@dataclass
-class FolderKeeper:
-    """Keeps the first checkpoint that it is asked for, as Ray Train would."""
+class Twice(FolderKeeper):
+    """Keeps two: after steps 4 and 8, both with a loss or two since the last point."""
 
-    folder: Path
-    is_kept: bool = False
-
-    def latest(self) -> Path | None:
-        return self.folder if self.is_kept else None
+    num_asked = 0
 
     def is_due(self) -> bool:
-        return not self.is_kept
+        self.num_asked += 1
+        return self.num_asked in (2, 4)
 
-    def keep(self, write: Callable[[Path], None]) -> None:
-        own = self.folder.with_name(f"{self.folder.name} of worker {dist.get_rank()}")
-        write(own)
-        shutil.copytree(own, self.folder, dirs_exist_ok=True)
-        dist.barrier()
-        self.is_kept = True
+
+def keeper_in(folder: Path, kind: type[FolderKeeper] = FolderKeeper) -> FolderKeeper:
+    return kind(folder, 1e9, is_first=dist.get_rank() == 0)
 
 
 @dataclass(frozen=True)
 class Said:
-    """Of one case: the curve, how far it held when it was resumed, what was spoilt."""
+    """Of one life of a training; `files` are those of its last checkpoint."""
 
     points: list[Point]
+    states: list[TrainedState]
+    remarks: list[str]
+    num_steps: int
     score: float
-    resumed: list[Point]
-    num_steps_again: int
+    files: list[str]
+
+    @property
+    def numbers(self) -> tuple[object, ...]:
+        return self.points, self.states, self.score
 
 
-def trained(parallel: Parallel, folder: Path) -> Said:
-    """On a worker: train, then go on from the checkpoint."""
-    keeper = FolderKeeper(folder)
-    engine = ShardedEngine(model(), exercise().training, parallel, "cpu")
-    points = list(train_resuming(engine, exercise(), keeper))
-    score = engine.evaluate(exercise().task, "test", BATCH)
-    resumed, again = resuming(parallel, keeper)
-    return Said(points, score, resumed, again)
+@dataclass(frozen=True)
+class Lives:
+    """Of one case: undisturbed, and gone on with."""
+
+    first: Said
+    resumed: Said
 
 
-def num_steps_after_a_flipped_bit(folder: Path) -> int:
-    """On a worker, of a checkpoint of the first case."""
-    parallel = next(iter(CASES.values()))
+def lived(parallel: Parallel, keeper: FolderKeeper, seed: int = 0) -> Said:
+    """On a worker: from the keeper's newest checkpoint on; weights may be others at the start."""
+    torch.manual_seed(seed)
+    engine = ShardedEngine(build_model(SPEC), exercise().training, parallel, "cpu")
+    num_steps = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal num_steps
+        num_steps += 1
+        return original(*arguments)
+
+    original, engine.step = engine.step, counted  # type: ignore[method-assign]
+    said = list(train_resuming(engine, exercise(), keeper))
+    return Said(
+        points=[s for s in said if isinstance(s, Point)],
+        states=[s for s in said if isinstance(s, TrainedState)],
+        remarks=[s.sentence for s in said if isinstance(s, Remark)],
+        num_steps=num_steps,
+        score=engine.evaluate(exercise().task, "test", BATCH),
+        files=sorted(p.name for p in keeper._folder.glob("generation-000002/*")),
+    )
+
+
+def lives(parallel: Parallel, folder: Path) -> Lives:
+    first = lived(parallel, keeper_in(folder, Twice))
+    return Lives(first, lived(parallel, keeper_in(folder), seed=1))
+
+
+def after_a_flipped_bit(folder: Path) -> Said:
+    """On a worker, of checkpoints of the first case."""
     if dist.get_rank() == 1:
-        largest = max(folder.rglob("*.pt"), key=lambda file: file.stat().st_size)
+        largest = max(folder.glob("generation-000002/*"), key=lambda file: file.stat().st_size)
         content = bytearray(largest.read_bytes())
         content[len(content) // 2] ^= 1
         largest.write_bytes(content)
     dist.barrier()
-    return resuming(parallel, FolderKeeper(folder, is_kept=True))[1]
+    return lived(SPOILT, keeper_in(folder))
 
 
-def resuming(parallel: Parallel, keeper: FolderKeeper) -> tuple[list[Point], int]:
-    """The curve, and how many steps were made for it; weights are others than at the start."""
-    torch.manual_seed(1)
-    engine = ShardedEngine(build_model(SPEC), exercise().training, parallel, "cpu")
-    steps = 0
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal steps
-        steps += 1
-        return original(*arguments)
-
-    original, engine.step = engine.step, counted  # type: ignore[method-assign]
-    return list(train_resuming(engine, exercise(), keeper)), steps
+def unfit_for_one(folder: Path) -> Said:
+    """The second worker cannot read its part of what was left, and says so to the first."""
+    if dist.get_rank() == 1:
+        part = folder / "generation-000001" / "worker-1.json"
+        part.write_text("[]")
+        (part.parent / MANIFEST).write_bytes(manifest_of(part.parent, folder.name, 4))
+    dist.barrier()
+    return lived(SPOILT, keeper_in(folder))
 
 
-def every_case(folder: Path) -> tuple[Mapping[str, Said], int]:
+def with_a_full_disk(folder: Path) -> list[Said]:
+    """Of the second worker alone: from its first file on, or from one of DeepSpeed's on."""
+    create, found = durable.create, []
+    for num_written in (0, 3):
+        left = num_written
+
+        def full(path: Path, body: bytes) -> None:
+            nonlocal left
+            left -= 1
+            if dist.get_rank() == 1 and left < 0:
+                raise OSError(28, "No space left on device")
+            create(path, body)
+
+        durable.create = full
+        parallel = CASES["zero 2"]
+        found.append(lived(parallel, keeper_in(folder / str(num_written) / "trial", Twice)))
+        durable.create = create
+        assert list((folder / str(num_written)).rglob("*")) == [folder / str(num_written) / "trial"]
+    return found
+
+
+def no_pickle(*arguments: Any, **named: Any) -> None:
+    raise AssertionError("something is pickled")
+
+
+SPOILT = next(iter(CASES.values()))
+
+
+def every_case(folder: Path) -> tuple[Mapping[str, Lives], list[Said], list[Said]]:
     """On a worker; bf16 last, since DeepSpeed remembers it for the whole process."""
+    torch.save = torch.load = no_pickle
+    training_module._TRAINING_LOSSES_PER_CURVE = NUM_LOSSES
     spoilt, *_ = CASES
-    first = {spoilt: trained(CASES[spoilt], folder / spoilt)}
-    num_steps = num_steps_after_a_flipped_bit(folder / spoilt)
-    others = {name: trained(case, folder / name) for name, case in CASES.items() if name != spoilt}
-    return first | others, num_steps
+    found = {spoilt: lives(SPOILT, folder / spoilt)}
+    damaged = [after_a_flipped_bit(folder / spoilt), unfit_for_one(folder / spoilt)]
+    full = with_a_full_disk(folder / "full")
+    found |= {name: lives(case, folder / name) for name, case in CASES.items() if name != spoilt}
+    return found, damaged, full
+
+
+Found = tuple[Mapping[str, Lives], list[Said], list[Said]]
 
 
 @pytest.fixture(scope="module")
-def of_workers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, Said], int]:
+def of_workers(tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp("sharded")
-    found: tuple[Mapping[str, Said], int] = on_two_workers(every_case, folder, folder)
+    found: Found = on_two_workers(every_case, folder, folder)
     return found
 
 
 @pytest.fixture(scope="module")
-def said(of_workers: tuple[Mapping[str, Said], int]) -> Mapping[str, Said]:
+def said(of_workers: Found) -> Mapping[str, Lives]:
     return of_workers[0]
 
 
@@ -158,37 +215,83 @@ def here() -> tuple[list[Point], float]:
     """The same training in this process, by the local engine."""
     torch.set_num_threads(1)
     kept = model()
-    points = list(train(kept, exercise(), "cpu"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "_TRAINING_LOSSES_PER_CURVE", NUM_LOSSES)
+        points = list(train(kept, exercise(), "cpu"))
     engine = LocalEngine(kept, exercise().training, "cpu")
     return points, engine.evaluate(exercise().task, "test", BATCH)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_numbers_are_those_of_one_process(
-    case: str, said: Mapping[str, Said], here: tuple[list[Point], float]
+    case: str, said: Mapping[str, Lives], here: tuple[list[Point], float]
 ) -> None:
     wanted, score = here
     rtol = RTOL[CASES[case].precision]
-    found = said[case].points
-    assert [(p.metric, p.step) for p in found] == [(p.metric, p.step) for p in wanted]
-    assert [p.value for p in found] == pytest.approx([p.value for p in wanted], rel=rtol)
-    assert said[case].score == pytest.approx(score, rel=rtol)
+    found = said[case].first
+    assert [(p.metric, p.step) for p in found.points] == [(p.metric, p.step) for p in wanted]
+    assert [p.value for p in found.points] == pytest.approx([p.value for p in wanted], rel=rtol)
+    assert found.score == pytest.approx(score, rel=rtol)
     assert wanted[-2].value < 0.9 * wanted[0].value, "nothing was learnt"
+    assert found.remarks == []
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_resumes_ends_with_the_numbers_of_what_was_not_disturbed(
-    case: str, said: Mapping[str, Said]
+def test_what_resumes_ends_with_the_bits_of_what_was_not_disturbed(
+    case: str, said: Mapping[str, Lives]
 ) -> None:
-    assert said[case].resumed == said[case].points
-    first_evaluation = -(-STEPS // 3)
-    assert said[case].num_steps_again == STEPS - first_evaluation
+    assert said[case].resumed.numbers == said[case].first.numbers
+    assert len(said[case].first.states) == 1
+    assert said[case].resumed.num_steps == STEPS - 8
+    assert said[case].resumed.remarks == ["it goes on from step 8 of 12"]
 
 
-def test_a_checkpoint_with_a_flipped_bit_counts_as_none(
-    of_workers: tuple[Mapping[str, Said], int],
+@pytest.mark.parametrize("case", CASES)
+def test_its_files_are_safetensors_and_json(case: str, said: Mapping[str, Lives]) -> None:
+    names = said[case].first.files
+    assert {"manifest.json", "worker-0.json", "worker-1.safetensors"} <= {*names}
+    assert {Path(name).suffix for name in names} == {".json", ".safetensors"}
+    assert len(names) >= 7
+
+
+def test_the_states_of_workers_tell_numbers_apart(said: Mapping[str, Lives]) -> None:
+    states = {name: lives.first.states[0].sha256 for name, lives in said.items()}
+    assert states["zero 2"] != states["bf16, zero 2"]
+    assert states["zero 0"] != states["accumulated, zero 0"]
+
+
+def test_after_a_flipped_bit_the_one_before_is_used(
+    of_workers: Found, said: Mapping[str, Lives]
 ) -> None:
-    assert of_workers[1] == STEPS
+    flipped = of_workers[1][0]
+    assert flipped.numbers == said["zero 0"].first.numbers
+    assert flipped.num_steps == STEPS - 4
+    assert "is damaged: its SHA-256" in flipped.remarks[0]
+    assert flipped.remarks[1:] == ["it goes on from step 4 of 12"]
+
+
+def test_what_one_worker_cannot_read_none_goes_on_from(
+    of_workers: Found, said: Mapping[str, Lives]
+) -> None:
+    unfit = of_workers[1][1]
+    assert unfit.numbers == said["zero 0"].first.numbers
+    assert unfit.num_steps == STEPS
+    assert unfit.remarks[1] == (
+        "its checkpoint 1 is left aside: another worker has trouble with it"
+    )
+    assert unfit.remarks[2].endswith("it begins anew")
+
+
+def test_a_full_disk_of_one_worker_costs_a_checkpoint_and_nothing_else(
+    of_workers: Found, said: Mapping[str, Lives]
+) -> None:
+    for full in of_workers[2]:
+        assert full.numbers == said["zero 2"].first.numbers
+        assert full.files == []
+        assert full.remarks == [
+            "a checkpoint could not be written, and it goes on without: another worker has trouble "
+            "with it"
+        ]
 
 
 def test_without_deepspeed_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import torch
 
 from models import ModelSpec, build_model
+from suite.checkpoint_folder import FolderKeeper
 from suite.engines.local import LocalEngine
 from suite.probes import data_parallel
 from suite.probes.data_parallel import DataParallel
@@ -33,21 +34,6 @@ HELD = {
 }
 
 
-class KeepsNothing:
-    """For trials that are begun anew."""
-
-    def latest(self) -> Path | None:
-        """None."""
-        return None
-
-    def is_due(self) -> bool:
-        """Never."""
-        return False
-
-    def keep(self, write: Callable[[Path], None]) -> None:
-        """Nothing is written."""
-
-
 def trial_at(zero: int) -> Trial:
     return Trial(
         probe="data_parallel", task="shakespeare_characters", task_digest="", length=LENGTH,
@@ -57,7 +43,8 @@ def trial_at(zero: int) -> Trial:
 
 
 def measured(zero: int) -> list[Measurement]:
-    said = DataParallel().measure_on_workers(trial_at(zero), "cpu", KeepsNothing())
+    keeper = FolderKeeper(Path("nowhere"), 1e9)
+    said = DataParallel().measure_on_workers(trial_at(zero), "cpu", keeper)
     return [each for each in said if isinstance(each, Measurement)]
 
 
