@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from suite.events import Event, Finished, Started, Waiting
+from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.journal import Journal
 from suite.outbox import Outbox
 
@@ -27,6 +27,8 @@ class Books:
                 if result.trial_id not in self._attempts:  # its process died before it began
                     self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
                 self._journal.commit(result, self._attempts[result.trial_id])
+            case Remarked():
+                return  # for whoever watches
             case Waiting(num_trials=num_trials, reason=reason):
                 self._journal.note_waiting(num_trials, reason)
                 return

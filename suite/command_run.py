@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
+from reports.published_files import refuse_broken
 from suite.catalogue import find_all
 from suite.duration import in_words
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
@@ -36,7 +38,7 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
     if options.is_patient and is_held(options.out):
         _tell_of_waiting(plans, options, console)
     try:
-        with _ended_by_sigterm():
+        with _ended_by_signals(console):
             outcome = run_plans(plans, options, console)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here", highlight=False)
@@ -56,13 +58,17 @@ def _tell_of_waiting(plans: Sequence[Plan], options: Options, console: Console) 
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
+def _ended_by_signals(console: Console) -> Iterator[None]:
     """A SIGTERM in the block becomes a KeyboardInterrupt: the books are closed, and all is told.
 
+    So does Ctrl-C; the second one ends the program at once, and what it had started ends by itself.
     Ray puts a handler of its own in the place of ours when it connects, which ends the program
     with the signal's number (ray/_private/worker.py, 2.60); that is understood too.
     """
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    interrupt = _Interruption(console)
+    for number in ends:
+        signal.signal(number, interrupt)
     try:
         yield
     except SystemExit as end:
@@ -70,11 +76,25 @@ def _ended_by_sigterm() -> Iterator[None]:
             raise
         raise KeyboardInterrupt from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, before in ends.items():
+            signal.signal(number, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@dataclass
+class _Interruption:
+    """For `signal.signal`: the first time as Ctrl-C has always been, the second time at once."""
+
+    console: Console
+    num_times: int = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.num_times += 1
+        if self.num_times > 1:
+            self.console.show_cursor()  # the live display hides it
+            os._exit(INTERRUPTED)
+        if self.console.is_terminal:
+            os.write(2, b"\nends, and closes its books; once more to end at once\n")
+        raise KeyboardInterrupt
 
 
 def record(file: Path, options: Options) -> int:
@@ -86,8 +106,9 @@ def record(file: Path, options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Refuse addresses that cannot be meant before anything is made."""
+    """Refuse what cannot be meant, and what a report would meet, before anything is made."""
     _ = options.store
+    refuse_broken()
     if options.address is not None and options.executor == "inline":
         raise SpecError("--address goes with --executor ray; inline runs in this process.")
 

@@ -26,6 +26,7 @@ class Wishes:
     """How a sweep is to be submitted: as `bakeoff run` would be called there, and how we go on.
 
     Attributes:
+        options: Of `bakeoff run`, as typed there: ``("--fail-fast",)``.
         follow: Stay, and show the driver's log until its end.
         again: Submit anew what has succeeded.
         dry_run: Show what would be sent, and send nothing.
@@ -35,7 +36,7 @@ class Wishes:
     seeds: int | None
     out: Path
     tracking_uri: str | None
-    fail_fast: bool
+    options: tuple[str, ...] = ()
     follow: bool = False
     again: bool = False
     dry_run: bool = False
@@ -49,7 +50,7 @@ def submit(names: Sequence[str], address: str, wishes: Wishes) -> int:
         parcel = packed(plans, Path(folder))
         submission = replace(
             submission_of(plans, parcel, wishes.seeds, wishes.out, wishes.tracking_uri),
-            fail_fast=wishes.fail_fast,
+            options=wishes.options,
         )
         if wishes.dry_run:
             return _shown(submission, parcel)

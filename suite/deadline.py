@@ -60,7 +60,7 @@ class _Bell:
         self.has_rung, self._first = True, min(self._first, now)
         if not self.may_break_in or now < self._next:
             return
-        if _is_importing(frame) and now < self._first + _MOST_SECONDS_OF_AN_IMPORT:
+        if is_importing(frame) and now < self._first + _MOST_SECONDS_OF_AN_IMPORT:
             return
         self._next = now + _SECONDS_BETWEEN_BREAK_INS
         raise TimeIsUp
@@ -122,7 +122,7 @@ def _alarm_at(deadline: Deadline) -> Iterator[_Bell]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _is_importing(frame: FrameType | None) -> bool:
+def is_importing(frame: FrameType | None) -> bool:
     """A module that is broken off half-way could never be used again in this process."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

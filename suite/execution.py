@@ -23,7 +23,9 @@ def executing(
         Unavailable: where there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
-        return nullcontext(InlineExecutor(luggage.source_paths))
+        return nullcontext(
+            InlineExecutor(luggage.source_paths, luggage.checkpoints, luggage.trial_seconds)
+        )
     from suite.cluster.address import check_address
     from suite.cluster.authentication import authenticate
 

@@ -23,11 +23,13 @@ class Luggage:
 
     Attributes:
         source_paths: Folders that a user's own modules are imported from.
-        checkpoints: Where trials of several workers keep what they could go on from.
+        checkpoints: Where trials keep what they could go on from.
+        trial_seconds: How long one may run; None sets no limit.
     """
 
     checkpoints: Checkpoints
     source_paths: tuple[str, ...] = ()
+    trial_seconds: float | None = None
 
 
 class Executes(Protocol):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from suite.events import Event, Finished
 from suite.one_trial import EVENT, ORDER, Order
 from suite.provenance import COMMIT, commit, provenance
 from suite.schema import Resources, Result, Status, Trial
+from suite.trial_limit import SECONDS_OF_GRACE, reason_of
 
 # Whatever this process can import, the other one can, in the same order; `-P` and `-m` together
 # would not find a suite that lies in the folder where we stand, and `-m` alone would find the
@@ -34,16 +36,23 @@ _MOST_BYTES_KEPT = 16_384  # of what it said on standard error
 _SECONDS_TO_END = 5.0  # after its last word
 
 
-def events_of(trial: Trial, resources: Resources) -> Iterator[Event]:
+def events_of(
+    trial: Trial, resources: Resources, trial_seconds: float | None = None
+) -> Iterator[Event]:
     """Run one trial in a process of its own; whatever ends the process, a result comes last.
 
-    The process and all that it has started are gone when this ends, or is closed.
+    The process and all that it has started are gone when this ends, or is closed; and some seconds
+    after it has had `trial_seconds`, if it has not ended itself.
     """
-    with tempfile.TemporaryFile() as errors, _process(resources, errors) as process:
+    with (
+        tempfile.TemporaryFile() as errors,
+        _process(resources, errors) as process,
+        _ended_after(trial_seconds, process) as is_late,
+    ):
         assert process.stdin is not None, "both are pipes"
         assert process.stdout is not None, "both are pipes"
         with suppress(BrokenPipeError):  # it died at once; why is seen below
-            order = Order(trial=trial, resources=resources)
+            order = Order(trial=trial, resources=resources, trial_seconds=trial_seconds)
             process.stdin.write(ORDER.dump_json(order) + b"\n")
             process.stdin.flush()
         for line in process.stdout:
@@ -53,7 +62,8 @@ def events_of(trial: Trial, resources: Resources) -> Iterator[Event]:
             yield event
             if isinstance(event, Finished):
                 return
-        yield Finished(_without_words(trial, resources, process, errors))
+        reason = reason_of(trial_seconds) if trial_seconds and is_late.is_set() else ""
+        yield Finished(_without_words(trial, resources, process, errors, reason))
 
 
 @contextmanager
@@ -66,13 +76,40 @@ def _process(resources: Resources, errors: IO[bytes]) -> Iterator[subprocess.Pop
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # safe: it has not been waited for yet
+        _kill_group(process)  # safe: it has not been waited for yet
         process.wait()
         for pipe in (process.stdin, process.stdout):
             with suppress(BrokenPipeError):
                 assert pipe is not None, "both are pipes"
                 pipe.close()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _ended_after(
+    trial_seconds: float | None, process: subprocess.Popen[bytes]
+) -> Iterator[threading.Event]:
+    """Counts beside the block; the event is set once the process was killed for being late."""
+    is_late, is_over = threading.Event(), threading.Event()
+
+    def watch(seconds: float) -> None:
+        if not is_over.wait(seconds + SECONDS_OF_GRACE):
+            is_late.set()
+            _kill_group(process)
+
+    watcher = threading.Thread(target=watch, args=(trial_seconds or 0.0,), daemon=True)
+    if trial_seconds is not None:
+        watcher.start()
+    try:
+        yield is_late
+    finally:
+        is_over.set()
+        if trial_seconds is not None:
+            watcher.join()  # before the process's number may become another's
 
 
 def _environment(resources: Resources) -> dict[str, str]:
@@ -94,13 +131,18 @@ def _understood(line: bytes) -> Event | None:
 
 
 def _without_words(
-    trial: Trial, resources: Resources, process: subprocess.Popen[bytes], errors: IO[bytes]
+    trial: Trial,
+    resources: Resources,
+    process: subprocess.Popen[bytes],
+    errors: IO[bytes],
+    late: str,
 ) -> Result:
-    """The result of a trial whose process ended before it had left one."""
+    """The result of a trial whose process ended before it had left one; `late` says it was too."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_BYTES_KEPT))
     said = errors.read().decode(errors="replace")
     return Result(
-        trial_id=trial.trial_id, status=Status.CRASHED, reason=_how_it_ended(process),
+        trial_id=trial.trial_id, status=Status.TIMEOUT if late else Status.CRASHED,
+        reason=late or _how_it_ended(process),
         traceback=said, provenance=provenance(resources), seconds=0.0,
     )  # fmt: skip
 

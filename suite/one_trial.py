@@ -22,10 +22,11 @@ from suite.schema import Resources, Trial
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What is to be run, and with what."""
+    """What is to be run, and with what; and how long it may take."""
 
     trial: Trial
     resources: Resources
+    trial_seconds: float | None = None
 
 
 ORDER = TypeAdapter(Order)
@@ -39,8 +40,10 @@ def main() -> None:
     order = ORDER.validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_the_input, daemon=True).start()
     from suite.trial import run_trial
+    from suite.trial_limit import limited
 
-    for event in run_trial(order.trial, order.resources, f"process {os.getpid()}"):
+    events = run_trial(order.trial, order.resources, f"process {os.getpid()}")
+    for event in limited(events, order.trial_seconds):
         out.write(EVENT.dump_json(event) + b"\n")
         out.flush()
     sys.stderr.flush()

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from suite.duration import in_words
 from suite.estimate import seconds_of
-from suite.events import Event, Finished, Progressed, Started, Waiting
+from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.labels import labels_of
 from suite.missing import Missing
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
@@ -135,8 +135,10 @@ class PlainLines:
         return
 
     def show(self, event: Event) -> None:
-        """Print the trial if it has finished."""
+        """Print the trial if it has finished, and what is remarked of it."""
         self.tally.take(event)
+        if isinstance(event, Remarked):
+            self._print(f"{self.tally.label(event.trial_id)}: {event.sentence}")
         if isinstance(event, Finished):
             count = f"[{len(self.tally.finished)}/{len(self.tally.seconds)}]"
             eta = in_words(self.tally.eta_seconds())
@@ -196,8 +198,11 @@ class LiveDisplay:
         self.live.__exit__(None, None, None)
 
     def show(self, event: Event) -> None:
-        """Redraw; a failure also leaves a line of its own above."""
+        """Redraw; a failure or a remark also leaves a line of its own above."""
         self.tally.take(event)
+        if isinstance(event, Remarked):
+            line = f"{self.tally.label(event.trial_id)}: {event.sentence}"
+            self.console.print(Text(line, style="yellow"))
         if isinstance(event, Finished) and event.result.status is not Status.OK:
             line = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
             self.console.print(Text(line, style="red"))

@@ -52,8 +52,8 @@ class Submission:
         seeds: Instead of the scale's own.
         out: The output folder there; a relative one is meant from the home of the head's user.
         tracking_uri: The MLflow store; None is an SQLite file in the output folder.
-        fail_fast: Stop at the first trial that fails.
         trial_ids: Of all trials, sorted.
+        options: Further ones of `bakeoff run`, which say how it goes and not what is run.
     """
 
     names: tuple[str, ...]
@@ -61,8 +61,8 @@ class Submission:
     seeds: int | None
     out: Path
     tracking_uri: str | None
-    fail_fast: bool
     trial_ids: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
     @property
     def first_id(self) -> str:
@@ -84,7 +84,7 @@ class Submission:
         run = ["run", *self.names, "--scale", self.scale]
         run += ["--seeds", str(self.seeds)] if self.seeds is not None else []
         run += ["--tracking-uri", self.tracking_uri] if self.tracking_uri else []
-        run += ["--fail-fast"] if self.fail_fast else []
+        run += self.options
         out = shlex.quote(str(self.out))
         out = out if self.out.is_absolute() else f'"$HOME"/{out}'
         return f"exec sh {STARTER} {shlex.join(run)} --out {out} --address auto --wait"
@@ -108,7 +108,7 @@ def submission_of(
     """
     return Submission(
         names=parcel.names, scale=plans[0].about.scale, seeds=seeds, out=_there(out),
-        tracking_uri=_public(tracking_uri) if tracking_uri is not None else None, fail_fast=False,
+        tracking_uri=_public(tracking_uri) if tracking_uri is not None else None,
         trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ from suite.schema import (
     Trial,
 )
 from suite.training import Diverged
+from suite.trial_limit import TrialTimeout
 
 Measure = Callable[[], Iterator[Said]]
 
@@ -97,7 +98,7 @@ def run_measuring(
     try:
         torch.set_num_threads(resources.num_threads)
         yield from _noted(trial.trial_id, measure(), notes)
-    except (Exception, SystemExit) as error:  # a mixer may do anything
+    except (Exception, SystemExit, TrialTimeout) as error:  # a mixer may do anything
         status, reason = classified(error)
         trace = "".join(traceback.format_exception(error))
     yield Finished(
@@ -130,6 +131,8 @@ def classified(error: BaseException) -> tuple[Status, str]:
     sentence = f"{type(error).__name__}: {error}".splitlines()[0]
     if isinstance(error, Diverged):
         return Status.DIVERGED, str(error)
+    if isinstance(error, TrialTimeout):
+        return Status.TIMEOUT, str(error)
     if isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY):
         return Status.OUT_OF_MEMORY, sentence
     return Status.ERROR, sentence

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ABLATION = '''"""A small question."""
 from suite import Ablation, Model, Scale, vary
@@ -28,8 +29,10 @@ ABLATION = Ablation(
 '''
 
 MIXERS = '''"""Mixers of the user's own, each with a fault that a batch of a hundred brings out."""
+import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -81,6 +84,51 @@ class Exits(Good):
 class Killed(Good):
     def meet_fault(self, x):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledOnce(Good):
+    """It dies in the first process that trains it, and never again."""
+
+    def meet_fault(self, x):
+        try:
+            os.close(os.open(__file__ + ".died", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledThere(Good):
+    """It dies on every node but those that a file of this folder names."""
+
+    def meet_fault(self, x):
+        import ray
+
+        with open(os.path.join(os.path.dirname(__file__), "good_nodes")) as file:
+            if ray.get_runtime_context().get_node_id() not in file.read():
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Hangs(Good):
+    def meet_fault(self, x):
+        while True:
+            try:
+                time.sleep(0.01)
+            except Exception:
+                continue
+
+
+class HangsInC(Good):
+    """Holds the interpreter's lock, and hears of no signal; with a child that would outlive it."""
+
+    def meet_fault(self, x):
+        subprocess.Popen(["sleep", "604742"])
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 60))
+        ctypes.PyDLL(None).sleep(600)
+
+
+class Stops(Good):
+    def meet_fault(self, x):
+        os.kill(os.getpid(), signal.SIGSTOP)
 '''
 
 
@@ -129,11 +177,13 @@ class Workplace:
         """The command line of `bakeoff`, here, in this folder's `out`."""
         return [str(Path(sys.executable).with_name("bakeoff")), *arguments, "--out", str(self.out)]
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start `bakeoff` in a session of its own."""
+    def start(
+        self, *arguments: str, said: int | IO[str] = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start `bakeoff` in a session of its own; what it says goes to `said`."""
         return subprocess.Popen(
             self.command(*arguments), env=self._environment(), text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.path,
+            stdout=said, stderr=subprocess.STDOUT, cwd=self.path,
         )  # fmt: skip
 
     def bakeoff(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:

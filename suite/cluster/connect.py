@@ -98,7 +98,11 @@ def _sentence(error: Exception) -> str:
 
 
 def _start() -> None:
-    """Start a cluster of this machine, which ends with this process."""
+    """Start a cluster of this machine, which ends with this process.
+
+    Its workers lead process groups: whatever a trial has started ends with its worker.
+    """
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
     ray.init(
         address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
         object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",

@@ -10,30 +10,52 @@ from ray.exceptions import (
     RayError,
     RayTaskError,
     TaskUnschedulableError,
+    WorkerCrashedError,
 )
 
 from suite.cluster.line import Turn
+from suite.cluster.retry import MOST_ATTEMPTS, Ending
+from suite.events import Remarked
 from suite.provenance import provenance
 from suite.schema import Result, Status
+from suite.trial_limit import reason_of
 
 # Its node died, or took what it had said with it, or went away before it could begin there.
 _LOST_NODE = (NodeDiedError, LocalRayletDiedError, ObjectLostError, TaskUnschedulableError)
 
 
-def is_lost_node(error: RayError) -> bool:
-    """Whether the trial is innocent: another node may well finish it."""
-    return isinstance(error, _LOST_NODE)
+def ending_of(error: RayError) -> Ending:
+    """What Ray's error says about who is to blame."""
+    if isinstance(error, _LOST_NODE):
+        return Ending.LOST_NODE
+    if isinstance(error, OutOfMemoryError):
+        return Ending.HOST_MEMORY
+    return Ending.DEAD_WORKER if isinstance(error, WorkerCrashedError) else Ending.OTHER
 
 
 def result_of(turn: Turn, error: RayError) -> Result:
     """The result of a trial that Ray ended, or that was lost once too often."""
-    status = Status.CRASHED
-    if isinstance(error, OutOfMemoryError):
+    ending, status = ending_of(error), Status.CRASHED
+    if ending is Ending.HOST_MEMORY:
         status = Status.OUT_OF_MEMORY
     elif isinstance(error, RayTaskError):
         status = Status.ERROR
-    lost = f"its node was lost, {turn.attempt} times: " if is_lost_node(error) else ""
-    return _result(turn, status, lost + _sentence(error), str(error))
+    reason = _sentence(error)
+    if ending in (Ending.LOST_NODE, Ending.DEAD_WORKER) and turn.attempt >= MOST_ATTEMPTS:
+        reason = f"left aside after {turn.attempt} attempts; in the last {ending.value}: {reason}"
+    return _result(turn, status, reason, str(error))
+
+
+def remark_on(again: Turn, error: RayError) -> Remarked:
+    """What whoever watches hears of another attempt."""
+    more = ", and is given more memory" if again.has_more_memory else ""
+    sentence = f"{ending_of(error).value}; it runs again (attempt {again.attempt}{more})"
+    return Remarked(again.trial.trial_id, sentence)
+
+
+def timed_out(turn: Turn, seconds: float) -> Result:
+    """The result of a trial that was ended because it took too long."""
+    return _result(turn, Status.TIMEOUT, reason_of(seconds), "")
 
 
 def stranded(turn: Turn) -> Result:

@@ -1,7 +1,7 @@
 """Trials -> events, as Ray Core tasks: on an embedded Ray, or on a running cluster.
 
-Arrow: Trial -> Result, in completion order. A trial whose node is lost runs again on another
-one; whatever else happens to a trial is its result.
+Arrow: Trial -> Result, in completion order. What the world did to a trial, `suite.cluster.retry`
+may give it another attempt for; whatever else happens to a trial is its result.
 """
 
 from __future__ import annotations
@@ -18,25 +18,32 @@ from suite.cluster import ends, nodes
 from suite.cluster.capacity import NodeShape, why_never, why_not_now
 from suite.cluster.line import AloneLine, Line, PackedLine, Turn
 from suite.cluster.orphans import remove_orphaned_groups
+from suite.cluster.overdue import Overdue
+from suite.cluster.retry import Ending, FailingNodes, next_turn
 from suite.cluster.task import node_of, submit
 from suite.events import Event, Finished, Started, Waiting
 from suite.executor import Luggage, Unavailable, Work
 from suite.provenance import provenance
-from suite.schema import Resources
+from suite.schema import Resources, Result
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_SURVEYS = 2.0
-_MOST_ATTEMPTS = 3
 _SECONDS_WITHOUT_A_NODE = 600.0
 
 
 @dataclass
 class _Running:
-    """A trial that Ray has; `node` is empty until it has begun."""
+    """A trial that Ray has.
+
+    Attributes:
+        place: Empty until it has begun.
+        overdue: Counts from then on.
+    """
 
     turn: Turn
     stream: ray.ObjectRefGenerator
-    node: str = ""
+    place: str = ""
+    overdue: Overdue | None = None
 
 
 @dataclass
@@ -56,6 +63,7 @@ class RayExecutor:
     _next_survey: float = 0.0
     _stranded_since: float = 0.0
     _may_have_orphans: bool = False
+    _failing: FailingNodes = field(default_factory=FailingNodes)
 
     def execute(self, work: Work) -> Iterator[Event]:
         """Run all of it, packed: first what needs several workers at once, then the rest."""
@@ -104,14 +112,18 @@ class RayExecutor:
             while len(line) or self._in_flight:
                 self._fill(line)
                 yield from self._look(line)
+                yield from self._end_overdue()
                 yield from self._survey(line)
                 yield from self._give_up(line)
         finally:
             self._cancel()
 
     def _fill(self, line: Line) -> None:
-        for turn in line.take([running.turn for running in self._in_flight]):
-            self._in_flight.append(_Running(turn, submit(turn, self.luggage)))
+        turns = line.take([running.turn for running in self._in_flight])
+        left_out = self._failing.left_out(nodes.live_nodes()) if turns else ()
+        for turn in turns:
+            stream = submit(turn, self.luggage, nodes.elsewhere(turn, left_out))
+            self._in_flight.append(_Running(turn, stream))
 
     def _look(self, line: Line) -> Iterator[Event]:
         """Whatever the trials in flight have said since the last look."""
@@ -132,15 +144,45 @@ class RayExecutor:
             self._in_flight.remove(running)
             return
         except RayError as error:
-            self._in_flight.remove(running)
-            self._may_have_orphans |= running.turn.trial.parallel is not None
-            if ends.is_lost_node(error) and running.turn.attempt < _MOST_ATTEMPTS:
-                line.put_back(running.turn)
+            self._forget(running)
+            again = self._next_turn(running, error)
+            if again is not None:
+                line.put_back(again)
+                yield ends.remark_on(again, error)
                 return
-            event = Finished(ends.result_of(running.turn, error))
+            event = Finished(self._end_of(running, error))
         if isinstance(event, Started):
-            running.node = node_of(event.place)
+            running.place = event.place
+            running.overdue = Overdue.of(running.turn.trial, self.luggage.trial_seconds)
+        elif isinstance(event, Finished):
+            self._failing.note_result(node_of(running.place))
         yield event
+
+    def _forget(self, running: _Running) -> None:
+        self._in_flight.remove(running)
+        self._may_have_orphans |= running.turn.trial.parallel is not None
+
+    def _next_turn(self, running: _Running, error: RayError) -> Turn | None:
+        if running.overdue is not None and running.overdue.was_ended:
+            return None
+        ending, node = ends.ending_of(error), node_of(running.place)
+        if ending is Ending.DEAD_WORKER:
+            self._failing.note_death(node, running.turn.trial.trial_id)
+        return next_turn(running.turn, ending, node, nodes.live_nodes())
+
+    def _end_of(self, running: _Running, error: RayError) -> Result:
+        if running.overdue is not None and running.overdue.was_ended:
+            return ends.timed_out(running.turn, running.overdue.seconds)
+        return ends.result_of(running.turn, error)
+
+    def _end_overdue(self) -> Iterator[Finished]:
+        """What has not ended itself in time is ended; what cannot be ended is given up."""
+        for running in list(self._in_flight):
+            if running.overdue is None or not running.overdue.is_due():
+                continue
+            if running.overdue.end(running.stream, running.place):
+                self._forget(running)
+                yield Finished(ends.timed_out(running.turn, running.overdue.seconds))
 
     def _survey(self, line: Line) -> Iterator[Waiting]:
         """Now and then: how many have no place yet, and why not."""
@@ -149,7 +191,7 @@ class RayExecutor:
         self._next_survey = time.monotonic() + _SECONDS_BETWEEN_SURVEYS
         if self._may_have_orphans:  # what they hold would be missed by those who wait
             self._may_have_orphans = not remove_orphaned_groups()
-        placeless = [running.turn for running in self._in_flight if not running.node]
+        placeless = [running.turn for running in self._in_flight if not running.place]
         num_waiting = len(placeless) + len(line)
         reason = _why_waiting(placeless[0]) if placeless else "no node is free" if line else ""
         waiting = Waiting(num_waiting, reason if num_waiting else "")

@@ -27,13 +27,17 @@ class Turn:
 
     Attributes:
         node: Where it has to run, alone; None where Ray may choose.
-        attempt: 1 for the first; one more each time that a node was lost under it.
+        attempt: 1 for the first; one more each time that its worker or node was lost under it.
+        shuns: Beginnings of the ids of nodes where it should not run, if there are others.
+        has_more_memory: Whether it has more than it asked for, after it ran out of it.
     """
 
     trial: Trial
     resources: Resources
     node: NodeShape | None = None
     attempt: int = 1
+    shuns: tuple[str, ...] = ()
+    has_more_memory: bool = False
 
     @property
     def asked(self) -> dict[str, float]:
@@ -56,7 +60,7 @@ class Line(Protocol):
         """Those whose turn has come, given what runs or waits at Ray's already."""
 
     def put_back(self, turn: Turn) -> None:
-        """Back to the front: its node was lost."""
+        """To the front: its next attempt."""
 
     def drain(self) -> list[Turn]:
         """All who stand in it; nobody does any more."""
@@ -88,9 +92,8 @@ class PackedLine:
         ]
 
     def put_back(self, turn: Turn) -> None:
-        """Back to the front of its queue."""
-        again = replace(turn, attempt=turn.attempt + 1)
-        self._queues.setdefault(turn.shape, deque()).appendleft(again)
+        """See `Line.put_back`."""
+        self._queues.setdefault(turn.shape, deque()).appendleft(turn)
 
     def drain(self) -> list[Turn]:
         """All who stand in it."""
@@ -128,12 +131,15 @@ class AloneLine:
         free = [node for node in self._nodes() if node.name not in busy]
         taken = []
         while free and self._queue and not self._queue[0].trial.parallel:
-            taken.append(replace(self._queue.popleft(), node=free.pop(0)))
+            turn = self._queue.popleft()
+            node = next((n for n in free if not n.name.startswith(turn.shuns)), free[0])
+            free.remove(node)
+            taken.append(replace(turn, node=node))
         return taken
 
     def put_back(self, turn: Turn) -> None:
-        """Back to the front; another node may take it."""
-        self._queue.appendleft(replace(turn, node=None, attempt=turn.attempt + 1))
+        """See `Line.put_back`; any node may take it that it does not shun."""
+        self._queue.appendleft(turn)
 
     def drain(self) -> list[Turn]:
         """All who stand in it."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ray
 from ray._private.state import state
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
+from suite.cluster.line import Turn
 from suite.executor import Unavailable
 from suite.schema import Resources
 
@@ -39,6 +42,22 @@ def possible_nodes() -> list[NodeShape]:
 
 def _count(most: int) -> int:
     return most if most >= 0 else MANY
+
+
+def elsewhere(turn: Turn, left_out: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the nodes where a trial should not run; none if there is no other with room for it.
+
+    Args:
+        turn: Of the trial; what has a node already keeps it.
+        left_out: Beginnings of the ids of nodes that fail.
+    """
+    shunned = (*turn.shuns, *left_out)
+    if not shunned or turn.node is not None or turn.trial.parallel:
+        return ()
+    nodes = live_nodes()
+    others = [node for node in nodes if not node.name.startswith(shunned)]
+    found = tuple(node.name for node in nodes if node.name.startswith(shunned))
+    return found if slots(turn.asked, others) else ()
 
 
 class TimingNodes:

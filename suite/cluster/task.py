@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ray
 from ray._private.worker import global_worker
+from ray.util.placement_group import NODE_ID_LABEL_KEY
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import accelerator
@@ -22,8 +23,8 @@ from suite.executor import Luggage
 from suite.schema import Resources, Trial
 
 
-def submit(turn: Turn, luggage: Luggage) -> ray.ObjectRefGenerator:
-    """Hand the trial to Ray.
+def submit(turn: Turn, luggage: Luggage, elsewhere: Sequence[str] = ()) -> ray.ObjectRefGenerator:
+    """Hand the trial to Ray; not to the nodes of those ids, as long as any other could take it.
 
     A trial that has a node to itself, or a GPU, gets a fresh process: what an earlier trial left
     in caches or on the card would be in its number. An environment of its own keeps Ray from
@@ -34,9 +35,10 @@ def submit(turn: Turn, luggage: Luggage) -> ray.ObjectRefGenerator:
     elif turn.node is not None:
         task = _stream_once.options(**_whole(turn), runtime_env=_own_environment(turn))
     elif turn.resources.num_gpus:
-        task = _stream_once.options(**_share(turn), runtime_env=_own_environment(turn))
+        asked = {**_share(turn), **_away_from(elsewhere)}
+        task = _stream_once.options(**asked, runtime_env=_own_environment(turn))
     else:
-        task = _stream.options(**_share(turn))
+        task = _stream.options(**_share(turn), **_away_from(elsewhere))
     return task.remote(turn.trial, turn.resources, luggage)
 
 
@@ -51,6 +53,17 @@ def _share(turn: Turn) -> dict[str, Any]:
     if turn.resources.gpu_model:
         options["resources"] = {accelerator(turn.resources.gpu_model): 0.001}
     return options
+
+
+def _away_from(nodes: Sequence[str]) -> dict[str, Any]:
+    """A wish, since the other nodes may be gone before the trial begins."""
+    if not nodes:
+        return {}
+    label = NODE_ID_LABEL_KEY
+    return {
+        "label_selector": {label: f"!in({', '.join(nodes)})"},
+        "fallback_strategy": [{"label_selector": {label: f"in({', '.join(nodes)})"}}],
+    }
 
 
 def _whole(turn: Turn) -> dict[str, Any]:
@@ -76,12 +89,16 @@ def _own_environment(turn: Turn) -> dict[str, Any]:
 
 
 def _stream_trial(trial: Trial, resources: Resources, luggage: Luggage) -> Iterator[Event]:
+    from suite.checkpoint_folder import keeper_for
     from suite.trial import run_trial
+    from suite.trial_limit import limited
 
     _find_own_modules(luggage)
     if not resources.num_gpus:  # Ray shows them to everybody
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    yield from run_trial(trial, resources, _place())
+    keeper = keeper_for(trial, luggage.checkpoints)
+    events = run_trial(trial, resources, _place(), keeper)
+    yield from limited(events, luggage.trial_seconds)
 
 
 def _stream_trial_of_workers(

@@ -1,13 +1,17 @@
-"""The last lines of a run: where its report is, and where its trials stand side by side."""
+"""The last lines of a run, and how it is interrupted."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from suite.command_run import _told
+from suite.exit_codes import INTERRUPTED
 from suite.outcome import Outcome
 from suite.sweep import Options
 
@@ -46,3 +50,43 @@ def test_where_nothing_was_recorded_there_is_nothing_to_compare(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert told(capsys, ended(note="MLflow is not installed here."), Options()) == []
+
+
+STUBBORN = """
+import os, sys, time
+from rich.console import Console
+from suite.command_run import _ended_by_signals
+try:
+    with _ended_by_signals(Console(stderr=True)):
+        print("ready", flush=True)
+        time.sleep(600)
+except KeyboardInterrupt:
+    print("once", flush=True)
+"""
+
+
+def test_the_first_ctrl_c_is_an_interruption() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(signal.SIGINT)
+        assert run.communicate(timeout=60)[0] == "once\n"
+    assert run.returncode == 0
+
+
+def test_the_second_ctrl_c_ends_at_once_whatever_the_first_has_begun() -> None:
+    waits = STUBBORN.replace(
+        "        time.sleep(600)\n",
+        "        try:\n            time.sleep(600)\n        finally:\n"
+        "            print('closing', flush=True)\n            time.sleep(600)\n",
+    )
+    with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(signal.SIGINT)
+        assert run.stdout.readline() == "closing\n"
+        run.send_signal(signal.SIGINT)
+        assert run.communicate(timeout=60)[0] == ""
+    assert run.returncode == INTERRUPTED

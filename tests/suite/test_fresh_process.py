@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from suite import fresh_process
 from suite.events import Event, Finished, Progressed, Started
 from suite.exit_codes import INTERRUPTED
 from suite.fresh_process import events_of
@@ -27,6 +28,7 @@ from suite.trial import run_trial
 from tests.workplace import Workplace
 
 MIXERS = '''"""Mixers that use their process."""
+import ctypes
 import os
 import signal
 import subprocess
@@ -50,6 +52,17 @@ class Parent(Prints):
             child = subprocess.Popen(["sleep", "600"])
             Path(__file__).with_name("pids").write_text(f"{os.getpid()} {child.pid}")
             time.sleep(600)
+        return x
+
+
+class Holds(Prints):
+    """Keeps the interpreter's lock, and hears of no signal."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            Path(__file__).with_name("pids").write_text(f"{os.getpid()}")
+            signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 60))
+            ctypes.PyDLL(None).sleep(600)
         return x
 
 
@@ -149,6 +162,18 @@ def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
     assert result.traceback == "the last words\n"
     assert result.measurements == result.points == ()
     assert result.provenance.environment_id == provenance(resources).environment_id
+
+
+@pytest.mark.parametrize("mixer", ["Parent", "Holds"])
+def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
+    work: Workplace, mixer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh_process, "SECONDS_OF_GRACE", 3.0)
+    result = ended(list(events_of(trial(work, f"fresh_mixers:{mixer}"), Resources(), 8.0)))
+    assert result.status is Status.TIMEOUT, result.reason
+    assert "--trial-limit" in result.reason
+    pids = (work.path / "pids").read_text().split()
+    assert not any(is_alive(int(pid)) for pid in pids)
 
 
 @pytest.mark.slow

@@ -25,12 +25,12 @@ from suite.tracking_uri import BadUri, RefusedUri
 
 SWEEP = Submission(
     names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,
-    fail_fast=False, trial_ids=("a", "b"),
+    trial_ids=("a", "b"),
 )  # fmt: skip
 
 
 def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
-    assert SWEEP.first_id == replace(SWEEP, names=SWEEP.names, fail_fast=True).first_id
+    assert SWEEP.first_id == replace(SWEEP, options=("--fail-fast",)).first_id
     assert SWEEP.first_id.startswith("bakeoff-heads-mine-quick-")
     others = [
         replace(SWEEP, names=("heads",)), replace(SWEEP, scale="paper"),
@@ -55,12 +55,16 @@ def test_attempts_are_counted_after_the_hash(name: str) -> None:
 
 def test_the_command_says_all_of_it() -> None:
     sweep = replace(
-        SWEEP, seeds=5, out=Path("/data/my out"), tracking_uri="http://h:5000", fail_fast=True
+        SWEEP,
+        seeds=5,
+        out=Path("/data/my out"),
+        tracking_uri="http://h:5000",
+        options=("--fail-fast", "--trial-limit", "2h"),
     )
     assert shlex.split(sweep.command) == [
         "exec", "sh", "start_bakeoff.sh", "run", "heads", "mine.py", "--scale", "quick",
-        "--seeds", "5", "--tracking-uri", "http://h:5000", "--fail-fast", "--out", "/data/my out",
-        "--address", "auto", "--wait",
+        "--seeds", "5", "--tracking-uri", "http://h:5000", "--fail-fast", "--trial-limit",
+        "2h", "--out", "/data/my out", "--address", "auto", "--wait",
     ]  # fmt: skip
 
 

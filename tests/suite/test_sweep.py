@@ -202,6 +202,7 @@ def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
     assert statuses(work) == {Status.ERROR: 3, Status.OK: 3}
 
 
+@pytest.mark.bad_input(38)
 def test_a_store_that_is_away_costs_nothing_but_the_report(
     work: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,9 +339,9 @@ def test_timings_run_last_with_the_store_at_rest(
 
         monkeypatch.setattr(owner, name, noted)
 
-    def noted_run(trial: Trial, resources: Resources, place: str = "") -> Iterator[Event]:
+    def noted_run(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         order.append(trial.probe)
-        return run_trial(trial, resources, place)
+        return run_trial(trial, resources, "here")
 
     for name in ("run_trial", "events_of"):  # in this process; in a fresh one
         monkeypatch.setattr(inline_module, name, noted_run)

@@ -189,9 +189,9 @@ def test_a_limit_that_is_over_before_anything_ran_leaves_a_report_of_nothing(
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the order of things: trainings succeed, timings fail; no store, no report."""
 
-    def ended(trial: Trial, resources: Resources, place: str = "") -> Iterator[Event]:
+    def ended(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         is_timing = trial.probe == "step_time"
-        yield Started(trial.trial_id, place)
+        yield Started(trial.trial_id, "here")
         yield Finished(
             Result(
                 trial_id=trial.trial_id, status=Status.ERROR if is_timing else Status.OK,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
 from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Started
+from suite.cluster import overdue
+from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.execution import executing
 from suite.executor import Luggage, Unavailable
 from suite.inline import InlineExecutor
@@ -130,9 +135,54 @@ def test_a_process_that_dies_is_a_row_and_the_others_finish(
         is_faulty = trial.subjects[0].mixer.endswith(fault)
         assert result.status is (Status.CRASHED if is_faulty else Status.OK), result.reason
         if is_faulty:
-            assert result.reason
+            assert result.reason.startswith("left aside after 3 attempts; in the last its process")
             assert "\n" not in result.reason
             assert result.measurements == ()
+
+
+def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:
+    planned = own(mixers, "KilledOnce")
+    events = list(executor.execute(work_of(planned)))
+    assert {result.status for result in results(events).values()} == {Status.OK}
+    (remark,) = [event for event in events if isinstance(event, Remarked)]
+    assert remark.sentence == "its process died; it runs again (attempt 2)"
+    num_started = Counter(event.trial_id for event in events if isinstance(event, Started))
+    assert num_started[remark.trial_id] == 2
+    assert num_started.total() == 3
+
+
+@pytest.mark.parametrize("fault", ["Hangs", "HangsInC", "Stops"])
+def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
+    executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "SECONDS_OF_GRACE", 2.0)
+    limited = type(executor)(replace(executor.luggage, trial_seconds=1.0))
+    planned = own(mixers, fault)
+    faulty = next(t for t in planned.trials if t.subjects[0].mixer.endswith(fault))
+    events = list(limited.execute([(faulty, planned.resources)]))
+    (result,) = results(events).values()
+    assert result.status is Status.TIMEOUT
+    assert "--trial-limit" in result.reason
+    (place,) = [event.place for event in events if isinstance(event, Started)]
+    if fault != "Hangs":  # whose process ended itself in time, and serves on
+        gone = [int(place.rpartition(" ")[2]), *_children_left()]
+        _wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
+
+
+def _children_left() -> list[int]:
+    """Of the mixer that starts one."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "604742" in (process.info["cmdline"] or [])
+    ]
+
+
+def _wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until, "it never came true"
+        time.sleep(0.2)
 
 
 def test_an_exception_keeps_its_traceback_across_processes(executor, mixers: Workplace) -> None:

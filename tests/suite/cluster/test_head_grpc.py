@@ -69,6 +69,7 @@ def test_without_a_token_none_is_sent() -> None:
         check_head(address, "")
 
 
+@pytest.mark.bad_input(34)
 @pytest.mark.parametrize("theirs", ["2.9.0", "3.0.0.dev0"])
 def test_another_version_is_told(theirs: str) -> None:
     with serving(lambda *_: of_version(theirs)) as address, pytest.raises(Unavailable) as caught:
@@ -76,6 +77,7 @@ def test_another_version_is_told(theirs: str) -> None:
     assert f"runs Ray {theirs}, and this is Ray {version('ray')}" in str(caught.value)
 
 
+@pytest.mark.bad_input(33)
 @pytest.mark.parametrize(("token", "why"), [("s3cret", "does not know our"), ("", "asks for a")])
 def test_a_refusal_is_told_without_the_token(token: str, why: str) -> None:
     def answer(request: bytes, context: Any) -> bytes:

@@ -64,12 +64,12 @@ def test_trials_of_several_workers_keep_none_in_reserve() -> None:
     assert len(line.take([])) == 3
 
 
-def test_what_is_put_back_comes_first_and_counts_its_attempts() -> None:
+def test_what_is_put_back_comes_first() -> None:
     line = PackedLine(work(3), lambda: [NodeShape("one", {"CPU": 0.0})])
     (first,) = line.take([])
-    line.put_back(first)
-    (again,) = line.take([])
-    assert (again.trial, again.attempt) == (first.trial, 2)
+    again = replace(first, attempt=2)
+    line.put_back(again)
+    assert line.take([]) == [again]
 
 
 def test_one_timing_a_node() -> None:
@@ -105,12 +105,23 @@ def test_a_timing_that_lost_its_node_may_have_another() -> None:
     nodes = [TWO]
     line = AloneLine(work(1), lambda: nodes)
     (turn,) = line.take([])
-    line.put_back(turn)
+    line.put_back(replace(turn, node=None, attempt=2))
     nodes[:] = []
     assert line.take([]) == []
     assert len(line) == 1
     nodes[:] = [FOUR]
     assert [(t.node, t.attempt) for t in line.take([])] == [(FOUR, 2)]
+
+
+def test_a_timing_goes_where_it_shuns_nothing_if_it_can() -> None:
+    line = AloneLine(work(2), lambda: [TWO, FOUR])
+    first, second = line.take([])
+    line.put_back(replace(second, node=None, shuns=("tw",)))
+    line.put_back(replace(first, node=None, shuns=("tw",)))
+    assert [turn.node for turn in line.take([])] == [
+        FOUR,
+        TWO,
+    ]  # the other node is better than none
 
 
 def test_a_drained_line_is_empty() -> None:

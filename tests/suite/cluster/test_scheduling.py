@@ -15,7 +15,7 @@ import pytest
 
 from suite.checkpoints import Checkpoints
 from suite.cluster.authentication import authenticate
-from suite.events import Event, Finished, Started, Waiting
+from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.executor import Luggage, Unavailable
 from suite.planning import plan
 from suite.schema import Parallel, Resources, Status, Trial
@@ -229,6 +229,26 @@ def test_who_waits_is_told_why(cluster: Any, executor: Any, mixers: Workplace) -
     told = [event for event in executor.execute(work) if isinstance(event, Waiting)]
     assert any("asks for 4 CPU; 0 of 4 CPU" in event.reason for event in told), told
     assert max(event.num_trials for event in told) >= 2
+
+
+def test_a_node_that_ends_every_worker_is_left_out(
+    cluster: Any, executor: Any, mixers: Workplace
+) -> None:
+    good = [cluster.nodes[name].node_id for name in ("one", "two")]
+    (mixers.path / "good_nodes").write_text("\n".join(good))
+    file = mixers.ablation(
+        mixer="scheduled_mixers:KilledThere", values=[1e-3], seeds=16, probes=["quality"]
+    )
+    work = [(trial, Resources()) for trial in plan(file).trials]
+    events = list(executor.execute(work))
+    ends = [event.result for event in events if isinstance(event, Finished)]
+    assert {result.status for result in ends} == {Status.OK}, [r.reason for r in ends]
+    assert len(ends) == len(work)
+    tried = [name_of(cluster, e.place.split()[1]) for e in events if isinstance(e, Started)]
+    num_deaths = sum(isinstance(event, Remarked) for event in events)
+    assert tried.count("four") == num_deaths
+    assert 3 <= num_deaths <= 3 + 8  # what waited there already when the third had died
+    assert "four" not in tried[-4:]
 
 
 def test_trials_of_a_lost_node_run_elsewhere(

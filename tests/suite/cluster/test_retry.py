@@ -1,0 +1,106 @@
+"""Who may try again, where and with what; and which nodes are left out."""
+
+from __future__ import annotations
+
+import pytest
+from ray.exceptions import (
+    NodeDiedError,
+    OutOfMemoryError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+    WorkerCrashedError,
+)
+
+from suite.cluster import ends
+from suite.cluster.capacity import NodeShape
+from suite.cluster.line import Turn
+from suite.cluster.retry import MOST_ATTEMPTS, Ending, FailingNodes, next_turn
+from suite.schema import Resources, Status
+from tests.suite.heads_sweep import HeadsSweep
+
+GIB = 2**30
+NODES = [
+    NodeShape("aaaa1111", {"CPU": 2.0, "memory": 8.0 * GIB}),
+    NodeShape("bbbb2222", {"CPU": 2.0, "memory": 4.0 * GIB}),
+]
+
+
+def turn(attempt: int = 1, **asked: int) -> Turn:
+    return Turn(HeadsSweep().trial(), Resources(**asked), attempt=attempt)
+
+
+@pytest.mark.parametrize("ending", [Ending.LOST_NODE, Ending.DEAD_WORKER])
+def test_what_the_world_did_is_tried_three_times_in_all(ending: Ending) -> None:
+    attempts = [turn()]
+    while (again := next_turn(attempts[-1], ending, "aaaa1111", NODES)) is not None:
+        attempts.append(again)
+    assert [t.attempt for t in attempts] == [1, 2, 3]
+    assert len(attempts) == MOST_ATTEMPTS
+
+
+def test_where_a_process_died_the_trial_should_not_run_again() -> None:
+    again = next_turn(turn(), Ending.DEAD_WORKER, "aaaa1111", NODES)
+    assert again is not None
+    assert again.shuns == ("aaaa1111",)
+    lost = next_turn(turn(), Ending.LOST_NODE, "aaaa1111", NODES)
+    assert lost is not None
+    assert lost.shuns == ()  # it is gone; a name cannot come back
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [(0, 4 * GIB), (1 * GIB, 4 * GIB), (3 * GIB, 6 * GIB), (6 * GIB, 8 * GIB)]
+)
+def test_out_of_memory_is_tried_once_more_with_a_larger_request(asked: int, given: int) -> None:
+    again = next_turn(turn(memory_bytes=asked), Ending.HOST_MEMORY, "aaaa1111", NODES)
+    assert again is not None
+    assert again.resources.memory_bytes == given
+    assert next_turn(again, Ending.HOST_MEMORY, "aaaa1111", NODES) is None
+
+
+def test_who_had_a_whole_node_gets_no_more() -> None:
+    assert next_turn(turn(memory_bytes=8 * GIB), Ending.HOST_MEMORY, "a", NODES) is None
+
+
+def test_what_the_trial_did_itself_is_not_tried_again() -> None:
+    assert next_turn(turn(), Ending.OTHER, "aaaa1111", NODES) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "ending", "status"),
+    [
+        (NodeDiedError("the node died"), Ending.LOST_NODE, Status.CRASHED),
+        (WorkerCrashedError(), Ending.DEAD_WORKER, Status.CRASHED),
+        (OutOfMemoryError("the monitor ended it"), Ending.HOST_MEMORY, Status.OUT_OF_MEMORY),
+        (RuntimeEnvSetupError("no such folder"), Ending.OTHER, Status.CRASHED),
+        (RayTaskError("f", "a trace", ValueError("x")), Ending.OTHER, Status.ERROR),
+    ],
+    ids=["node", "worker", "memory", "environment", "raised"],
+)
+def test_the_last_attempt_s_end_is_the_result(error, ending: Ending, status: Status) -> None:
+    assert ends.ending_of(error) is ending
+    result = ends.result_of(turn(attempt=3), error)
+    assert result.status is status
+    is_left_aside = ending in (Ending.LOST_NODE, Ending.DEAD_WORKER)
+    assert result.reason.startswith("left aside after 3 attempts") is is_left_aside
+    assert "\n" not in result.reason
+
+
+def test_a_node_on_which_three_trials_died_in_a_row_is_left_out() -> None:
+    failing = FailingNodes()
+    for trial_id in ("a", "a", "a", "b"):  # one trial that dies everywhere says nothing
+        failing.note_death("aaaa1111", trial_id)
+    assert failing.left_out(NODES) == ()
+    failing.note_death("aaaa1111", "c")
+    assert failing.left_out(NODES) == ("aaaa1111",)
+    failing.note_result("aaaa1111")
+    assert failing.left_out(NODES) == ()
+
+
+def test_there_is_always_a_node_left() -> None:
+    failing = FailingNodes()
+    for node in ("aaaa1111", "bbbb2222"):
+        for trial_id in "abc":
+            failing.note_death(node, trial_id)
+    assert failing.left_out(NODES) == ()
+    assert failing.left_out([*NODES, NodeShape("cccc3333", {})]) == ("aaaa1111", "bbbb2222")
+    assert failing.left_out([NodeShape("cccc3333", {})]) == ()
