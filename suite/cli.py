@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from suite.exit_codes import FAILED, exit_code_of
-from suite.one_line import one_line
+from suite.one_line import message
 from suite.quiet import be_quiet
 
 app = typer.Typer(
@@ -44,13 +46,20 @@ class DataAction(StrEnum):
     FETCH = "fetch"
 
 
+def _folder(out: Path) -> Path:
+    """As it is; refused where no file system takes the name, so that nobody stumbles over it."""
+    if len(bytes(out)) >= 4_096 or any(len(os.fsencode(part)) > 255 for part in out.parts):
+        raise typer.BadParameter("no file system takes so long a name; give a shorter one.")
+    return out
+
+
 Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
 ]
 Scale = Annotated[ScaleOption, typer.Option(help="quick: minutes on two cores.")]
 Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="Instead of the scale's own.")]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="The output folder.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", callback=_folder, help="The output folder.")]
 Uri = Annotated[
     str | None,
     typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
@@ -60,12 +69,37 @@ FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails
 Executor = Annotated[
     ExecutorOption, typer.Option(help="inline: one at a time; needs neither Ray nor MLflow.")
 ]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Join a running Ray cluster; `auto`: the one that this machine is part of.",
+    ),
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Where another run works in the folder, wait for it.")
+]
 TimeLimit = Annotated[
     str | None,
     typer.Option(
         metavar="S",
         help="Stop after so many seconds (or 30m, 2h), one seed after the other until then, and "
         "report what there is; the same command goes on.",
+    ),
+]
+TrialLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S",
+        help="End a trial that runs longer (90, 30m, 2h), as a time-out; by default 1h at quick "
+        "scale, 24h at standard, 168h at paper.",
+    ),
+]
+CheckpointEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S",
+        help="How often a trial leaves a checkpoint (by default 5m); a shorter one leaves none.",
     ),
 ]
 Url = Annotated[
@@ -109,18 +143,12 @@ def run(
     out: Out = OUT,
     tracking_uri: Uri = None,
     executor: Executor = ExecutorOption.RAY,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Join a running Ray cluster; `auto`: the one that this machine is part of.",
-        ),
-    ] = None,
+    address: Head = None,
     fail_fast: FailFast = False,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Where another run works in the folder, wait for it.")
-    ] = False,
+    wait: Wait = False,
     time_limit: TimeLimit = None,
+    trial_limit: TrialLimit = None,
+    checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
     from suite.deadline import Deadline
@@ -139,6 +167,8 @@ def run(
     options = Options(
         out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
         fail_fast=fail_fast, is_patient=wait, deadline=deadline,
+        trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
+        checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
     raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
 
@@ -155,15 +185,21 @@ def submit(
     ] = OUT,
     tracking_uri: Uri = None,
     fail_fast: FailFast = False,
+    trial_limit: TrialLimit = None,
+    checkpoint_every: CheckpointEvery = None,
     follow: Annotated[bool, typer.Option("--follow", help="Stay, and show how it goes.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Even if it has succeeded.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
     """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
     from suite import command_submit
+    from suite.duration import seconds_in
 
+    limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
+    given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
     wishes = command_submit.Wishes(
-        scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri, fail_fast=fail_fast,
+        scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri,
+        options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
     raise typer.Exit(command_submit.submit(names, address, wishes))
@@ -261,11 +297,23 @@ def ui(
 
 
 @app.command()
-def verify(out: Out = OUT, tracking_uri: Uri = None) -> None:
-    """Journal, MLflow and report agree: nothing lost, nothing twice."""
-    from suite.verify import differences
+def verify(
+    out: Out = OUT,
+    tracking_uri: Uri = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Bring MLflow and the reports to what the journal says."),
+    ] = False,
+) -> None:
+    """Journal, MLflow and report agree: nothing lost, nothing twice, nothing different."""
+    if repair:
+        from suite.repair import repaired as compared
+    else:
+        from suite.verify import differences as compared
 
-    found = differences(out, tracking_uri)
+    found = compared(out, tracking_uri)
+    for line in found.mended:
+        typer.echo(f"repaired: {line}")
     for line in found.differences:
         typer.echo(line)
     typer.echo(found.summary)
@@ -310,11 +358,14 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        _end(str(error), code)
+        _end(error, code)
 
 
-def _end(sentence: str, code: int) -> NoReturn:
-    typer.echo(f"bakeoff: {one_line(sentence)}", err=True)
+def _end(error: Exception, code: int) -> NoReturn:
+    typer.echo(f"bakeoff: {message(str(error))}", err=True)
+    if type(error).__name__ == "LeftThread":  # else we would wait for its end
+        sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)
 
 

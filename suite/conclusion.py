@@ -18,6 +18,10 @@ _WITHOUT_STORE = (
     "MLflow is not installed here, so nothing was recorded: the results stand in {journal}, and "
     "`bakeoff record` brings that file into a store on a machine that has it."
 )
+_UNWRITTEN = (
+    "The reports cannot be written to {folder}: {error}; all results are safe, and "
+    "`bakeoff verify --repair` makes the reports."
+)
 _WITHOUT_REPORT = " There is no report either: {error}."
 
 
@@ -40,6 +44,8 @@ def conclude(
         found = [address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans]
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
+    except OSError as error:  # a full disk, say
+        return replace(outcome, trouble=_UNWRITTEN.format(folder=out / "reports", error=error))
     return replace(outcome, reports=pages, comparisons=tuple(filter(None, found)))
 
 

@@ -18,16 +18,28 @@ from pydantic import TypeAdapter, ValidationError
 
 from suite.journal_file import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
 from suite.registration import Statement, content_of, num_pairs_known, registration_of
-from suite.schema import FAILURES, Plan, Result
+from suite.schema import FAILURES, Plan, Result, Status
 from suite.trial_list import Listed, listed
 
-__all__ = ["Attempt", "End", "Entry", "Journal", "JournalError", "journal_in"]
+__all__ = [
+    "Attempt", "Contradiction", "End", "Entry", "Journal", "JournalError", "Kept", "journal_in",
+]  # fmt: skip
 
 _Body = TypeVar("_Body")
 _PLAN = TypeAdapter(Plan)
 _RESULT = TypeAdapter(Result)
 _FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
 _KEY = "(ablation, scale) = (?, ?)"
+_PLACE = "(trial_id, environment_id)"
+_NO_ENDS = "SELECT '' AS trial_id, '' AS environment_id, 0 AS attempt, NULL AS ended_seconds"
+_KEPT = """
+SELECT r.attempt, r.sha256, a.started_seconds, e.ended_seconds, CAST(r.result AS BLOB)
+FROM results AS r
+LEFT JOIN attempts AS a ON (a.trial_id, a.attempt) = (r.trial_id, r.attempt)
+LEFT JOIN {ends} AS e ON (e.trial_id, e.environment_id, e.attempt)
+    = (r.trial_id, r.environment_id, r.attempt)
+WHERE r.trial_id = ? ORDER BY r.environment_id
+"""
 _ADOPTED = 0  # stands for the attempt of a result that another folder's driver made
 
 
@@ -59,6 +71,8 @@ class End(NamedTuple):
         num_cpus: Of one worker; so is `num_gpus`.
         ended_seconds: Since 1970; None where only another folder's driver knows.
         is_kept: Whether its result was taken; a late one was not.
+        finding_sha256: See `Result.finding_sha256`; empty where it found nothing, and in journals
+            of format 3 and older.
     """
 
     trial_id: str
@@ -71,6 +85,32 @@ class End(NamedTuple):
     ended_seconds: float | None
     reason: str
     is_kept: bool
+    finding_sha256: str = ""
+
+
+class Kept(NamedTuple):
+    """A result as the journal holds it, with what is needed to write it down again elsewhere.
+
+    Attributes:
+        body: The result as JSON.
+        started_seconds: Of its attempt, since 1970; None where another folder's driver began it.
+        ended_seconds: The same of its end.
+    """
+
+    attempt: int
+    sha256: str
+    started_seconds: float | None
+    ended_seconds: float | None
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two attempts at one trial in one environment that found different things, and may not."""
+
+    trial_id: str
+    environment_id: str
+    attempts: tuple[int, int]
 
 
 class Journal:
@@ -191,6 +231,47 @@ class Journal:
                 self._note_end(result, _ADOPTED, None, is_kept=True)
             return is_kept
 
+    def restore(self, kept: Kept) -> bool:
+        """Write a result down as it once stood here, attempt and times included.
+
+        It takes the place of a row that is not what its hash says, and of nothing else.
+
+        Returns:
+            False if there is a sound one already.
+
+        Raises:
+            JournalError: if it is not what its own hash says.
+        """
+        result = self._understood(_RESULT, kept.body)
+        if result.sha256 != kept.sha256:
+            raise JournalError(
+                f"{self.path}: the result of trial {result.trial_id} cannot be restored, since it "
+                "is not the one that was written, by its SHA-256."
+            )
+        key = (result.trial_id, result.provenance.environment_id)
+        with self._db:
+            if self._is_damaged(*key):
+                self._db.execute(f"DELETE FROM results WHERE {_PLACE} = (?, ?)", key)
+            if self._one(f"SELECT 1 FROM results WHERE {_PLACE} = (?, ?)", key):
+                return False
+            self._insert(result, kept.attempt)
+            if kept.started_seconds is not None:
+                row = (result.trial_id, kept.attempt, kept.started_seconds, "")
+                self._db.execute(f"INSERT OR IGNORE INTO attempts VALUES ({_marks(row)})", row)
+            self._note_end(result, kept.attempt, kept.ended_seconds, is_kept=True)
+            return True
+
+    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
+        """Write a plan down as it once stood here, with the statements of its claim.
+
+        A plan that is here already stays.
+        """
+        with self._db:
+            for statement in statements:
+                self._take_over(plan.key, statement)
+            if not self._one(f"SELECT 1 FROM sweeps WHERE {_KEY}", plan.key):
+                self._write_plan(plan)
+
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
         """All results of these trials, of every environment, in the order asked for."""
         for trial_id in trial_ids:
@@ -200,6 +281,39 @@ class Journal:
             )
             for (body,) in rows:
                 yield self._understood(_RESULT, body)
+
+    def kept(self, trial_ids: Iterable[str]) -> Iterator[Kept]:
+        """All results of these trials as they are written, in the order of `results`."""
+        is_old = self._format < 3
+        query = _KEPT.format(ends=f"({_NO_ENDS})" if is_old else "ends")
+        for trial_id in trial_ids:
+            yield from map(Kept._make, self._db.execute(query, (trial_id,)))
+
+    def damaged(self) -> list[tuple[str, str]]:
+        """(trial_id, environment_id) of the rows that are not what was written, by their hash."""
+        return [
+            (entry.trial_id, entry.environment_id)
+            for entry in self.entries()
+            if self._is_damaged(entry.trial_id, entry.environment_id)
+        ]
+
+    def contradictions(self) -> list[Contradiction]:
+        """Where a trial that is no timing gave different numbers in one environment."""
+        if self._format < 4:
+            return []
+        query = (
+            "SELECT trial_id, environment_id, attempt, finding_sha256 FROM ends WHERE "
+            "finding_sha256 != '' AND trial_id IN (SELECT trial_id FROM trials WHERE NOT is_alone)"
+            " ORDER BY 1, 2, 3"
+        )
+        first: dict[tuple[str, str], tuple[int, str]] = {}
+        found: dict[tuple[str, str], Contradiction] = {}
+        for trial_id, environment_id, attempt, sha256 in self._db.execute(query):
+            key = (trial_id, environment_id)
+            earlier, before = first.setdefault(key, (attempt, sha256))
+            if sha256 != before:
+                found.setdefault(key, Contradiction(*key, (earlier, attempt)))
+        return list(found.values())
 
     def done(self) -> dict[str, set[str]]:
         """trial_id -> environments in which it has a result that is no failure."""
@@ -259,11 +373,21 @@ class Journal:
         row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
         return row or (0, "")
 
+    def _is_damaged(self, trial_id: str, environment_id: str) -> bool:
+        query = f"SELECT sha256, status, result FROM results WHERE {_PLACE} = (?, ?)"
+        row = self._db.execute(query, (trial_id, environment_id)).fetchone()
+        if row is None:
+            return False
+        sha256, status, body = row
+        try:
+            result = _RESULT.validate_json(body)
+        except ValidationError:
+            return True
+        return bool(result.sha256 != sha256 or result.status.value != status)
+
     def _insert(self, result: Result, attempt: int) -> bool:
         key = (result.trial_id, result.provenance.environment_id)
-        status = self._one(
-            "SELECT status FROM results WHERE (trial_id, environment_id) = (?, ?)", key
-        )
+        status = self._one(f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
         if status is not None and status not in FAILURES:
             return False
         self._db.execute(
@@ -286,6 +410,7 @@ class Journal:
         end = End(
             result.trial_id, made.environment_id, attempt, result.status.value, result.seconds,
             made.num_cpus, made.num_gpus, ended_seconds, result.reason, is_kept,
+            result.finding_sha256 if result.status is Status.OK else "",
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({_marks(end)})", end)

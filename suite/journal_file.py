@@ -1,6 +1,7 @@
 """How is the journal's file laid out, and how is one of an older format opened?
 
-Every format so far has only added tables, so what is newer is filled from what was there.
+Every format so far has only added tables and columns, so what is newer is filled from what was
+there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-FORMAT = 3  # 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials
+# 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
+# what attempts found.
+FORMAT = 4
 
 # What results said before their ends were kept apart. Of the time only the start was written down.
 ENDS_OF_RESULTS = """
@@ -17,12 +20,11 @@ SELECT r.trial_id, r.environment_id, r.attempt, r.status,
        COALESCE(json_extract(CAST(r.result AS TEXT), '$.provenance.num_cpus'), 0.0),
        COALESCE(json_extract(CAST(r.result AS TEXT), '$.provenance.num_gpus'), 0.0),
        a.started_seconds + json_extract(CAST(r.result AS TEXT), '$.seconds'),
-       COALESCE(json_extract(CAST(r.result AS TEXT), '$.reason'), ''), 1
+       COALESCE(json_extract(CAST(r.result AS TEXT), '$.reason'), ''), 1, ''
 FROM results AS r LEFT JOIN attempts AS a ON (a.trial_id, a.attempt) = (r.trial_id, r.attempt)
 WHERE json_valid(CAST(r.result AS TEXT))
 """
-_TABLES = f"""
-BEGIN;
+_TABLES = """
 CREATE TABLE IF NOT EXISTS sweeps (
     ablation TEXT NOT NULL, scale TEXT NOT NULL, plan BLOB NOT NULL,
     PRIMARY KEY (ablation, scale)
@@ -49,6 +51,7 @@ CREATE TABLE IF NOT EXISTS ends (
     trial_id TEXT NOT NULL, environment_id TEXT NOT NULL, attempt INTEGER NOT NULL,
     status TEXT NOT NULL, seconds REAL NOT NULL, num_cpus REAL NOT NULL, num_gpus REAL NOT NULL,
     ended_seconds REAL, reason TEXT NOT NULL, is_kept INTEGER NOT NULL,
+    finding_sha256 TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (trial_id, environment_id, attempt)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS trials (
@@ -60,10 +63,8 @@ CREATE TABLE IF NOT EXISTS trials (
 CREATE TABLE IF NOT EXISTS driver (
     only INTEGER PRIMARY KEY CHECK (only = 1), started_seconds REAL NOT NULL
 );
-INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS};
-PRAGMA user_version = {FORMAT};
-COMMIT;
 """
+_SINCE_FORMAT_3 = "ALTER TABLE ends ADD COLUMN finding_sha256 TEXT NOT NULL DEFAULT '';"
 
 
 class JournalError(RuntimeError):
@@ -90,11 +91,21 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
         return db
     db = sqlite3.connect(path, timeout=20, check_same_thread=False)
     found = format_of(db, path)
+    if not found and db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        raise JournalError(f"{path}: this is no journal of bakeoff.")  # nor becomes one
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     if found < FORMAT:
-        db.executescript(_TABLES)
+        db.executescript(_brought_up_from(found))
     return db
+
+
+def _brought_up_from(found: int) -> str:
+    """What makes a file of this format one of ours: all of it or nothing."""
+    altered = _SINCE_FORMAT_3 if found == 3 else ""
+    return f"""BEGIN; {_TABLES} {altered}
+    INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS};
+    PRAGMA user_version = {FORMAT}; COMMIT;"""
 
 
 def format_of(db: sqlite3.Connection, path: Path) -> int:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -49,8 +49,8 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
                 "its end, or give another folder."
             )
         file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        with suppress(OSError):  # a full disk: then nobody can say who holds it, but it is held
+            os.write(file.fileno(), str(os.getpid()).encode())
         try:
             yield
         finally:

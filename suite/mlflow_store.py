@@ -59,6 +59,28 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Attended:
+    """A client, and somebody who is called before each of its requests.
+
+    Args:
+        client: Any object whose methods are requests.
+        before_request: Returns when the request may be sent; what it raises is raised.
+    """
+
+    def __init__(self, client: Any, before_request: Callable[[], None]) -> None:
+        self._client = client
+        self._before_request = before_request
+
+    def __getattr__(self, name: str) -> Any:
+        request = getattr(self._client, name)
+
+        def sent(*values: Any, **named: Any) -> Any:
+            self._before_request()
+            return request(*values, **named)
+
+        return sent
+
+
 class Store:
     """One address, and what is asked of it through mlflow's client.
 
@@ -125,7 +147,10 @@ class Store:
 
     def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
         """A run with all its tags, in one request."""
-        return self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
+        run = self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
+        if not run.info.run_id:  # a proxy answers everything with an empty page
+            raise OSError("what answers there is no MLflow server.")
+        return run
 
     def log(
         self,
@@ -165,6 +190,11 @@ class Store:
                 path.write_bytes(body)
             self.client.log_artifacts(run_id, folder)
 
+    def history(self, run_id: str, metric: str) -> list[MetricRow]:
+        """Every number that was logged under a name."""
+        found = self.client.get_metric_history(run_id, metric)
+        return [MetricRow(each.key, each.value, each.timestamp, each.step) for each in found]
+
     def end(self, run_id: str, status: str) -> None:
         """The run's end, now."""
         self.client.set_terminated(run_id, status, now_ms())
@@ -184,11 +214,33 @@ class Store:
             time.sleep(0.2)
             tags = self.client.get_run(run.info.run_id).data.tags
 
+    def held_file(self, run: Any, name: str, folder: Path) -> bytes | None:
+        """An artifact as it lies there, whatever its hash; None if it cannot be fetched."""
+        try:
+            return self._body(run, name, folder)
+        except self._errors:
+            return None
+
+    def held_folder(self, run: Any, name: str, folder: Path) -> Path:
+        """A folder of artifacts as it lies there; where it cannot be fetched, one that is not."""
+        try:
+            return self._beside(run, name) or Path(
+                self.client.download_artifacts(run.info.run_id, name, str(folder))
+            )
+        except self._errors:
+            return folder / name
+
+    def _beside(self, run: Any, name: str) -> Path | None:
+        """Where an artifact lies if database and artifacts were moved together."""
+        database, old = sqlite_path(self.uri), Path(run.info.artifact_uri)
+        if database is None or not old.is_absolute() or old.is_dir():
+            return None
+        return database.parent.joinpath("artifacts", *old.parts[-3:], name)
+
     def _body(self, run: Any, name: str, folder: Path) -> bytes:
         """Download the artifact; from beside the database where both were moved together."""
-        database, old = sqlite_path(self.uri), Path(run.info.artifact_uri)
-        if database is not None and old.is_absolute() and not old.is_dir():
-            beside = database.parent.joinpath("artifacts", *old.parts[-3:], name)
+        beside = self._beside(run, name)
+        if beside is not None:
             return Path(shutil.copy(beside, folder / name)).read_bytes()
         self.client.download_artifacts(run.info.run_id, name, str(folder))
         return (folder / name).read_bytes()

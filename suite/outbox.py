@@ -1,21 +1,29 @@
 """The one writer: tells the store what the journal holds, beside the driver, never in its way.
 
 A thread of its own. While the store cannot be reached live points are dropped, results stay in
-the journal, and the thread catches up from there as soon as the store answers again.
+the journal, and the thread catches up from there as soon as the store answers again. So the line
+of what waits is short, however long an outage is: what finds no place in it is in the journal.
+
+Before each request the thread stands at a gate: a timing need never wait for more than one, and
+a store that hangs holds up no end.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
-from suite.journal import Journal
+from suite.journal import Journal, JournalError
+from suite.journal_lines import JOURNAL_FILE, packed
 from suite.mlflow_store import StoreUnavailable
 from suite.record import Recorder
 from suite.rows import by_trial
@@ -24,6 +32,20 @@ from suite.schema import Cell, Plan
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
 _SHARE_OF_PUBLISHING = 0.05  # of the time, at most
+_MOST_IN_LINE = 256  # events; each may hold a result
+# What the end waits for a sign of life: a request, or opening the store, which asks a server for
+# nothing, and makes the tables of a new file.
+_SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
+_NO_ANSWER = (
+    "The MLflow store does not answer; what it lacks stands in the journal, and the same command "
+    "again, or `bakeoff verify --repair`, brings it there."
+)
+
+_Item = TypeVar("_Item")
+
+
+class _GivenUp(Exception):
+    """Nobody waits for the writer any more: it sends nothing further."""
 
 
 class Outbox:
@@ -42,8 +64,12 @@ class Outbox:
         self._plans = plans
         self._journal = journal
         self._trials = {t.trial_id: t for plan in plans for t in plan.trials}
-        self._cells = {plan.key: _cells_by_trial(plan) for plan in plans}
-        self._queue: queue.Queue[tuple[Event, int] | None] = queue.Queue()
+        self._cells = {plan.key: cells_by_trial(plan) for plan in plans}
+        self._queue: queue.Queue[tuple[Event, int] | None] = queue.Queue(_MOST_IN_LINE)
+        self._is_behind = False  # a result found no place in the line
+        self._is_closing = False
+        self._is_opening = False
+        self._is_given_up = False
         self._ended: dict[str, int] = {}  # trial_id -> newest attempt whose result was told
         self._shown: dict[str, int] = {}  # trial_id -> newest attempt whose result the store has
         self._may_write = threading.Event()
@@ -53,6 +79,8 @@ class Outbox:
         self._trouble = ""
         self._next_try = 0.0
         self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
+        self._last_sign = time.monotonic()  # of life, from the writer
+        self._seconds_held = 0.0  # at the gate, in all
         self._thread = threading.Thread(target=self._write, name="outbox", daemon=True)
 
     def start(self) -> None:
@@ -60,13 +88,17 @@ class Outbox:
         self._thread.start()
 
     def tell(self, event: Event, attempt: int) -> None:
-        """Take an event; returns at once."""
+        """Take an event, which the journal has already; returns at once."""
         if isinstance(event, Finished):
             self._ended[event.trial_id] = attempt
-        self._queue.put((event, attempt))
+        try:
+            self._queue.put_nowait((event, attempt))
+        except queue.Full:
+            if isinstance(event, Finished):
+                self._is_behind = True
 
     def pause(self) -> None:
-        """Write nothing until `resume`: a timing is under way. Waits for the write in progress."""
+        """Write nothing until `resume`: a timing is under way. Waits for the request in flight."""
         self._may_write.clear()
         with self._writes:
             pass
@@ -75,21 +107,53 @@ class Outbox:
         """Write again."""
         self._may_write.set()
 
-    def close(self) -> tuple[Recorder | None, str]:
-        """Write everything that is left.
+    def close(self, most_seconds: float = math.inf) -> tuple[Recorder | None, str]:
+        """Write everything that is left, as long as the store answers.
+
+        Args:
+            most_seconds: How long this may take in all, for those who are in a hurry.
 
         Returns:
             The recorder, and one sentence of what stood in the way: then the store lacks results.
         """
+        self._is_closing = True
+        self._last_sign = time.monotonic()
         self.resume()
-        self._queue.put(None)
-        self._thread.join()
+        with suppress(queue.Full):  # only to wake it
+            self._queue.put_nowait(None)
+        until = time.monotonic() + most_seconds
+        while self._thread.is_alive():
+            now = time.monotonic()
+            patience = _SECONDS_OF_OPENING if self._is_opening else _SECONDS_OF_SILENCE
+            if now > min(until, self._last_sign + patience):
+                self._is_given_up = True
+                return None, self._trouble or _NO_ANSWER
+            self._thread.join(0.1)
         return self._recorder, self._trouble
+
+    def _gate(self) -> None:
+        """Where the writer stands before each request, and while a timing is under way."""
+        self._last_sign = start = time.monotonic()
+        while not self._may_write.is_set():
+            self._writes.release()
+            self._may_write.wait()
+            self._writes.acquire()
+        self._seconds_held += time.monotonic() - start
+        if self._is_given_up:
+            raise _GivenUp
+
+    def _gated(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """The items, each of them when the gate is open."""
+        for item in items:
+            self._gate()
+            yield item
 
     def _write(self) -> None:
         try:
             self._write_all()
-        except Exception as error:  # a fault of ours must not pass for a store that is complete
+        except _GivenUp:
+            self._recorder = None
+        except BaseException as error:  # whatever it is must not pass for a complete store
             self._trouble = f"the writer failed: {type(error).__name__}: {error}"
             self._recorder = None
 
@@ -98,17 +162,22 @@ class Outbox:
         while (item := self._next_item()) is not None:
             for event, attempt in item:
                 self._in_turn(partial(self._record, event, attempt))
+            if self._is_behind and self._queue.empty():
+                self._in_turn(self._catch_up)
             if time.monotonic() > self._next_publication:
                 self._in_turn(self._publish)
         self._finish()
 
     def _next_item(self) -> list[tuple[Event, int]] | None:
         """One event, or none after a second; None at the end."""
+        self._last_sign = time.monotonic()
         try:
-            event = self._queue.get(timeout=1.0)
+            event = self._queue.get(timeout=0.0 if self._is_closing else 1.0)
         except queue.Empty:
-            return []
-        return None if event is None else [event]
+            return None if self._is_closing else []
+        if event is None:
+            return None if self._queue.empty() else []
+        return [event]
 
     def _in_turn(self, write: Callable[[], None]) -> None:
         """Write as soon as that disturbs nobody."""
@@ -128,31 +197,42 @@ class Outbox:
                 self._catch_up()
             write()
             self._trouble = ""
-        except StoreUnavailable as error:
+        except (StoreUnavailable, JournalError) as error:
             self._trouble = str(error)
             self._recorder = None
             self._next_try = time.monotonic() + _SECONDS_BETWEEN_TRIES
 
     def _finish(self) -> None:
         self._next_try = 0.0
+        if self._is_behind:
+            self._in_turn(self._catch_up)
         self._in_turn(self._publish)
 
     def _catch_up(self) -> None:
         """Bring the store to what the journal holds; a no-op where it is there already."""
-        recorder = self._recorder = self._connect()
+        self._is_behind = False
+        recorder = self._recorder = self._opened()
         with Journal(self._journal, read_only=True) as journal:
             entries = journal.entries()
             for plan in self._plans:
                 known = recorder.open_sweep(plan.about)
                 behind = {e.trial_id for e in entries if known.get(e.trial_id) != e.sha256}
-                for result in journal.results(
-                    t.trial_id for t in plan.trials if t.trial_id in behind
-                ):
+                lacking = [t.trial_id for t in plan.trials if t.trial_id in behind]
+                for result in self._gated(journal.results(lacking)):
                     self._tell_recorder(plan, Finished(result), attempt=0)
         for entry in entries:
             newest = max(entry.attempt, self._shown.get(entry.trial_id, 0))
             self._shown[entry.trial_id] = newest
         self._trouble = ""
+
+    def _opened(self) -> Recorder:
+        self._is_opening = True
+        try:
+            recorder = self._connect()
+        finally:
+            self._is_opening = False
+        recorder.attend(self._gate)
+        return recorder
 
     def _record(self, event: Event, attempt: int) -> None:
         if attempt <= self._shown.get(event.trial_id, -1):
@@ -176,21 +256,29 @@ class Outbox:
                 self._recorder.finish_trial(plan.key, trial, cells, result)
 
     def _publish(self) -> None:
-        """The two frames of every sweep, as far as it has grown."""
-        from suite.frames import sweep_files  # takes pyarrow, which a machine without a store lacks
-
+        """The files of every sweep's parent, as far as it has grown."""
         assert self._recorder is not None, "without trouble there is a recorder"
-        start = time.monotonic()
+        start, held = time.monotonic(), self._seconds_held
         with Journal(self._journal, read_only=True) as journal:
             for plan in self._plans:
-                results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
-                self._recorder.publish(plan.key, sweep_files(plan, results))
-        spent = time.monotonic() - start
+                self._recorder.publish(plan.key, self._files_of(plan, journal))
+        spent = time.monotonic() - start - (self._seconds_held - held)
         pause = max(_SECONDS_BETWEEN_PUBLICATIONS, spent / _SHARE_OF_PUBLISHING)
         self._next_publication = time.monotonic() + pause
 
+    def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
+        """The two frames, and the journal's own lines."""
+        from suite.frames import sweep_files  # takes pyarrow, which a machine without a store lacks
 
-def _cells_by_trial(plan: Plan) -> dict[str, list[Cell]]:
+        trial_ids = [trial.trial_id for trial in plan.trials]
+        lines = packed(plan, journal.statements(plan.key), self._gated(journal.kept(trial_ids)))
+        self._gate()
+        files = sweep_files(plan, by_trial(self._gated(journal.results(trial_ids))))
+        return {**files, JOURNAL_FILE: lines}
+
+
+def cells_by_trial(plan: Plan) -> dict[str, list[Cell]]:
+    """trial_id -> the cells that it fills."""
     found: dict[str, list[Cell]] = {}
     for cell in plan.cells:
         if not cell.reason:

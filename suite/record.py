@@ -15,7 +15,7 @@ import socket
 import sqlite3
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from suite.comparison import comparison_page, view_tag
 from suite.data_inputs import data_inputs
-from suite.mlflow_store import SHA256_TAG, Store, StoreUnavailable, now_ms, plainly
+from suite.mlflow_store import SHA256_TAG, Attended, Store, StoreUnavailable, now_ms, plainly
 from suite.projection import (
     DESCRIPTION_TAG,
     FINDING_TAG,
@@ -63,7 +63,7 @@ _ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # its messages hold the address, password and all
 }
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-_NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
+NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
 _FILES = ("results.parquet", "curves.parquet")
 
 
@@ -88,6 +88,10 @@ class Recorder:
         # By run_id of the children begun here; a parameter is its name and its value.
         self._sent: dict[str, set[MetricRow | tuple[str, str]]] = {}
         self._params: dict[str, dict[str, str]] = {}  # of the same, sent with their first points
+
+    def attend(self, before_request: Callable[[], None]) -> None:
+        """From now on call this before each request: it returns when the request may be sent."""
+        self._store.client = Attended(self._store.client, before_request)
 
     def open_sweep(self, about: About) -> dict[str, str]:
         """Find or create the parent of (ablation, scale); mend what a crash left doubled.
@@ -154,7 +158,7 @@ class Recorder:
             if not changed:
                 return
             # Until all of it has arrived, a reader may meet the old file or the new one, or none.
-            either = {name: f"{digests[name]} {held[name] or _NO_FILE}" for name in changed}
+            either = {name: f"{digests[name]} {held[name] or NO_FILE}" for name in changed}
             self._tag(sweep, {SHA256_TAG + name: value for name, value in either.items()})
             with tempfile.TemporaryDirectory() as folder:
                 for name, body in changed.items():
@@ -162,9 +166,22 @@ class Recorder:
                     self._store.client.log_artifact(sweep.run_id, str(Path(folder, name)))
             self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
 
+    def unpublish(self, key: Key, names: Collection[str]) -> None:
+        """What lies under these names is not what was sent: the next `publish` sends it again.
+
+        ``report`` stands for all files of the report.
+        """
+        with self._writing(key) as sweep:
+            self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
+
+    def delete_trials(self, key: Key, run_ids: Collection[str]) -> None:
+        """Delete children that do not show what their result gives; `finish_trial` makes others."""
+        with self._writing(key) as sweep:
+            self._delete(sweep, [child for child in sweep if child.run_id in run_ids])
+
     def publish_report(self, key: Key, folder: Path) -> None:
         """The report's files, under ``report/`` of the parent; not sent again if unchanged."""
-        digest = _digest_of(folder)
+        digest = digest_of(folder)
         with self._writing(key) as sweep:
             if sweep.tags.get(SHA256_TAG + "report") != digest:
                 self._store.client.log_artifacts(sweep.run_id, str(folder), "report")
@@ -260,7 +277,7 @@ class Recorder:
         """Take a child in, also one whose own parent was deleted."""
         if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:
             self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
-        sweep.put(_recorded(run))
+        sweep.put(recorded(run))
 
     def _experiment(self, about: About) -> str:
         """The id of the ablation's experiment."""
@@ -291,7 +308,7 @@ class Recorder:
         run = self._store.create(
             sweep.experiment_id, {**fitting, "mlflow.parentRunId": sweep.run_id}, start_ms
         )
-        child = _recorded(run)
+        child = recorded(run)
         self._sent[child.run_id] = set()
         sweep.put(child)
         if sweep.status != "RUNNING":
@@ -398,7 +415,17 @@ def children(tracking_uri: str, ablation: str, scale: str) -> tuple[RecordedTria
     with store.reached():
         experiment = store.client.get_experiment_by_name(ablation)
         runs = store.runs(experiment.experiment_id, scale) if experiment else []
-    return tuple(_recorded(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
+    return tuple(recorded(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
+
+
+def reading(tracking_uri: str) -> Store:
+    """A store to read from, request by request.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, or it does not answer.
+    """
+    return _connect(tracking_uri, is_new_allowed=False)
 
 
 def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[str, Path]]:
@@ -436,8 +463,8 @@ def load_all_artifacts(
         for run in store.parents(list(names)):
             scales = found.setdefault(names[run.info.experiment_id], {})
             scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
-            held = [run.data.tags.get(SHA256_TAG + name, _NO_FILE).split() for name in _FILES]
-            if not any(_NO_FILE in digests for digests in held) and scale not in scales:
+            held = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
+            if not any(NO_FILE in digests for digests in held) and scale not in scales:
                 scales[scale] = into / run.info.run_id
                 scales[scale].mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
@@ -464,12 +491,17 @@ def _imported_and_opened(uri: str, is_new_allowed: bool) -> Store:
     try:
         import mlflow.exceptions
         from alembic.util import CommandError
+        from google.protobuf.json_format import (  # type: ignore[import-untyped]
+            Error as NotAsAsked,
+        )
         from mlflow import entities
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
     # Those of requests are OSErrors.
-    failures = (mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, OSError)
+    failures = (
+        mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, NotAsAsked, OSError,
+    )  # fmt: skip
     with plainly(uri, (*failures, sqlite3.Error)):
         _probe(uri, is_new_allowed)
         return Store(uri, mlflow.MlflowClient(uri), entities, failures)
@@ -492,12 +524,13 @@ def _probe(uri: str, is_new_allowed: bool) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def _recorded(run: Any) -> RecordedTrial:
+def recorded(run: Any) -> RecordedTrial:
+    """A child, as MLflow's client gives it."""
     info = run.info
     return recorded_trial(info.run_id, info.status, info.start_time, run.data.tags)
 
 
-def _digest_of(folder: Path) -> str:
+def digest_of(folder: Path) -> str:
     """SHA-256 over the names and bodies of the files in a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = hashlib.sha256()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from rich.console import Console
 
 from suite.books import Books
+from suite.checkpoint_folder import remove
 from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
 from suite.conclusion import close_parents, conclude
 from suite.deadline import Deadline, TimeIsUp, in_time
@@ -36,12 +37,16 @@ from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
 from suite.planning import plan as plan_of
 from suite.progress import Display, display_for
+from suite.rebuilding import taken_over
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
 from suite.stages import stages
 from suite.store import Store, mlflow_is_installed, store_of
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
+from suite.trial_limit import SECONDS_AT
+
+_SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +59,9 @@ class Options:
         executor: ``ray``, or ``inline``: this process, with neither Ray nor MLflow needed.
         address: A running Ray cluster to join; None starts one here.
         fail_fast: Stop at the first trial that times out, crashes or errs.
-        checkpoint_seconds: Time between two checkpoints of a trial of several workers, at least.
+        checkpoint_seconds: Time between two checkpoints of a trial, at least; what takes less
+            time leaves none.
+        trial_seconds: How long a trial may run; None takes `trial_limit.SECONDS_AT` its scale.
         is_patient: Wait for another sweep that holds the output folder, instead of giving up.
         deadline: When to stop with what there is; None runs to the end.
     """
@@ -65,6 +72,7 @@ class Options:
     address: str | None = None
     fail_fast: bool = False
     checkpoint_seconds: float = SECONDS_BETWEEN
+    trial_seconds: float | None = None
     is_patient: bool = False
     deadline: Deadline | None = None
 
@@ -100,6 +108,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
+        _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
         sweep = _Sweep(plans, options, journal, Books(journal, outbox))
@@ -139,9 +148,14 @@ def _concluded(
     return conclude(outcome, plans, journal, recorder, options.out, options.store)
 
 
+def _say(sentence: str, console: Console) -> None:
+    if sentence:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
 def _stopped(plans: Sequence[Plan], journal: Journal, outbox: Outbox | None) -> None:
     """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close() if outbox else (None, "")
+    recorder, _ = outbox.close(most_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
     if recorder is not None:
         with suppress(StoreUnavailable):
             close_parents(plans, journal, recorder)
@@ -196,6 +210,7 @@ class _Sweep:
             return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
+            _folder_for(self._luggage.checkpoints, self.journal.done()),
             self._executing() as executor,
             closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
@@ -211,6 +226,7 @@ class _Sweep:
         try:
             for event in events:
                 self.books.take(event)
+                self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
                 if self.options.fail_fast and _has_failed(event):
@@ -218,6 +234,11 @@ class _Sweep:
         except TimeIsUp:
             return _Ran(num_finished, was_cut=True)
         return _Ran(num_finished)
+
+    def _tidy(self, event: Event) -> None:
+        """What has its finding needs no checkpoint; what failed may go on from its own later."""
+        if isinstance(event, Finished) and not _has_failed(event):
+            remove(self._luggage.checkpoints, event.trial_id)
 
     def _where(self) -> Where:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
@@ -265,8 +286,9 @@ class _Sweep:
             yield from executor.execute_alone(work, found)
 
     def _executing(self) -> AbstractContextManager[Executes]:
-        return executing(self.options.executor, self.options.address, self._luggage(), self.plans)
+        return executing(self.options.executor, self.options.address, self._luggage, self.plans)
 
+    @cached_property
     def _luggage(self) -> Luggage:
         paths = [path for plan in self.plans for path in plan.source_paths]
         return Luggage(
@@ -275,7 +297,26 @@ class _Sweep:
                 folder=self.options.out.resolve() / "checkpoints",
                 seconds_between=self.options.checkpoint_seconds,
             ),
+            trial_seconds=self.options.trial_seconds
+            or max(SECONDS_AT[plan.about.scale] for plan in self.plans),
         )
+
+
+@contextmanager
+def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[None]:
+    """Made first, since a host that does not have it keeps none; empty, it goes again.
+
+    A driver that was killed has left what trials kept that are done.
+    """
+    checkpoints.folder.mkdir(exist_ok=True)
+    for left in checkpoints.folder.iterdir():
+        if left.name in done:
+            remove(checkpoints, left.name)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            checkpoints.folder.rmdir()
 
 
 def _has_failed(event: Event) -> bool:

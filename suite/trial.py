@@ -6,6 +6,7 @@ out: an exception is a row with its reason, and the traceback is kept.
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -49,7 +50,13 @@ class _Notes:
     num_reported: int = 0
 
     def take(self, said: Said) -> None:
-        """Put it where it belongs; a remark belongs nowhere."""
+        """Put it where it belongs; a remark belongs nowhere.
+
+        Raises:
+            Diverged: for a number that is none. It could be written into no book.
+        """
+        if isinstance(said, (Point, Measurement)) and not math.isfinite(said.value or 0.0):
+            raise Diverged(f"{said.metric} is {said.value}")
         match said:
             case Point():
                 self.points.append(said)

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from suite.journal import Journal, JournalError
+from suite.journal import Contradiction, Journal, JournalError
 from suite.planning import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 
@@ -353,7 +353,7 @@ place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus
 with Journal(Path(sys.argv[1])) as journal:
     for number in range(int(sys.argv[2]), 100_000):
         trial_id = f"{number:06d}"
-        made = Result(trial_id=trial_id, status=Status.OK, provenance=place, seconds=number)
+        made = Result(trial_id=trial_id, status=Status.OK, provenance=place, seconds=float(number))
         assert journal.commit(made, journal.begin(trial_id, "a process that is killed"))
         print(trial_id, flush=True)
 """
@@ -398,3 +398,132 @@ def test_a_journal_of_the_first_format_is_read_and_gone_on_with(path: Path) -> N
         assert [attempt.trial_id for attempt in journal.attempts()] == ["a"]
         journal.note_waiting(2, "no node")
         assert journal.waiting() == (2, "no node")
+
+
+def test_a_journal_of_the_third_format_is_read_and_gone_on_with(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.commit(result("a"), journal.begin("a", "here"))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript("ALTER TABLE ends DROP COLUMN finding_sha256; PRAGMA user_version = 3;")
+    with Journal(path, read_only=True) as journal:
+        assert [end.finding_sha256 for end in journal.ends()] == [""]
+        assert journal.contradictions() == []
+        assert len(list(journal.kept(["a"]))) == 1
+    with Journal(path) as journal:
+        assert [end.finding_sha256 for end in journal.ends()] == [""]
+        journal.commit(result("b"), journal.begin("b", "here"))
+        found = {end.trial_id: end.finding_sha256 for end in journal.ends()}
+    assert found == {"a": "", "b": result("b").finding_sha256}
+
+
+def test_the_oldest_format_gives_its_rows_to_those_who_only_read(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.commit(result("a"), journal.begin("a", "here"))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript("DROP TABLE ends; DROP TABLE trials; PRAGMA user_version = 2;")
+    with Journal(path, read_only=True) as journal:
+        (kept,) = journal.kept(["a"])
+    assert (kept.attempt, kept.sha256, kept.ended_seconds) == (1, result("a").sha256, None)
+    assert kept.started_seconds is not None
+
+
+def test_what_an_attempt_found_is_kept_also_of_one_that_came_too_late(journal: Journal) -> None:
+    early, late = journal.begin("a", "here"), journal.begin("a", "there")
+    assert not journal.commit(result("a", value=1.0), early)
+    assert journal.commit(result("a", value=2.0), late)
+    failed = journal.begin("b", "here")
+    journal.commit(result("b", Status.ERROR), failed)
+    found = {(end.trial_id, end.attempt): end.finding_sha256 for end in journal.ends()}
+    assert found == {
+        ("a", early): result("a", value=1.0).finding_sha256,
+        ("a", late): result("a", value=2.0).finding_sha256,
+        ("b", failed): "",
+    }
+
+
+def test_a_contradiction_is_of_one_environment_and_of_no_timing(
+    path: Path, journal: Journal
+) -> None:
+    def twice(trial_id: str, *values: float, other: Provenance | None = None) -> None:
+        for value, place in zip(values, [HERE, other or HERE], strict=True):
+            attempt = journal.begin(trial_id, "here")
+            journal.commit(result(trial_id, value=value, place=place), attempt)
+
+    twice("same", 1.0, 1.0)
+    twice("elsewhere", 1.0, 2.0, other=replace(HERE, device="Another CPU"))
+    twice("timing", 1.0, 2.0)
+    twice("number", 1.0, 2.0)
+    row = "INSERT INTO trials VALUES ('x', 'quick', ?, 'quality', '', 1, 1.0, 0.0, ?)"
+    with closing(sqlite3.connect(path)) as db, db:
+        for trial_id in ("same", "elsewhere", "timing", "number"):
+            db.execute(row, (trial_id, trial_id == "timing"))
+    assert journal.contradictions() == [Contradiction("number", HERE.environment_id, (1, 2))]
+
+
+def test_a_row_that_is_not_what_was_written_is_known(path: Path, journal: Journal) -> None:
+    for trial_id in "abcd":
+        journal.commit(result(trial_id), journal.begin(trial_id, "here"))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(
+            "UPDATE results SET result = replace(result, ':1.5', ':1.6') WHERE trial_id = 'a'"
+        )
+        db.execute("UPDATE results SET status = 'error' WHERE trial_id = 'b'")
+        db.execute("UPDATE results SET result = '{' WHERE trial_id = 'c'")
+    assert [trial_id for trial_id, _ in journal.damaged()] == ["a", "b", "c"]
+
+
+def test_a_sound_row_never_gives_way_and_a_damaged_one_does(path: Path, journal: Journal) -> None:
+    journal.commit(result("a"), journal.begin("a", "here"))
+    (kept,) = journal.kept(["a"])
+    assert not journal.restore(kept)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE results SET result = '{'")
+    assert journal.restore(kept)
+    assert list(journal.kept(["a"])) == [kept]
+    with pytest.raises(JournalError, match="not the one that was written, by its SHA-256"):
+        journal.restore(kept._replace(sha256="beef"))
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from suite.journal import Journal, JournalError
+from suite.schema import Provenance, Result, Status
+
+place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={})
+try:
+    with Journal(Path(sys.argv[1])) as journal:
+        if sys.argv[2] == "pages":
+            journal._db.execute("PRAGMA max_page_count = 60")
+        else:
+            limit = Path(sys.argv[1] + "-wal").stat().st_size + int(sys.argv[2])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        for number in range(100_000):
+            made = Result(
+                trial_id=f"{number:06d}", status=Status.OK, provenance=place, seconds=float(number)
+            )
+            assert journal.commit(made, journal.begin(made.trial_id, "here"))
+            print(made.trial_id, flush=True)
+except JournalError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.parametrize("limit", ["pages", "0", "70000"])
+def test_a_full_disk_is_one_sentence_and_the_file_is_gone_on_with(path: Path, limit: str) -> None:
+    """Full by SQLite's own count; and refused by the system, at the first write or in between."""
+    writer = subprocess.run(
+        [sys.executable, "-c", FULL, str(path), limit], capture_output=True, text=True, check=False
+    )
+    assert writer.returncode == 1
+    (sentence,) = writer.stderr.strip().splitlines()
+    assert sentence.startswith(f"JournalError: {path}: the journal fails: d")
+    acknowledged = writer.stdout.split()
+    assert bool(acknowledged) == (limit != "0")
+    with Journal(path) as journal:
+        assert journal._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        found = [entry.trial_id for entry in journal.entries()]
+        assert found == acknowledged
+        assert journal.damaged() == []
+        again = f"{len(found):06d}"  # the trial whose result found no room
+        assert journal.commit(result(again), journal.begin(again, "here"))

@@ -263,6 +263,7 @@ def test_killed_at_every_moment(tmp_path: Path, undisturbed: Workplace, moment: 
     }
 
 
+@pytest.mark.bad_input(28)
 @pytest.mark.slow
 def test_ctrl_c_of_a_terminal_reaches_all_processes_and_twice_is_no_worse(
     tmp_path: Path, undisturbed: Workplace

@@ -14,7 +14,7 @@ import pytest
 from suite import outbox as outbox_module
 from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started
-from suite.journal import Journal
+from suite.journal import Journal, JournalError
 from suite.mlflow_store import StoreUnavailable
 from suite.outbox import Outbox
 from suite.planning import plan
@@ -42,6 +42,7 @@ class FakeStore:
         self.fault: Exception | None = None
         self.gate = threading.Event()
         self.gate.set()
+        self.before_request: Callable[[], None] = lambda: None
 
     def connect(self) -> FakeRecorder:
         self.num_connections += 1
@@ -49,6 +50,7 @@ class FakeStore:
         return FakeRecorder(self)
 
     def reach(self) -> None:
+        self.before_request()
         self.gate.wait()
         if self.fault is not None:
             raise self.fault
@@ -62,6 +64,9 @@ class FakeRecorder:
 
     def __init__(self, store: FakeStore) -> None:
         self.store = store
+
+    def attend(self, before_request: Callable[[], None]) -> None:
+        self.store.before_request = before_request
 
     def open_sweep(self, about: About) -> dict[str, str]:
         self.store.reach()
@@ -165,7 +170,8 @@ def test_everything_arrives_once_and_in_order(
     assert store.results == hashes(sweep.trials)
     assert store.begun == [(trial.trial_id, 1) for trial in sweep.trials]
     assert store.points == [trial.trial_id for trial in sweep.trials]
-    assert set(store.published[sweep.key]) == {"results.parquet", "curves.parquet"}
+    files = {"results.parquet", "curves.parquet", "journal.jsonl.gz"}
+    assert set(store.published[sweep.key]) == files
 
 
 def test_what_the_journal_holds_and_the_store_lacks_is_brought_at_the_start(
@@ -248,6 +254,7 @@ def test_a_store_that_comes_back_at_the_very_end_is_in_time(
     assert store.results == hashes(sweep.trials)
 
 
+@pytest.mark.bad_input(38)
 def test_the_driver_never_waits_for_a_store_that_hangs(
     tmp_path: Path, sweep: Plan, store: FakeStore
 ) -> None:
@@ -397,3 +404,127 @@ def test_events_of_two_plans_that_share_a_trial_reach_both(
         run(Books(journal, outbox), sweep.trials[:1])
         outbox.close()
     assert finished == [sweep.key, twin.key]
+
+
+def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        for trial in sweep.trials:
+            journal.commit(result(trial), journal.begin(trial.trial_id, "here"))
+    num_writes = 0
+
+    def slowly() -> None:
+        nonlocal num_writes
+        num_writes += 1
+        time.sleep(0.2)
+
+    store.reach = slowly  # type: ignore[method-assign]
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        assert soon(lambda: len(store.results) == 1)
+        outbox.pause()
+        before = num_writes
+        time.sleep(0.5)
+        assert num_writes == before
+        assert len(store.results) < len(sweep.trials)
+        outbox.resume()
+        assert soon(lambda: store.results == hashes(sweep.trials))
+
+
+def test_the_line_is_short_however_long_the_store_hangs(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What finds no place in it is in the journal, and is brought from there."""
+    monkeypatch.setattr(outbox_module, "_MOST_IN_LINE", 4)
+    store.gate.clear()
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        for trial in sweep.trials:
+            kept.take(Started(trial.trial_id, "here"))
+            for _ in range(100):
+                kept.take(Progressed(trial.trial_id, (POINT,)))
+            kept.take(Finished(result(trial)))
+        assert outbox._queue.qsize() == 4
+        store.gate.set()
+        recorder, trouble = outbox.close()
+    assert (recorder is not None, trouble) == (True, "")
+    assert store.results == hashes(sweep.trials)
+
+
+def test_what_found_no_place_is_brought_while_the_sweep_goes_on(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_MOST_IN_LINE", 2)
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        outbox.pause()
+        run(kept, sweep.trials)
+        outbox.resume()
+        assert soon(lambda: store.results == hashes(sweep.trials))
+
+
+def test_a_store_that_hangs_does_not_hold_up_the_end(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_SECONDS_OF_SILENCE", 0.3)
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        store.gate.clear()
+        run(kept, sweep.trials)
+        recorder, trouble = outbox.close()
+        assert recorder is None
+        assert "does not answer" in trouble
+        before = store.num_writes
+        store.gate.set()  # it revives: the request in flight ends, and no other follows
+        assert soon(lambda: not outbox._thread.is_alive())
+        assert store.num_writes <= before + 1
+
+
+def test_those_in_a_hurry_wait_no_longer_than_they_said(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (kept, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        store.gate.clear()
+        run(kept, sweep.trials)
+        start = time.monotonic()
+        recorder, trouble = outbox.close(most_seconds=0.3)
+        assert time.monotonic() - start < 10  # the silence that others wait for is longer
+    assert recorder is None
+    assert trouble
+
+
+def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = outbox_module.Journal
+    faults = iter([JournalError("it is locked.")])
+
+    def faulty(path: Path, *, read_only: bool) -> Journal:
+        for fault in faults:
+            raise fault
+        return opened(path, read_only=read_only)
+
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        monkeypatch.setattr(outbox_module, "Journal", faulty)
+        outbox = Outbox(store.connect, [sweep], path)  # type: ignore[arg-type]
+        outbox.start()
+        run(Books(journal, outbox), sweep.trials)
+        recorder, trouble = outbox.close()
+    assert (recorder is not None, trouble) == (True, "")
+    assert store.results == hashes(sweep.trials)
+
+
+def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        assert soon(lambda: store.num_writes >= 2)
+        outbox.pause()
+        outbox._next_publication = 0.0
+        time.sleep(0.2)
+        outbox.resume()
+        assert soon(lambda: sweep.key in store.published)
+        assert soon(lambda: outbox._next_publication > time.monotonic())
+        assert outbox._next_publication - time.monotonic() <= 15.0

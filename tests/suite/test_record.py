@@ -505,6 +505,7 @@ def test_timings_of_two_environments_stand_side_by_side(
     assert environments == {here.provenance.environment_id, there.provenance.environment_id}
 
 
+@pytest.mark.bad_input(40)
 def test_long_and_many_values_arrive_whole(heads: HeadsSweep, store: LocalStore) -> None:
     long = "very " * 1400
     many = {f"knob_{index}": index for index in range(130)}
@@ -625,9 +626,10 @@ def _server(answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Ite
         thread.join()
 
 
-def _says(code: int) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
+def _says(
+    code: int, body: bytes = b"<html><body>Sign in</body></html>"
+) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
     def answer(request: http.server.BaseHTTPRequestHandler) -> None:
-        body = b"<html><body>Sign in</body></html>"
         request.send_response(code)
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()
@@ -636,9 +638,14 @@ def _says(code: int) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
     return answer
 
 
+@pytest.mark.bad_input(36, 38)
 @pytest.mark.parametrize(
-    "answer", [_says(500), _says(401), _says(200), lambda _: time.sleep(2)],
-    ids=["500", "401", "page", "hangs"],
+    "answer",
+    [
+        _says(500), _says(401), _says(200), lambda _: time.sleep(2), _says(200, b""),
+        _says(200, b"{}"), _says(200, b'{"experiment": 5}'),
+    ],
+    ids=["500", "401", "page", "hangs", "empty", "nothing", "another"],
 )  # fmt: skip
 def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
     heads: HeadsSweep,
@@ -681,6 +688,7 @@ def test_a_password_is_kept_however_it_is_told() -> None:
     assert str(failure.value) == told
 
 
+@pytest.mark.bad_input(39)
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_bytes(b"no database, only text" * 100)
     started = time.monotonic()

@@ -136,6 +136,20 @@ def test_every_exception_is_a_result(
     assert classified(error) == (status, reason)
 
 
+@pytest.mark.parametrize(
+    "said", [replace(NUMBER, value=float("nan")), replace(point(7), value=float("inf"))]
+)
+def test_a_number_that_is_none_is_no_result(
+    said: Measurement | Point, quality: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no hash, so that no book could hold it."""
+    monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(point(1), said))
+    result = result_of(quality)
+    assert (result.status, result.points) == (Status.DIVERGED, (point(1),))
+    assert result.reason == f"{said.metric} is {said.value}"
+    assert result.sha256
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])
 def test_an_end_that_is_the_users_is_not_the_trials(
     error: BaseException, quality: Trial, monkeypatch: pytest.MonkeyPatch

@@ -114,10 +114,10 @@ PLANTED: dict[Callable[[Path], None], list[str]] = {
     foreign_child: ["is in the journal, not in the store", "feed is in the store, not in the"],
     alter_child: ["differs between journal and store"],
     unfinish_child: ["is in the journal, not in the store"],
-    alter_journal: ["differs between journal and store", "results.parquet of the store is not"],
+    alter_journal: ["in the journal is not what was written, by its SHA-256"],
     drop_from_journal: [
         "is in the store, not in the journal", "results.parquet of the store is not",
-        "curves.parquet of the store is not",
+        "curves.parquet of the store is not", "journal.jsonl.gz of the store is not",
     ],
     alter_csv: ["small: results.csv is not what the store gives"],
     drop_report: ["small: there is no report"],
@@ -148,10 +148,14 @@ def test_an_artifact_that_is_gone_or_altered_is_told(out: Path) -> None:
     for name in ("results.parquet", "curves.parquet"):
         (file,) = (out / "artifacts").rglob(f"artifacts/{name}")
         file.write_bytes(file.read_bytes()[:-1])
-    from suite.mlflow_store import StoreUnavailable
-
-    with pytest.raises(StoreUnavailable, match=r"results\.parquet in the store is not the file"):
-        differences(out, None)
+    next((out / "artifacts").rglob("journal.jsonl.gz")).unlink()
+    assert differences(out, None).differences == (
+        "small, quick: results.parquet in the store is not the file that was published, by its "
+        "SHA-256.",
+        "small, quick: curves.parquet in the store is not the file that was published, by its "
+        "SHA-256.",
+        "small, quick: the parent in the store has no journal.jsonl.gz.",
+    )
 
 
 def test_an_empty_folder_is_one_sentence(tmp_path: Path) -> None:
