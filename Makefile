@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test bench learning-rates lint types ui clean
+.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short bench learning-rates lint audit types ui clean
 
 setup: .venv/done
 
@@ -32,6 +32,13 @@ mutants: setup
 cluster-test: setup
 	$(BIN)/python -m pytest -m cluster
 
+# Faults on purpose; `--write` puts the figures into docs/reliability.md.
+chaos: setup
+	$(BIN)/python -m tools.chaos
+
+chaos-short: setup
+	$(BIN)/python -m tools.chaos --short
+
 bench: .venv/bench
 	BAKEOFF_BENCHMARKS=docs/benchmarks.md $(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
 
@@ -47,6 +54,11 @@ learning-rates: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive suite models ablations reports tools
+
+# Known weaknesses of what is installed. Where the service cannot be asked, it says so and passes.
+audit: setup
+	$(BIN)/python tools/audit.py
 
 types: setup
 	$(BIN)/mypy

@@ -6,23 +6,21 @@ Ratios do not either, strictly: each row says why.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from reports.columns import Column, Entry
 from reports.crossover_table import MATERIALISED
 from reports.growth import Growth, find
 from reports.notation import as_ratio
+from reports.published_files import rows_of
 from reports.statistics import Estimate
 from reports.tables import Row, Table
 from reports.timings import compare
 from suite.schema import MIXER_ALONE, About
 
-_FOLDER = Path(__file__).parent / "published"
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
 _REFERENCE = "Transformer"  # whose row the others of a table are divided by
 _LENGTH = re.compile(r"(?:\bn=|\blength )([0-9]+)")
@@ -110,7 +108,7 @@ def published_table(about: About, growths: Sequence[Growth], environment_id: str
 
 
 def _ratios(name: str) -> Iterator[Printed]:
-    rows = _read(name)
+    rows = rows_of(name)
     reference = {
         (row["condition"], row["metric"]): float(row["value"])
         for row in rows
@@ -136,11 +134,6 @@ def _ratios(name: str) -> Iterator[Printed]:
             condition=row["condition"],
             source=f"{row['source']}, {row['where']}",
         )
-
-
-def _read(name: str) -> list[dict[str, str]]:
-    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _rivals(about: About) -> dict[str, str]:

@@ -7,22 +7,20 @@ of ours. Only figures that were checked against their paper are quoted.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from reports.columns import Column, Entry
 from reports.notation import for_scores
+from reports.published_files import COUNTERPARTS, PublishedError, rows_of
 from reports.section import Exhibit
 from reports.series import Series
 from reports.statistics import Estimate, mean_interval, paired_differences
 from reports.tables import Row, Table
 from suite.schema import About
 
-_FOLDER = Path(__file__).parent / "published"
 _BASELINE = "baseline"  # in the file: whichever label that of the ablation has
 _LOWER_IS_BETTER = frozenset({"perplexity"})
 _NAMES = {"bleu": "BLEU", "relative_accuracy": "relative accuracy"}
@@ -92,9 +90,10 @@ def counterparts() -> tuple[Counterpart, ...]:
     """Every pair of a printed figure and a variant, in the order of the file.
 
     Raises:
-        LookupError: if a row names a figure that its file does not have, or one not checked.
+        PublishedError: for a broken file; or if a row names a figure that its file does not have,
+            or one not checked.
     """
-    return tuple(_counterpart(row) for row in _read("counterparts.csv"))
+    return tuple(_counterpart(row) for row in rows_of(COUNTERPARTS))
 
 
 def _counterpart(row: Mapping[str, str]) -> Counterpart:
@@ -116,10 +115,10 @@ def _counterpart(row: Mapping[str, str]) -> Counterpart:
 def _printed(row: Mapping[str, str], system: str, condition: str) -> Mapping[str, str]:
     """The one checked figure that the row names."""
     wanted = {"system": system, "condition": condition, "metric": row["published_metric"]}
-    for one in _read(row["file"]):
+    for one in rows_of(row["file"]):
         if wanted.items() <= one.items() and one["checked"] == "yes":
             return one
-    raise LookupError(f"{row['file']} has no checked row with {wanted}")
+    raise PublishedError(f"{row['file']} has no checked row with {wanted}.")
 
 
 def _effect(
@@ -144,12 +143,6 @@ def _text(mine: Mapping[str, str], theirs: Mapping[str, str] | None) -> str:
         ends = f"{mine['low']} to {mine['high']}"
         return f"{mine['value'] or ends} {unit}"
     return f"{mine['value']} against {theirs['value']} {unit}"
-
-
-@cache
-def _read(name: str) -> tuple[dict[str, str], ...]:
-    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
 
 
 def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> Table:

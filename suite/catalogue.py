@@ -14,14 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
+
+from pydantic import ValidationError
 
 from suite.nearest import unknown_name
+from suite.one_line import words_of
+from suite.own_code import LeftThread, guarded
 from suite.spec import Ablation, SpecError
-from suite.time_limit import import_time_limit
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _OURS = frozenset({"suite", "models", "ablations", "reports"})
+_MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +119,14 @@ def _shadows(name: str) -> bool:
 def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Entry:
     module = _executed(path, module_name)
     return Entry(
-        name=path.stem, ablation=_the_ablation(module, path), note=(module.__doc__ or "").strip(),
-        file=path, source_paths=source_paths,
+        name=path.stem, ablation=_the_ablation(module, path), note=_note(module), file=path,
+        source_paths=source_paths,
     )  # fmt: skip
+
+
+def _note(module: ModuleType) -> str:
+    """Its docstring, which a report can write down whatever it is."""
+    return str(module.__doc__ or "").strip().encode(errors="backslashreplace").decode()
 
 
 def _executed(path: Path, module_name: str) -> ModuleType:
@@ -127,17 +136,29 @@ def _executed(path: Path, module_name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
-        with import_time_limit("the file"):
+        with guarded("the file"):
             # Not by the loader: it would leave bytecode beside the user's file.
-            exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), vars(module))
+            exec(_compiled(path), vars(module))  # nosec  # B102: the file that the person asked us to run
+    except (KeyboardInterrupt, LeftThread):
+        raise
     except SyntaxError as error:
         place = f"{error.filename or path}:{error.lineno or 1}"
         raise SpecError(f"{place}: {error.msg}.") from None
-    except Exception as error:
-        raise SpecError(f"{_place(error, path)}: {_in_words(error)}") from error
     except SystemExit as error:
         raise SpecError(f"{path}: the file ends the program ({error!r}).") from error
+    except BaseException as error:  # a program may raise anything
+        raise SpecError(f"{_place(error, path)}: {_in_words(error)}") from error
     return module
+
+
+def _compiled(path: Path) -> CodeType:
+    num_bytes = path.stat().st_size
+    if num_bytes > _MOST_BYTES:
+        raise SpecError(f"an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}.")
+    try:
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (MemoryError, RecursionError):
+        raise SpecError("an expression in the file is too deeply nested for Python.") from None
 
 
 def _place(error: BaseException, path: Path) -> str:
@@ -151,16 +172,25 @@ def _place(error: BaseException, path: Path) -> str:
 
 
 def _in_words(error: BaseException) -> str:
-    return str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, ValidationError):  # a value of ours that was changed after it was made
+        first = error.errors(include_url=False)[0]
+        return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}."
+    return str(error) if isinstance(error, SpecError) else words_of(error)
 
 
 def _the_ablation(module: ModuleType, path: Path) -> Ablation:
-    found = {name: value for name, value in vars(module).items() if isinstance(value, Ablation)}
+    found: dict[str, Ablation] = {
+        name: value
+        for name, value in vars(module).items()
+        if issubclass(type(value), Ablation)  # isinstance would ask the value itself
+    }
     if set(found) == {"ABLATION"}:
         return found["ABLATION"]
     if "ABLATION" in vars(module) and "ABLATION" not in found:
-        kind = type(vars(module)["ABLATION"]).__name__
-        raise SpecError(f"{path}: ABLATION is of type {kind}; it must be a suite.Ablation.")
+        value = vars(module)["ABLATION"]
+        is_class = issubclass(type(value), type)
+        kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
+        raise SpecError(f"{path}: ABLATION is {kind}; it must be a suite.Ablation.")
     holds = f"it holds {', '.join(sorted(found))}" if found else "it holds none"
     raise SpecError(
         f"{path}: an ablation file holds exactly one Ablation, named ABLATION; {holds}."

@@ -18,8 +18,9 @@ from models import (
     mixer_class,
     skeleton_class,
 )
+from suite.one_line import words_of
+from suite.own_code import guarded
 from suite.spec import MODEL_FIELDS, Scale, SpecError
-from suite.time_limit import import_time_limit
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 
@@ -32,8 +33,7 @@ def load_mixer(name: str) -> type[Mixer]:
     """
     if ":" not in name:
         return _found(name)
-    with import_time_limit(f"mixer {name!r}"):
-        kind = _found(name)
+    kind = _imported(name)
     if not dataclasses.is_dataclass(kind.Config):
         raise SpecError(f"mixer {name!r}: its Config must be a frozen dataclass.")
     _refuse_taken_names(name, kind)
@@ -65,13 +65,24 @@ def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:
         )
 
 
+def _imported(name: str) -> type[Mixer]:
+    """As `_found`, of a module of the user's own, which may raise anything."""
+    try:
+        with guarded(f"mixer {name!r}"):
+            return _found(name)
+    except (SpecError, KeyboardInterrupt):
+        raise
+    except SystemExit as error:
+        raise SpecError(f"mixer {name!r}: its module ends the program ({error!r}).") from None
+    except BaseException as error:
+        raise SpecError(f"mixer {name!r} cannot be imported: {words_of(error)}.") from None
+
+
 def _found(name: str) -> type[Mixer]:
     try:
         return mixer_class(name)
     except ModelError as error:
         raise SpecError(f"{error}.") from None
-    except SystemExit as error:
-        raise SpecError(f"mixer {name!r}: its module ends the program ({error!r}).") from None
 
 
 def try_own_mixer(spec: ModelSpec) -> None:

@@ -5,6 +5,7 @@ Arrow: the first. Pure: no clock, no randomness, no store; the same ablation giv
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -68,6 +69,10 @@ def _entry(ablation: Ablation | Entry | str) -> Entry:
         return find(ablation)
     if isinstance(ablation, Entry):
         return ablation
+    if not isinstance(ablation, Ablation):
+        raise SpecError(
+            f"{reprlib.repr(ablation)} is no ablation; give one, its name, or the path of its file."
+        )
     return Entry(name="own", ablation=ablation, note="", file=Path("ABLATION"))
 
 
@@ -107,7 +112,7 @@ def _resources(scale: Scale) -> Resources:
 
 def _scale(ablation: Ablation, name: str) -> Scale:
     if name not in SCALES:
-        raise SpecError(unknown_name("scale", name, SCALES))
+        raise SpecError(unknown_name("scale", str(name), SCALES))
     if name not in ablation.scales:
         raise SpecError(
             f"this ablation declares no scale {name!r}; it has {', '.join(ablation.scales)}."
@@ -116,8 +121,8 @@ def _scale(ablation: Ablation, name: str) -> Scale:
 
 
 def _num_seeds(scale: Scale, scale_name: str, seeds: int | None) -> int:
-    if seeds is not None and not 1 <= seeds <= 10_000:
-        raise SpecError(f"seeds={seeds} must lie between 1 and 10000.")
+    if seeds is not None and not (type(seeds) is int and 1 <= seeds <= 10_000):
+        raise SpecError(f"seeds={reprlib.repr(seeds)} must lie between 1 and 10000.")
     return seeds or scale.seeds or SEEDS[scale_name]
 
 

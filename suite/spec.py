@@ -9,6 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
+import unicodedata
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
@@ -24,13 +27,14 @@ from pydantic import (
 
 from models.model_spec import Knob
 from suite.nearest import unknown_name
-from suite.one_line import one_line
+from suite.one_line import message
 from suite.schema import Precision
 
 ScaleName = Literal["quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
+MOST_AXES = 64
 MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
 TUNED = "tuned"  # a learning rate by the committed table
@@ -42,7 +46,11 @@ class SpecError(ValueError):
     """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
 
     def __init__(self, sentence: str) -> None:
-        super().__init__(one_line(sentence))
+        super().__init__(message(sentence))
+
+
+class RepeatedValue(UserWarning):
+    """An axis names a value twice: it counts once, and that is said where it stands."""
 
 
 class _Spec(BaseModel):
@@ -74,6 +82,13 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
     return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
 
 
+def _printed(text: str) -> str:
+    """In one spelling: letters that look alike are alike, and nothing hides or breaks a line."""
+    if not text.isprintable():
+        raise ValueError("it must be printable, on one line")
+    return unicodedata.normalize("NFC", text)
+
+
 def _each_once(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
@@ -87,7 +102,8 @@ def _ascending(values: Sequence[int]) -> tuple[int, ...]:
 
 def _rate(value: object) -> object:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value != TUNED and not (is_number and 0 < float(value) <= 100):  # type: ignore[arg-type]
+    is_tuned = isinstance(value, str) and value == TUNED
+    if not is_tuned and not (is_number and 0 < value <= 100):  # type: ignore[operator]
         raise ValueError(f"it must be a number above 0 and up to 100, or {TUNED!r}")
     return value
 
@@ -97,9 +113,13 @@ _Ascending = Annotated[
     Field(max_length=64),
     AfterValidator(_ascending),
 ]
-_Names = Annotated[Sequence[str], Field(min_length=1), AfterValidator(_each_once)]
-_Text = Annotated[str, Field(min_length=1, max_length=2000)]
-_Name = Annotated[str, Field(min_length=1, max_length=200)]
+_Printed = AfterValidator(_printed)
+_Text = Annotated[str, Field(min_length=1, max_length=2000), _Printed]
+_Note = Annotated[str, Field(max_length=2000), _Printed]  # may be left empty
+_Name = Annotated[str, Field(min_length=1, max_length=200), _Printed]
+_Names = Annotated[
+    Sequence[_Name], Field(min_length=1, max_length=1000), AfterValidator(_each_once)
+]
 _Count = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
@@ -130,29 +150,38 @@ class Model(_Spec):
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        _refuse_strange_knobs(knobs)
         fields = {
             "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
-            "knobs": knobs,
+            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
         }  # fmt: skip
         super().__init__(**fields)
 
 
-def _refuse_strange_knobs(knobs: Mapping[str, Knob]) -> None:
-    for name, value in knobs.items():
-        if not _is_scalar(value):
-            raise SpecError(f"Model: {name}={reprlib.repr(value)} must be {_SCALAR}.")
+_SCALAR = (
+    "a string of at most 200 printable characters, a bool, None or a finite number, a whole one at "
+    "most 2**53"
+)
 
 
-_SCALAR = "a string, a bool, None or a finite number, a whole one at most 2**53"
+def _scalar(said: str, value: object) -> Knob:
+    """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
 
+    Args:
+        said: What stands before it in the sentence, as ``Model: heads=``.
+        value: Anything.
 
-def _is_scalar(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, int):
-        return abs(value) <= _LARGEST
-    return value is None or isinstance(value, str)
+    Raises:
+        SpecError: for what is none.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value) + 0.0  # no -0.0
+    if isinstance(value, int) and abs(value) <= _LARGEST:
+        return int(value)
+    if isinstance(value, str) and len(value) <= 200 and value.isprintable():
+        return _printed(str.__str__(value))
+    raise SpecError(f"{said}{reprlib.repr(value)} must be {_SCALAR}.")
 
 
 _Values = Annotated[Sequence[Knob], Field(min_length=1), AfterValidator(tuple)]
@@ -194,17 +223,18 @@ def vary(name: str, values: Sequence[Knob], *, quick: Sequence[Knob] | None = No
 
 
 def _distinct(name: str, values: Sequence[Knob]) -> tuple[Knob, ...]:
+    called = f"vary({reprlib.repr(name)})"
     if not isinstance(values, list | tuple | range):  # a set has no order, a string is no list
-        raise SpecError(f"vary({name!r}): {reprlib.repr(values)} must be a list of values.")
-    values = list(itertools.islice(values, MOST_VALUES + 1))
-    if not 1 <= len(values) <= MOST_VALUES:
-        count = "no value" if not values else "too many values"
-        raise SpecError(f"vary({name!r}) has {count}; give 1 to {MOST_VALUES}.")
-    for value in values:
-        if not _is_scalar(value):
-            raise SpecError(f"vary({name!r}): {reprlib.repr(value)} must be {_SCALAR}.")
-    distinct = {(type(value), value): value for value in values}
-    return tuple(distinct.values())
+        raise SpecError(f"{called}: {reprlib.repr(values)} must be a list of values.")
+    some = [_scalar(f"{called}: ", value) for value in itertools.islice(values, MOST_VALUES + 1)]
+    if not 1 <= len(some) <= MOST_VALUES:
+        number = "no value" if not some else "too many values"
+        raise SpecError(f"{called} has {number}; give 1 to {MOST_VALUES}.")
+    counts = Counter((type(value), value) for value in some)
+    for _, value in (each for each, count in counts.items() if count > 1):
+        said = f"{called} names {value!r} more than once; it counts once."
+        warnings.warn(said, RepeatedValue, stacklevel=3)
+    return tuple(value for _, value in counts)
 
 
 class _ClaimFields(TypedDict):
@@ -241,10 +271,10 @@ class Claim(_Spec):
     a: _Text
     b: _Text
     by: Annotated[float, Field(ge=0)]
-    source: str = ""
-    task: str | None = None
-    at: str = ""
-    published: str = ""
+    source: _Note = ""
+    task: _Name | None = None
+    at: _Note = ""
+    published: _Note = ""
 
     if not TYPE_CHECKING:
 
@@ -316,8 +346,8 @@ class Scale(_Spec):
     @classmethod
     def _with_warm_up(cls, fields: Any) -> Any:
         """Without this a short run would end before its learning rate is reached."""
-        steps = fields.get("steps")
-        if "warmup_steps" in fields or type(steps) is not int:
+        steps = fields.get("steps") if isinstance(fields, dict) else None
+        if type(steps) is not int or "warmup_steps" in fields:
             return fields
         return {**fields, "warmup_steps": max(0, min(50, steps // 6))}
 
@@ -363,7 +393,9 @@ class Ablation(_Spec):
 
     question: _Text
     baseline: Model
-    axes: Annotated[Sequence[Axis], Field(min_length=1), AfterValidator(tuple)]
+    axes: Annotated[
+        Sequence[Axis], Field(min_length=1, max_length=MOST_AXES), AfterValidator(tuple)
+    ]
     tasks: _Names
     probes: _Names
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]

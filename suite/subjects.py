@@ -27,6 +27,7 @@ from models.knobs import config_from_knobs
 from models.model_spec import RUNTIMES, Runtime
 from suite.learning_rates import tuned_rate
 from suite.nearest import unknown_name
+from suite.one_line import words_of
 from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
 from suite.schema import Parallel, Training
 from suite.spec import MODEL_FIELDS, SWEEPS, TUNED, Ablation, Scale, SpecError
@@ -349,7 +350,5 @@ def _why_unbuildable(spec_json: str) -> str:
 def _in_words(mixer: str, error: Exception) -> str:
     if isinstance(error, ModelError):
         return str(error)
-    first_line = str(error).partition("\n")[0]
-    return (
-        f"{mixer} cannot be built and called as a block would: {type(error).__name__}: {first_line}"
-    )
+    first_line = words_of(error).partition("\n")[0]
+    return f"{mixer} cannot be built and called as a block would: {first_line}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -64,7 +65,9 @@ def secrets_of(uri: str) -> tuple[str, ...]:
 
 def _checked_sqlite(uri: str, shown: str) -> str:
     path = unquote(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or path in ("", ":memory:") or path.endswith("/"):
+    is_too_long = any(len(os.fsencode(part)) > 255 for part in path.split("/"))
+    is_none = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
+    if not uri.startswith("sqlite:///") or is_none:
         raise BadUri(f"--tracking-uri {shown!r} names no file; allowed: sqlite:///PATH.")
     if ".." in re.split(r"[/\\]", path) or "?" in path or path.startswith("file:"):
         raise RefusedUri(

@@ -6,12 +6,14 @@ bytes than expected, counted as they are written, since a header may say anythin
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -22,26 +24,34 @@ from suite.tasks.task import TaskError
 
 _BLOCK_BYTES = 1 << 20
 _MOST_MEMBERS = 2_000_000
+_DAMAGES = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    RuntimeError,  # of an encrypted zip, or one that is packed in an unknown way
+)  # fmt: skip
+
+
+class RefusedArchive(TaskError):
+    """An archive with a member that would do harm: exit 3."""
 
 
 def unpack(archive: Path, target: Path, *, most_bytes: int) -> None:
     """Make the folder `target` of the members of a zip or tar archive.
 
     Raises:
-        TaskError: if the archive is none, is damaged, or a member is refused; then there is no
-            such folder.
+        TaskError: if the archive is none, or is damaged; then there is no such folder.
+        RefusedArchive: if a member would do harm, as above.
     """
     beside = tempfile.mkdtemp(prefix=target.name + ".", dir=target.parent)
     try:
         left = most_bytes
         for number, (name, content) in enumerate(_members(archive)):
             if number >= _MOST_MEMBERS:
-                raise TaskError(f"{archive}: more than {_MOST_MEMBERS} members")
+                raise RefusedArchive(f"{archive}: more than {_MOST_MEMBERS} members")
             path = Path(beside) / _inside(archive, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             left = _written(archive, content, path, left)
         os.replace(beside, target)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+    except _DAMAGES as error:
         if isinstance(error, TaskError):
             raise
         raise TaskError(f"{archive} cannot be unpacked ({one_line(str(error))})") from error
@@ -53,7 +63,9 @@ def _inside(archive: Path, name: str) -> PurePosixPath:
     """The member's path, if it stays in the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.parts:
-        raise TaskError(f"{archive}: member {one_line(name)!r} would stand outside of its folder")
+        raise RefusedArchive(
+            f"{archive}: member {one_line(name)!r} would stand outside of its folder"
+        )
     return path
 
 
@@ -63,7 +75,7 @@ def _written(archive: Path, content: IO[bytes], path: Path, most_bytes: int) -> 
         while block := content.read(_BLOCK_BYTES):
             most_bytes -= len(block)
             if most_bytes < 0:
-                raise TaskError(f"{archive}: its members are larger than they should be")
+                raise RefusedArchive(f"{archive}: its members are larger than they should be")
             file.write(block)
     return most_bytes
 
@@ -104,5 +116,5 @@ def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
         yield opened
 
 
-def _no_file(archive: Path, name: str) -> TaskError:
-    return TaskError(f"{archive}: member {one_line(name)!r} is a link or a device, not a file")
+def _no_file(archive: Path, name: str) -> RefusedArchive:
+    return RefusedArchive(f"{archive}: member {one_line(name)!r} is a link or a device, not a file")

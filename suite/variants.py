@@ -60,9 +60,10 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     """The baseline's variant, and all variants in the order of the table, the baseline included.
 
     Raises:
-        SpecError: if axes or their values cannot be told apart, or a cross has more than
-            `MOST_VARIANTS` combinations.
+        SpecError: if axes or their values cannot be told apart, or there are more than
+            `MOST_VARIANTS`.
     """
+    _refuse_too_many(baseline.ablation)
     _refuse_ambiguous_axes(baseline.ablation)
     ways = {"one_at_a_time": _one_at_a_time, "cross": _crossed, "first_with_each": _first_with_each}
     return ways[baseline.ablation.combine](baseline)
@@ -93,9 +94,6 @@ def _baseline_label(baseline: Baseline) -> str:
 
 def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
-    count = math.prod(len(axis.values) for axis in axes)
-    if count > MOST_VARIANTS:
-        raise SpecError(f"the cross has {count} combinations; at most {MOST_VARIANTS} are allowed.")
     before = {axis.name: baseline.value(axis.name) for axis in axes}
     found = [
         _combination(dict(zip(before, values, strict=True)), before)
@@ -131,6 +129,18 @@ def _combination(values: Mapping[str, Knob], before: Mapping[str, Knob]) -> Vari
     label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
     changed = {name: value for name, value in values.items() if not _same(value, before[name])}
     return Variant(label=label, changes=changed)
+
+
+def _refuse_too_many(ablation: Ablation) -> None:
+    """Counted before any is made."""
+    first, *others = (len(axis.values) for axis in ablation.axes)
+    count, what = {
+        "cross": (math.prod((first, *others)), "the cross has {} combinations"),
+        "first_with_each": (first * (1 + sum(others)), "the first axis with each has {} variants"),
+        "one_at_a_time": (sum((first, *others)), "the axes have {} values together"),
+    }[ablation.combine]
+    if count > MOST_VARIANTS:
+        raise SpecError(f"{what.format(count)}; at most {MOST_VARIANTS} are allowed.")
 
 
 def _refuse_ambiguous_axes(ablation: Ablation) -> None:

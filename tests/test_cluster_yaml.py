@@ -59,6 +59,7 @@ def test_ray_accepts_it(config: dict[str, Any]) -> None:
     validate_config(prepare_config(config))
 
 
+@pytest.mark.bad_input(21)
 def test_ray_would_refuse_a_field_that_it_does_not_know(config: dict[str, Any]) -> None:
     from ray.autoscaler._private.util import prepare_config, validate_config
 

@@ -101,5 +101,9 @@ def _refuse_unprotected(address: str, host: str) -> None:
 
 
 def _shown(address: str) -> str:
-    """Without what may be a password."""
-    return repr(re.sub(r"[?#].*", "?***", re.sub(r"[^/\s]*@", "***@", address)))
+    """Without what may be a password: all before the last @, but for a scheme, and a query."""
+    found = re.match(r"[A-Za-z]{1,10}://", address)
+    scheme = found.group() if found else ""
+    _, at, rest = address.removeprefix(scheme).rpartition("@")
+    hidden = f"{scheme}***@{rest}" if at else address
+    return repr(re.sub(r"[?#].*", "?***", hidden))

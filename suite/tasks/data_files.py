@@ -33,7 +33,7 @@ def path_of(source: DataSource) -> Path:
 
 def is_absent(source: DataSource) -> bool:
     """Whether the data could be fetched, and were not yet; nothing is wrong then."""
-    return source.is_fetched and not path_of(source).exists()
+    return source.is_fetched and not os.path.exists(path_of(source))
 
 
 def refuse_damaged(source: DataSource) -> None:

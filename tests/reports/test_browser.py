@@ -268,6 +268,7 @@ def test_an_injected_script_does_not_run(
     assert any("Content Security Policy" in line for line in said)
 
 
+@pytest.mark.bad_input(48)
 def test_a_hostile_page_runs_nothing(page: Page, reports: Path) -> None:
     for name in ("hostile/index.html", "index.html"):
         _open(page, reports, name)

@@ -66,6 +66,7 @@ def _files(folder: Path, *suffixes: str) -> Iterator[tuple[Path, str]]:
             yield path, path.read_text(encoding="utf-8")
 
 
+@pytest.mark.bad_input(48)
 def test_a_page_holds_one_script_and_it_is_ours(reports: Path) -> None:
     for path, _ in _files(reports, ".html"):
         page = _Read(path)
@@ -78,6 +79,7 @@ def test_a_page_holds_one_script_and_it_is_ours(reports: Path) -> None:
         assert "</td></table>" in page.words
 
 
+@pytest.mark.bad_input(48)
 def test_templates_are_not_filled_in_by_names(reports: Path) -> None:
     for path, _ in _files(reports, ".html"):
         words = _Read(path).words
@@ -85,6 +87,7 @@ def test_templates_are_not_filled_in_by_names(reports: Path) -> None:
         assert "49" not in re.findall(r"(?<![\d.])\d+(?![\d.])", words)
 
 
+@pytest.mark.bad_input(48)
 def test_no_format_shows_passwords_or_hides_letters(reports: Path) -> None:
     seen = list(_files(reports, ".html", ".md", ".csv", ".tex", ".svg"))
     assert {path.suffix for path, _ in seen} == {".html", ".md", ".csv", ".tex", ".svg"}
@@ -102,6 +105,7 @@ def test_markdown_holds_no_markup_of_strangers(reports: Path) -> None:
         assert "](javascript" not in outside_code.replace(r"\[x\](javascript", ""), path
 
 
+@pytest.mark.bad_input(48)
 def test_no_cell_is_a_formula(reports: Path) -> None:
     for path, _ in _files(reports, ".csv"):
         with path.open(newline="", encoding="utf-8") as file:
@@ -110,6 +114,7 @@ def test_no_cell_is_a_formula(reports: Path) -> None:
                 assert is_number or not cell.lstrip().startswith(FORMULA_STARTS), (path, cell)
 
 
+@pytest.mark.bad_input(48)
 def test_latex_is_ascii_and_has_no_commands_of_strangers(reports: Path) -> None:
     for path, text in _files(reports, ".tex"):
         assert text.isascii(), path
@@ -136,6 +141,7 @@ def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> 
     assert words.index("Exploratory") < words.index("What failed")
 
 
+@pytest.mark.bad_input(48)
 def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
     """In about three seconds; what grows with the square of the rows would take minutes."""
     start = time.process_time()
@@ -169,6 +175,7 @@ def test_a_long_reason_is_cut_and_says_where_it_is_whole(
     assert "r" * 10_000 in (page.parent / "results.csv").read_text()
 
 
+@pytest.mark.bad_input(48)
 def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
     empty = Sweep(synthetic.about(provenances={}), results_frame([]), curves_frame([]))
     words = _Read(render("heads", [empty], tmp_path)).words
@@ -180,6 +187,7 @@ def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
     assert list((tmp_path / "heads/figures").glob("*")) == []
 
 
+@pytest.mark.bad_input(48)
 def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     one = Sweep(
@@ -193,6 +201,7 @@ def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
     assert "nan" not in words.replace("training loss is nan", "").lower()
 
 
+@pytest.mark.bad_input(48)
 def test_all_nan(synthetic: ModuleType, tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     nan = Sweep(sweep.about, sweep.results.assign(value=float("nan")), curves_frame([]))

@@ -113,6 +113,7 @@ def test_no_result_at_all(synthetic: ModuleType) -> None:
     assert "heads=8 has bits per character for 0 of 3; 3 missing" in found.sentence
 
 
+@pytest.mark.bad_input(20)
 def test_single_seed_is_underpowered(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [1.0], [2.0])
     assert answer.outcome is Outcome.UNDERPOWERED

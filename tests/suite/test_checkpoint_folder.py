@@ -101,6 +101,7 @@ def test_a_flipped_bit_is_seen(number: int, damaged: Path) -> None:
     assert_previous_is_used(damaged)
 
 
+@pytest.mark.bad_input(47)
 @pytest.mark.parametrize("number", range(10))
 def test_a_truncated_file_is_seen(number: int, damaged: Path) -> None:
     chance = random.Random(number)
@@ -118,6 +119,7 @@ def test_a_flipped_bit_in_a_third_of_the_bytes_of_the_manifest_is_seen(damaged: 
         assert "manifest.json" in why or "newer program" in why
 
 
+@pytest.mark.bad_input(47)
 @pytest.mark.parametrize("how", ["empty", "missing", "a folder", "a link", "longer"])
 def test_any_file_that_is_not_what_was_written_is_seen(
     how: str, kept: Path, tmp_path: Path
@@ -222,6 +224,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.bad_input(46, 47)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_training_goes_on_from_the_one_before(
     damage: Callable[[Path], None], damaged: Path, undisturbed: Said
@@ -240,6 +243,7 @@ def test_the_bomb_would_go_off(tmp_path: Path) -> None:
     assert (tmp_path / "canary").exists()
 
 
+@pytest.mark.bad_input(47)
 def test_where_all_are_damaged_it_begins_anew_and_says_so(damaged: Path, undisturbed: Said) -> None:
     bit(damaged)
     (damaged / TRIAL / "generation-000001" / MANIFEST).unlink()

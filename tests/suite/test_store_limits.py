@@ -33,6 +33,7 @@ def test_names_stay_readable(text: str, key: str) -> None:
     assert entity_key(text) == key
 
 
+@pytest.mark.bad_input(40)
 @settings(deadline=None)  # two shared cores
 @given(st.text(max_size=400))
 def test_mlflow_accepts_every_name(text: str) -> None:
@@ -61,6 +62,7 @@ def test_our_limits_are_no_wider_than_those_of_mlflow() -> None:
     assert validation.MAX_BATCH_LOG_REQUEST_SIZE >= REQUEST_LIMIT
 
 
+@pytest.mark.bad_input(40)
 def test_a_long_value_becomes_a_hash_and_is_kept_whole() -> None:
     long = "x" * 11
     fitting, body = shortened({"short": "y", "long": long}, 10, "long_params.json")

@@ -137,6 +137,7 @@ PLAYS = "".join(f"\f{number}\ntext" for number in range(34)) + "".join(
 )
 
 
+@pytest.mark.bad_input(43)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -157,6 +158,7 @@ def test_malformed_plays_are_refused(
         shakespeare_characters.corpus()
 
 
+@pytest.mark.bad_input(43)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -181,6 +183,7 @@ def _other_content(module: ModuleType, monkeypatch: pytest.MonkeyPatch, content:
     monkeypatch.setattr(module, "read_content", lambda source: content)
 
 
+@pytest.mark.bad_input(43)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -199,6 +202,7 @@ def test_malformed_articles_are_refused(
         wikipedia_bytes.corpus()
 
 
+@pytest.mark.bad_input(43)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -217,6 +221,7 @@ def test_malformed_reviews_are_refused(
         movie_reviews.data_set()
 
 
+@pytest.mark.bad_input(43)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -1,0 +1,75 @@
+"""How a command ended, and what it may have made: what every bad input is judged by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BAKEOFF = Path(sys.executable).with_name("bakeoff")
+WriteAblation = Callable[..., Path]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        return self.stdout + self.stderr
+
+    @property
+    def sentence(self) -> str:
+        """The last line."""
+        return self.output.splitlines()[-1]
+
+
+Called = Callable[..., Ended]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder to stand in, empty at first; home and temporary files elsewhere."""
+
+    path: Path
+
+    @property
+    def here(self) -> Path:
+        return self.path / "here"
+
+    def made(self) -> list[str]:
+        """What lies here, or would lie elsewhere had a Ray been started, or a shell been asked."""
+        left = [*(self.path / "temporary").glob("ray*"), *(self.path / "home").glob(".ray*")]
+        return [str(path) for path in (*self.here.rglob("*"), *left)]
+
+    def installed(self, *arguments: str, **environment: str) -> Ended:
+        """The installed command, in a process of its own."""
+        done = subprocess.run(
+            [str(BAKEOFF), *arguments], capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def expect(ended: Ended, code: int, fragments: Sequence[str]) -> None:
+    """That code, no traceback, and a last line that says all of it."""
+    assert ended.code == code, ended.output
+    assert "Traceback" not in ended.output
+    assert [fragment for fragment in fragments if fragment not in ended.output] == []
+    assert ended.sentence.isprintable()
+
+
+def expect_refused(ended: Ended, code: int, fragments: Sequence[str]) -> None:
+    """As `expect`, and nothing was said but one sentence of ours."""
+    expect(ended, code, fragments)
+    assert ended.stdout == ""
+    (sentence,) = ended.stderr.splitlines()
+    assert sentence.startswith("bakeoff: ")
+    assert len(sentence) < 2_100

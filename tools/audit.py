@@ -1,0 +1,51 @@
+"""Does anything installed here have a known weakness? `make audit` asks by pip-audit.
+
+A service that is not reached, or knows none of the packages, proves nothing: that is said in one
+sentence, and passes. pip-audit itself would say "no known vulnerabilities" of what it skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+ASK = [sys.executable, "-m", "pip_audit", "--progress-spinner", "off", "--format", "json"]
+_SECONDS = 300
+
+
+def main() -> int:
+    """Ask, and tell; returns the exit code."""
+    try:
+        asked = subprocess.run(ASK, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return not_asked(f"no answer within {_SECONDS} s")
+    try:
+        packages = json.loads(asked.stdout)["dependencies"]
+    except ValueError:
+        return not_asked((asked.stderr.strip() or "no reason given").splitlines()[-1])
+    return told(packages)
+
+
+def told(packages: list[dict[str, Any]]) -> int:
+    """Print what is known of the packages; 1 if one of them has a known weakness."""
+    known = [each for each in packages if "vulns" in each]
+    if not known:
+        return not_asked(f"it knows none of the {len(packages)} packages")
+    found = [(each, weakness) for each in known for weakness in each["vulns"]]
+    for each, weakness in found:
+        mended = ", ".join(weakness["fix_versions"]) or "none yet"
+        print(f"{each['name']} {each['version']}: {weakness['id']}, mended in {mended}")
+    print(f"{len(known)} of {len(packages)} packages asked about, {len(found)} known weaknesses")
+    return 1 if found else 0
+
+
+def not_asked(reason: str) -> int:
+    """Say that nothing is proven."""
+    print(f"the service of pip-audit could not be asked ({reason}): nothing is known either way")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
