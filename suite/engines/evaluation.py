@@ -50,8 +50,10 @@ def _scores(task: Task, outputs: Tensor, batch: Batch) -> Iterator[tuple[str, fl
 
 @contextmanager
 def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Without dropout and the like for the length of the block; then as it was."""
+    """Without dropout and the like for the length of the block; then, always, as it was."""
     was_training = model.training
     model.eval()
-    yield
-    model.train(was_training)
+    try:
+        yield
+    finally:
+        model.train(was_training)
