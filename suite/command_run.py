@@ -66,6 +66,8 @@ def _ended_by_signals(console: Console) -> Iterator[None]:
     with the signal's number (ray/_private/worker.py, 2.60); that is understood too.
     """
     ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
+        del ends[signal.SIGINT]
     interrupt = _Interruption(console)
     for number in ends:
         signal.signal(number, interrupt)

@@ -17,6 +17,7 @@ from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray.exceptions import RayError
 
 from suite.cluster.execute import RayExecutor
+from suite.cluster.leftovers import ended_with_the_block
 from suite.cluster.runtime_env import runtime_env
 from suite.executor import Luggage, Unavailable
 from suite.parcel import packed
@@ -37,15 +38,16 @@ def started(luggage: Luggage) -> Iterator[RayExecutor]:
     Raises:
         Unavailable: if it cannot be started.
     """
-    try:
-        with _own_end():
-            _start()
-    except _TROUBLES as error:
-        raise Unavailable(f"Ray cannot be started here: {_sentence(error)}.") from error
-    try:
-        yield RayExecutor(luggage)
-    finally:
-        ray.shutdown()
+    with ended_with_the_block():
+        try:
+            with _own_end():
+                _start()
+        except _TROUBLES as error:
+            raise Unavailable(f"Ray cannot be started here: {_sentence(error)}.") from error
+        try:
+            yield RayExecutor(luggage)
+        finally:
+            ray.shutdown()
 
 
 @contextmanager
@@ -79,13 +81,21 @@ def joined(address: str, luggage: Luggage, plans: Sequence[Plan]) -> Iterator[Ra
 
 @contextmanager
 def _own_end() -> Iterator[None]:
-    """How SIGTERM ends this process stays as it was; Ray's core aborts it three seconds later."""
+    """How SIGTERM ends this process stays as it was; Ray's core aborts it three seconds later.
+
+    And nothing of Ray's own is printed among what we say.
+    """
     before = signal.getsignal(signal.SIGTERM)
+    ray._private.worker.print_to_stdstream = _say_nothing  # ten lines for each death of a worker
     try:
         yield
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
+
+
+def _say_nothing(*what: object, **how: object) -> None:
+    """In place of what Ray prints of its own accord: the executor says it, in a line."""
 
 
 def _is_job() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ray.exceptions import (
     LocalRayletDiedError,
     NodeDiedError,
@@ -20,6 +22,7 @@ from suite.provenance import provenance
 from suite.schema import Result, Status
 from suite.trial_limit import reason_of
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Its node died, or took what it had said with it, or went away before it could begin there.
 _LOST_NODE = (NodeDiedError, LocalRayletDiedError, ObjectLostError, TaskUnschedulableError)
 
@@ -30,6 +33,8 @@ def ending_of(error: RayError) -> Ending:
         return Ending.LOST_NODE
     if isinstance(error, OutOfMemoryError):
         return Ending.HOST_MEMORY
+    if isinstance(error, RayTaskError):  # whatever a trial raises is its result, and no error here
+        return Ending.BROKEN_WORKER
     return Ending.DEAD_WORKER if isinstance(error, WorkerCrashedError) else Ending.OTHER
 
 
@@ -41,7 +46,7 @@ def result_of(turn: Turn, error: RayError) -> Result:
     elif isinstance(error, RayTaskError):
         status = Status.ERROR
     reason = _sentence(error)
-    if ending in (Ending.LOST_NODE, Ending.DEAD_WORKER) and turn.attempt >= MOST_ATTEMPTS:
+    if ending not in (Ending.HOST_MEMORY, Ending.OTHER) and turn.attempt >= MOST_ATTEMPTS:
         reason = f"left aside after {turn.attempt} attempts; in the last {ending.value}: {reason}"
     return _result(turn, status, reason, str(error))
 
@@ -72,5 +77,8 @@ def _result(turn: Turn, status: Status, reason: str, traceback: str) -> Result:
 
 
 def _sentence(error: RayError) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    """The first line; of what was raised in a worker the last, which is that of its traceback."""
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1 if isinstance(error, RayTaskError) else 0]

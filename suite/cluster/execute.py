@@ -36,12 +36,14 @@ class _Running:
     """A trial that Ray has.
 
     Attributes:
+        elsewhere: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
         overdue: Counts from then on.
     """
 
     turn: Turn
     stream: ray.ObjectRefGenerator
+    elsewhere: tuple[str, ...] = ()
     place: str = ""
     overdue: Overdue | None = None
 
@@ -122,8 +124,9 @@ class RayExecutor:
         turns = line.take([running.turn for running in self._in_flight])
         left_out = self._failing.left_out(nodes.live_nodes()) if turns else ()
         for turn in turns:
-            stream = submit(turn, self.luggage, nodes.elsewhere(turn, left_out))
-            self._in_flight.append(_Running(turn, stream))
+            elsewhere = nodes.elsewhere(turn, left_out)
+            stream = submit(turn, self.luggage, elsewhere)
+            self._in_flight.append(_Running(turn, stream, elsewhere))
 
     def _look(self, line: Line) -> Iterator[Event]:
         """Whatever the trials in flight have said since the last look."""
@@ -191,6 +194,7 @@ class RayExecutor:
         self._next_survey = time.monotonic() + _SECONDS_BETWEEN_SURVEYS
         if self._may_have_orphans:  # what they hold would be missed by those who wait
             self._may_have_orphans = not remove_orphaned_groups()
+        self._release(line)
         placeless = [running.turn for running in self._in_flight if not running.place]
         num_waiting = len(placeless) + len(line)
         reason = _why_waiting(placeless[0]) if placeless else "no node is free" if line else ""
@@ -198,6 +202,14 @@ class RayExecutor:
         if waiting != self._told:
             self._told = waiting
             yield waiting
+
+    def _release(self, line: Line) -> None:
+        """Who waits for other nodes than some, and there are none any more, waits for any."""
+        for running in [each for each in self._in_flight if each.elsewhere and not each.place]:
+            if not nodes.elsewhere(running.turn, running.elsewhere):
+                ray.cancel(running.stream)
+                self._in_flight.remove(running)
+                line.put_back(running.turn)
 
     def _give_up(self, line: Line) -> Iterator[Finished]:
         """Where no node is left that could time them, and none comes, trials end as crashed."""

@@ -25,6 +25,7 @@ class Ending(Enum):
     LOST_NODE = "its node was lost"
     DEAD_WORKER = "its process died"
     HOST_MEMORY = "its node ran out of memory"
+    BROKEN_WORKER = "its process could not run it"
     OTHER = "something else"
 
 
@@ -43,7 +44,7 @@ def next_turn(turn: Turn, ending: Ending, node: str, nodes: Sequence[NodeShape])
         return _again(more, "") if more else None
     if ending is Ending.OTHER or turn.attempt >= MOST_ATTEMPTS:
         return None
-    return _again(turn, node if ending is Ending.DEAD_WORKER else "")
+    return _again(turn, "" if ending is Ending.LOST_NODE else node)
 
 
 def _again(turn: Turn, shunned: str) -> Turn:

@@ -24,7 +24,7 @@ from suite.schema import Resources, Trial
 
 
 def submit(turn: Turn, luggage: Luggage, elsewhere: Sequence[str] = ()) -> ray.ObjectRefGenerator:
-    """Hand the trial to Ray; not to the nodes of those ids, as long as any other could take it.
+    """Hand the trial to Ray; never to the nodes of those ids, however long it then waits.
 
     A trial that has a node to itself, or a GPU, gets a fresh process: what an earlier trial left
     in caches or on the card would be in its number. An environment of its own keeps Ray from
@@ -56,14 +56,8 @@ def _share(turn: Turn) -> dict[str, Any]:
 
 
 def _away_from(nodes: Sequence[str]) -> dict[str, Any]:
-    """A wish, since the other nodes may be gone before the trial begins."""
-    if not nodes:
-        return {}
-    label = NODE_ID_LABEL_KEY
-    return {
-        "label_selector": {label: f"!in({', '.join(nodes)})"},
-        "fallback_strategy": [{"label_selector": {label: f"in({', '.join(nodes)})"}}],
-    }
+    """No wish, since Ray would leave it at that as soon as the other nodes are busy."""
+    return {"label_selector": {NODE_ID_LABEL_KEY: f"!in({', '.join(nodes)})"}} if nodes else {}
 
 
 def _whole(turn: Turn) -> dict[str, Any]:

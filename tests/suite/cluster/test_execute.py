@@ -124,7 +124,7 @@ def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
     assert told == results(events)[slow.trial_id].points[: len(told)]
 
 
-@pytest.mark.parametrize("fault", ["Exits", "Killed"])
+@pytest.mark.parametrize("fault", [pytest.param("Exits", marks=pytest.mark.slow), "Killed"])
 def test_a_process_that_dies_is_a_row_and_the_others_finish(
     executor, mixers: Workplace, fault: str
 ) -> None:
@@ -151,7 +151,9 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
     assert num_started.total() == 3
 
 
-@pytest.mark.parametrize("fault", ["Hangs", "HangsInC", "Stops"])
+@pytest.mark.parametrize(
+    "fault", ["Hangs", "HangsInC", pytest.param("Stops", marks=pytest.mark.slow)]
+)
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

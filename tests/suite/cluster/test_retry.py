@@ -29,7 +29,7 @@ def turn(attempt: int = 1, **asked: int) -> Turn:
     return Turn(HeadsSweep().trial(), Resources(**asked), attempt=attempt)
 
 
-@pytest.mark.parametrize("ending", [Ending.LOST_NODE, Ending.DEAD_WORKER])
+@pytest.mark.parametrize("ending", [Ending.LOST_NODE, Ending.DEAD_WORKER, Ending.BROKEN_WORKER])
 def test_what_the_world_did_is_tried_three_times_in_all(ending: Ending) -> None:
     attempts = [turn()]
     while (again := next_turn(attempts[-1], ending, "aaaa1111", NODES)) is not None:
@@ -72,7 +72,11 @@ def test_what_the_trial_did_itself_is_not_tried_again() -> None:
         (WorkerCrashedError(), Ending.DEAD_WORKER, Status.CRASHED),
         (OutOfMemoryError("the monitor ended it"), Ending.HOST_MEMORY, Status.OUT_OF_MEMORY),
         (RuntimeEnvSetupError("no such folder"), Ending.OTHER, Status.CRASHED),
-        (RayTaskError("f", "a trace", ValueError("x")), Ending.OTHER, Status.ERROR),
+        (
+            RayTaskError("f", "\x1b[36mf()\x1b[39m\n  trace\nValueError: x", ValueError("x")),
+            Ending.BROKEN_WORKER,
+            Status.ERROR,
+        ),
     ],
     ids=["node", "worker", "memory", "environment", "raised"],
 )
@@ -80,9 +84,11 @@ def test_the_last_attempt_s_end_is_the_result(error, ending: Ending, status: Sta
     assert ends.ending_of(error) is ending
     result = ends.result_of(turn(attempt=3), error)
     assert result.status is status
-    is_left_aside = ending in (Ending.LOST_NODE, Ending.DEAD_WORKER)
+    is_left_aside = ending not in (Ending.HOST_MEMORY, Ending.OTHER)
     assert result.reason.startswith("left aside after 3 attempts") is is_left_aside
     assert "\n" not in result.reason
+    assert "\x1b" not in result.reason
+    assert "ValueError: x" in result.reason or status is not Status.ERROR
 
 
 def test_a_node_on_which_three_trials_died_in_a_row_is_left_out() -> None:

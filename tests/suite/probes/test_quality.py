@@ -12,7 +12,7 @@ import torch
 from models import build_model
 from suite.planning import plan
 from suite.probes.quality import Quality
-from suite.schema import Measurement, Point, Trial
+from suite.schema import Measurement, Point, TrainedState, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.task import Batch, Split
 from suite.training import Diverged
@@ -57,7 +57,8 @@ def test_the_test_split_is_read_once_and_last(
 
 
 def test_the_number_is_the_test_splits_and_not_the_validations(trial: Trial) -> None:
-    *points, last = said(trial)
+    *points, state, last = said(trial)
+    assert isinstance(state, TrainedState)
     assert isinstance(last, Measurement)
     assert isinstance(points[-1], Point)
     assert last.value is not None

@@ -11,7 +11,7 @@ import torch
 from suite.planning import plan
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
-from suite.schema import Measurement, Parallel, Point, Trial
+from suite.schema import Measurement, Parallel, Point, TrainedState, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.task import Batch, Split
 from tests.workplace import Workplace
@@ -33,7 +33,8 @@ def test_the_number_is_the_last_point_of_qualitys_curve(trials: dict[str, Trial]
     points = [
         said for said in Quality().measure(trials["quality"], "cpu") if isinstance(said, Point)
     ]
-    (only,) = Validation().measure(trials["validation"], "cpu")
+    state, only = Validation().measure(trials["validation"], "cpu")
+    assert isinstance(state, TrainedState)
     assert isinstance(only, Measurement)
     assert (only.metric, only.value, only.unit, only.better) == (
         "validation_accuracy", points[-1].value, "1", "higher",
@@ -62,7 +63,8 @@ def test_it_never_asks_for_the_test_split(
 
 def test_what_was_planned_is_what_is_measured(trials: dict[str, Trial]) -> None:
     (planned,) = Validation().metrics(FashionMnistPatches, 49)
-    (only,) = Validation().measure(trials["validation"], "cpu")
+    state, only = Validation().measure(trials["validation"], "cpu")
+    assert isinstance(state, TrainedState)
     assert (planned.name, planned.unit, planned.better, planned.at) == (
         only.metric, only.unit, only.better, only.at,
     )  # fmt: skip

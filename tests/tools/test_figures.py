@@ -1,0 +1,205 @@
+"""The table of `make chaos`: figures add up, and what is not zero and should be is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tools.chaos.checkpoints import Damage, damages_of
+from tools.chaos.disk import is_said_plainly
+from tools.chaos.document import BEGIN, DOCUMENT, END, text, write
+from tools.chaos.faults import STEPS
+from tools.chaos.figures import Figures, percentile, total
+from tools.chaos.lanes import in_lanes
+from tools.chaos.points import crashes_of
+from tools.chaos.processes import MARK, marked, orphans
+from tools.chaos.remarks import names_a_damaged_one, num_resumed, steps_resumed
+from tools.chaos.scale import Scale
+from tools.chaos.scenario import SCENARIOS
+from tools.chaos.table import HEAD, markdown, plain, rows
+from tools.chaos.trials import WANTED, differences
+
+KEPT = Figures(
+    faults=Counter({"driver killed": 2}), num_submitted=4, num_acknowledged=4, num_resumed=1,
+    num_resumed_equal=1, num_repeated=4, recovery_seconds=(1.0, 3.0), safety_seconds=0.2,
+    safety_of_seconds=20.0,
+)  # fmt: skip
+
+
+def test_figures_add_up() -> None:
+    both = total([KEPT, KEPT])
+    assert (both.num_submitted, both.faults["driver killed"]) == (8, 4)
+    assert both.recovery_seconds == (1.0, 3.0, 1.0, 3.0)
+    assert both.share_of_safety == pytest.approx(0.01)
+
+
+def test_where_all_is_kept_nothing_is_broken() -> None:
+    assert KEPT.broken_promises() == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        (Figures(num_lost=1), "1 results lost"),
+        (Figures(num_doubled=2), "2 results doubled"),
+        (Figures(num_alarms=3), "3 determinism alarms"),
+        (Figures(num_orphans=4), "4 orphans"),
+        (Figures(num_resumed=3, num_resumed_equal=1), "2 resumed trials that differ"),
+        (Figures(safety_seconds=0.7, safety_of_seconds=20.0), "3.5% of the time"),
+        (Figures(troubles=("it hung",)), "it hung"),
+    ],
+    ids=lambda value: value.split()[1] if isinstance(value, str) else "",
+)
+def test_each_promise_can_be_broken(broken: Figures, sentence: str) -> None:
+    (found,) = broken.broken_promises()
+    assert found.startswith(sentence)
+
+
+def test_percentiles() -> None:
+    assert [percentile([3.0, 1.0, 2.0, 4.0], share) for share in (0.5, 0.95, 1.0)] == [
+        2.0,
+        4.0,
+        4.0,
+    ]
+    assert percentile([], 0.5) == 0.0
+
+
+def test_the_table_has_a_row_for_each_scenario_and_one_for_all() -> None:
+    found = rows({"a": KEPT, "b": Figures(num_lost=1)})
+    assert [row[0] for row in found] == ["a", "b", "all"]
+    assert [row[HEAD.index("lost")] for row in found] == ["0", "1", "1"]
+    assert found[0][HEAD.index("resumed equal")] == "1 of 1"
+    assert {len(row) for row in found} == {len(HEAD)}
+    assert len(plain({"a": KEPT}).splitlines()) == 3
+    assert "Faults: driver killed 2." in markdown({"a": KEPT})
+
+
+def test_the_document_keeps_its_prose(tmp_path: Path) -> None:
+    document = tmp_path / "reliability.md"
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write(text({"a": KEPT}, Scale.SHORT, 3.0), document)
+    found = document.read_text()
+    assert found.startswith("before\n")
+    assert found.endswith("after\n")
+    assert "old" not in found
+    assert re.search(r"Measured at commit \S+ in 3 minutes, the short form, on \d+ cores", found)
+
+
+def test_a_document_without_marks_is_refused(tmp_path: Path) -> None:
+    document = tmp_path / "reliability.md"
+    document.write_text("nothing")
+    with pytest.raises(ValueError, match="needs <!-- chaos: begin -->"):
+        write("", document)
+
+
+def test_the_document_of_this_repository_has_its_marks() -> None:
+    found = DOCUMENT.read_text()
+    assert (found.count(BEGIN), found.count(END)) == (1, 1)
+
+
+def test_lanes_add_up_and_a_check_that_fails_is_a_trouble() -> None:
+    def prove(number: int) -> Figures:
+        if number == 3:
+            raise RuntimeError("no")
+        return Figures(num_submitted=number)
+
+    found = in_lanes([1, 2, 3, 4], prove)
+    assert found.num_submitted == 7
+    assert found.troubles == ("3: the check itself failed: RuntimeError('no')",)
+
+
+def test_a_lane_that_dies_is_a_trouble() -> None:
+    found = in_lanes([1, 2], lambda number: os.kill(os.getpid(), signal.SIGKILL) or Figures())
+    assert len(found.troubles) == 2
+
+
+def test_what_is_left_is_found_by_its_mark() -> None:
+    left = subprocess.Popen(["sleep", "100"], env={**os.environ, MARK: "test-of-a-mark"})
+    try:
+        assert list(marked("test-of-a-mark")) == [left.pid]
+        assert marked("test-of-a-mar") == {}
+        assert orphans("test-of-a-mark", limit_seconds=0.0) == {left.pid: "sleep 100"}
+    finally:
+        left.kill()
+        left.wait()
+    assert orphans("test-of-a-mark") == {}
+
+
+def test_every_step_that_is_taken_is_a_crash_before_and_after() -> None:
+    step, other = list(STEPS)[:2]
+    crashes = crashes_of(Counter({step: 5}), Counter({step: 9, other: 1}), Scale.FULL)
+    assert [str(crash) for crash in crashes] == [
+        f"before '{step}' (3)", f"after '{step}' (3)", f"before '{other}' (1)",
+        f"after '{other}' (1)",
+    ]  # fmt: skip
+    assert [crash.has_store for crash in crashes] == [True, True, False, False]
+    assert len(crashes_of(Counter({step: 5}), Counter(), Scale.LONG)) == 6
+
+
+def test_a_damage_changes_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(100))
+    Damage("file", 0.5, is_cut=False).do(file)
+    flipped = file.read_bytes()
+    assert sum(bin(byte).count("1") for byte in flipped) == 1
+    Damage("file", 0.3, is_cut=True).do(file)
+    assert len(file.read_bytes()) == 30
+
+
+def test_every_file_is_cut_and_flipped_and_damaged_in_both() -> None:
+    damages = damages_of(["a", "b"], num_cuts=2, num_flips=4)
+    alone = [damage for damage in damages if not damage.is_by_command]
+    assert Counter((one.file, one.is_cut, one.num_generations) for one in alone) == {
+        ("a", True, 1): 2, ("b", True, 1): 2, ("a", False, 1): 2, ("b", False, 1): 2,
+        ("a", False, 2): 1, ("b", False, 2): 1,
+    }  # fmt: skip
+
+
+def test_remarks_are_read() -> None:
+    said = "a, seed 0: it goes on from step 1,200 of 3,000\nits checkpoint 4 is left aside: short"
+    assert (num_resumed(said), steps_resumed(said)) == (1, [1200])
+    assert names_a_damaged_one(said)
+    assert not names_a_damaged_one("it begins anew")
+
+
+def test_a_wrong_class_and_too_many_attempts_are_seen() -> None:
+    found = {name: status for name, (status, _) in WANTED.items()}
+    starts = Counter({name: most for name, (_, most) in WANTED.items()})
+    assert differences(found, starts) == []
+    assert differences(found | {"Hangs": "crashed"}, starts) == [
+        "Hangs is called crashed, not timeout"
+    ]
+    assert differences(found, starts + Counter({"Good": 1})) == [
+        "Good was started 2 times, at most 1 are allowed"
+    ]
+    assert differences(found, starts - Counter({"Poison": 1})) == [
+        "Poison was tried 2 times, not 3"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_plain"),
+    [
+        ("bakeoff: out/journal.db: the journal fails: database or disk is full.", True),
+        ("--out out: cannot be made: No space left on device.", True),
+        ("bakeoff: it did not work", False),
+    ],
+    ids=["sqlite", "kernel", "neither"],
+)
+def test_a_full_disk_is_said(said: str, is_plain: bool) -> None:
+    assert is_said_plainly(said) is is_plain
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_is_a_file(name: str) -> None:
+    folder = Path(sys.modules["tools.chaos.scenario"].__file__ or "").parent
+    assert (
+        "def prove(scale: Scale, folder: Path) -> Figures:" in (folder / f"{name}.py").read_text()
+    )

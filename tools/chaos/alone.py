@@ -1,0 +1,30 @@
+"""One trial without a driver: what does it find, and what does it remark?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.checkpoints import Keeper
+from suite.schema import Resources, Result, Trial
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Its result, and its remarks, a line each."""
+
+    result: Result
+    said: str
+
+
+def run_alone(trial: Trial, resources: Resources, keeper: Keeper | None = None) -> Alone:
+    """Run it in this process."""
+    from suite.events import Finished, Remarked
+    from suite.trial import run_trial
+
+    remarks = []
+    for event in run_trial(trial, resources, "alone", keeper):
+        if isinstance(event, Remarked):
+            remarks.append(event.sentence)
+        elif isinstance(event, Finished):
+            return Alone(event.result, "\n".join(remarks))
+    raise AssertionError("a trial ends with its result, whatever happens in it")

@@ -1,0 +1,187 @@
+"""Where can a sweep die, and how? Every named point and every fault stands in this file.
+
+The product has no line for any of it: a point is one of its functions, wrapped from outside in the
+process under test. So a point costs nothing where no fault is asked for, and a point whose
+function is renamed is a test that fails (tests/tools/test_faults.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import importlib
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+When = Literal["before", "after"]
+Kind = Literal["kill", "no-space", "io-error", "sleep"]
+
+# Every step between plan and report, in the order in which a sweep comes past: a name, and the
+# function as ``module:qualified.name``. Each is two points, before it and after it.
+STEPS: dict[str, str] = {
+    "the folder is locked": "suite.sweep:held",
+    "the journal is opened": "suite.journal:opened",
+    "the plan is noted": "suite.journal:Journal.keep_plan",
+    "the writer starts": "suite.outbox:Outbox.start",
+    "the store's tables are made": "suite.new_store:_make",
+    "the writer connects": "suite.new_store:Recorder.__init__",
+    "the sweep is opened in the store": "suite.record:Recorder.open_sweep",
+    "store: find or create experiment": "suite.mlflow_store:Store.experiment",
+    "store: search": "suite.mlflow_store:Store.runs",
+    "store: create run": "suite.mlflow_store:Store.create",
+    "store: log inputs": "suite.mlflow_store:Store.log_inputs",
+    "store: log batch": "suite.mlflow_store:Store.log",
+    "store: put files": "suite.mlflow_store:Store.put_files",
+    "store: end run": "suite.mlflow_store:Store.end",
+    "what is missing is found": "suite.sweep:missing_work",
+    "journal: begin": "suite.journal:Journal.begin",
+    "a step of training": "suite.engines.local:LocalEngine.step",
+    "a validation": "suite.engines.local:LocalEngine.evaluate",
+    "checkpoint: look for one": "suite.checkpoint_folder:FolderKeeper.latest",
+    "checkpoint: write a file": "suite.durable:create",
+    "checkpoint: bytes": "os:write",
+    "checkpoint: sync": "os:fsync",
+    "checkpoint: publish": "suite.checkpoint_folder:FolderKeeper.publish",
+    "checkpoint: manifest": "suite.durable:write",
+    "checkpoint: a file takes its name": "os:replace",
+    "checkpoint: the folder takes its name": "os:rename",
+    "checkpoint: sync the folder": "suite.durable:fsync_folder",
+    "checkpoint: remove an old one": "suite.durable:remove_folder",
+    "the test split is scored": "suite.probes.quality:evaluate_in_parts",
+    "specimens are taken": "suite.probes.quality:specimens_of",
+    "journal: commit": "suite.journal:Journal.commit",
+    "the writer is told": "suite.outbox:Outbox.tell",
+    "the trial is begun in the store": "suite.record:Recorder.start_trial",
+    "points are sent": "suite.record:Recorder.log_points",
+    "the result is shown": "suite.record:Recorder.finish_trial",
+    "frames are made": "suite.frames:sweep_files",
+    "frames are published": "suite.record:Recorder.publish",
+    "the writer ends": "suite.outbox:Outbox.close",
+    "frames are fetched": "suite.answers:load_all_artifacts",
+    "the report is written": "suite.answers:render",
+    "the report is published": "suite.record:Recorder.publish_report",
+    "findings are published": "suite.record:Recorder.publish_findings",
+    "parents are closed": "suite.conclusion:close_parents",
+    "the sweep is closed in the store": "suite.record:Recorder.close_sweep",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A moment in a sweep: before or after the n-th time that it takes a step."""
+
+    step: str
+    when: When
+    occurrence: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.when} '{self.step}' ({self.occurrence})"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens there.
+
+    Attributes:
+        seconds: Of a sleep.
+    """
+
+    point: Point
+    kind: Kind = "kill"
+    seconds: float = 0.0
+
+
+def parsed(text: str) -> Fault:
+    """A fault as a command line gives it: ``kill:before:journal: begin:3``; the number may lack.
+
+    Raises:
+        ValueError: for a kind, a moment or a step that there is not.
+    """
+    kind, when, rest = text.split(":", 2)
+    step, _, number = rest.rpartition(":")
+    if not number.isdecimal():
+        step, number = rest, "1"
+    if kind not in get_args(Kind) or when not in get_args(When) or step not in STEPS:
+        raise ValueError(f"{text!r}: no such fault; as in kill:before:journal: commit:2")
+    return Fault(Point(step, when, int(number)), kind)  # type: ignore[arg-type]
+
+
+def install(faults: Sequence[Fault], steps: Mapping[str, str] = STEPS) -> None:
+    """Put the faults into this process."""
+    for step in {fault.point.step for fault in faults}:
+        mine = [fault for fault in faults if fault.point.step == step]
+        _wrap(steps[step], functools.partial(_faulty, mine))
+
+
+def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -> None:
+    """Have this process count how often it takes each step, in the order of `steps`."""
+    for index, target in enumerate(steps.values()):
+        _wrap(target, functools.partial(_counted, index, counts))
+
+
+def _wrap(target: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace a function by its wrapped form, there where it is called from."""
+    owner, name = located(target)
+    setattr(owner, name, wrapper(getattr(owner, name)))
+
+
+def located(target: str) -> tuple[Any, str]:
+    """The module or class that holds the function, and the function's name in it.
+
+    Raises:
+        AttributeError: if it is there no more.
+    """
+    module, _, path = target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    getattr(owner, name)
+    return owner, name
+
+
+def _counted(
+    index: int, counts: MutableSequence[int], original: Callable[..., Any]
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        counts[index] += 1
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _faulty(faults: Sequence[Fault], original: Callable[..., Any]) -> Callable[..., Any]:
+    num_calls = 0
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal num_calls
+        num_calls += 1
+        of_this_call = num_calls  # it may call itself
+        _strike(faults, "before", of_this_call)
+        returned = original(*args, **kwargs)
+        _strike(faults, "after", of_this_call)
+        return returned
+
+    return call
+
+
+def _strike(faults: Sequence[Fault], when: When, occurrence: int) -> None:
+    for fault in faults:
+        if (fault.point.when, fault.point.occurrence) == (when, occurrence):
+            _happen(fault)
+
+
+def _happen(fault: Fault) -> None:
+    if fault.kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault.kind == "sleep":
+        time.sleep(fault.seconds)
+    else:
+        number = errno.ENOSPC if fault.kind == "no-space" else errno.EIO
+        raise OSError(number, os.strerror(number))

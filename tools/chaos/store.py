@@ -1,0 +1,316 @@
+"""MLflow is away for a while, or to the end: is anything missing or doubled, is training slower?
+
+A real server is stopped in both ways there are: SIGSTOP, where requests hang, and SIGKILL, where
+they are refused. Then it comes back, and all that was acknowledged meanwhile must be in it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from suite.exit_codes import UNAVAILABLE
+from suite.journal import Journal, journal_in
+from tools.chaos.books import (
+    Watcher,
+    kept_in,
+    num_amiss,
+    num_committed_twice,
+    num_contradictions,
+    num_doubled_in_store,
+)
+from tools.chaos.command import start
+from tools.chaos.figures import Figures
+from tools.chaos.scale import Scale
+
+SWEEPS = Path(__file__).parent / "sweeps"
+_PATIENCE_SECONDS = 90.0
+_FEWEST_TO_COMPARE = 20
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A file of `sweeps/`, and its number of trials for each seed."""
+
+    name: str
+    num_trials_per_seed: int
+
+    @property
+    def file(self) -> Path:
+        """The ablation."""
+        return SWEEPS / f"{self.name}.py"
+
+
+MANY = Sweep("many", 10)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """How the server is stopped, and for how long; None is to the end of the sweep."""
+
+    signal: signal.Signals
+    seconds: float | None
+
+
+_SHORT = (Outage(signal.SIGKILL, 5.0),)
+_FULL = (Outage(signal.SIGSTOP, 30.0), Outage(signal.SIGKILL, 120.0))
+_LONG = (*_FULL, Outage(signal.SIGKILL, 30.0), Outage(signal.SIGSTOP, 120.0))
+_TO_THE_END = (
+    (Outage(signal.SIGKILL, None), Sweep("resumable", 2)),
+    (Outage(signal.SIGSTOP, None), Sweep("one", 1)),
+)
+
+
+def prove(scale: Scale, folder: Path) -> Figures:
+    """One sweep with outages in it, and one for each way of staying away."""
+    calm_seconds = scale.pick(4.0, 12.0)
+    with server(folder / "server") as store:
+        outages = scale.pick(_SHORT, _FULL, _LONG)
+        figures = _with_outages(outages, calm_seconds, store, folder / "outages")
+        for outage, sweep in scale.pick(_TO_THE_END[:1], _TO_THE_END):
+            figures += _to_the_end(outage, sweep, store, folder / f"end-{sweep.name}")
+    return figures
+
+
+@dataclass
+class Server:
+    """An MLflow server: its folder and its port."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+    stopped_by: signal.Signals | None = None
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
+                 "--port", str(self.port), "--workers", "1",
+                 "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
+                 "--artifacts-destination", f"{self.folder}/artifacts"],
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
+                env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            )  # fmt: skip
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self) -> None:
+        """Raises TimeoutError if it does not."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            if self._answers():
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"no MLflow server at {self.uri}")
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        with closing(connection), suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == http.client.OK
+        return False
+
+    def stop(self, number: signal.Signals) -> None:
+        """Stop all of its processes."""
+        assert self.process is not None, "it was started"
+        os.killpg(self.process.pid, number)
+        self.stopped_by = number
+
+    def bring_back(self) -> None:
+        """Undo `stop`, and wait until it answers."""
+        assert self.process is not None, "it was started"
+        if self.stopped_by is signal.SIGSTOP:
+            os.killpg(self.process.pid, signal.SIGCONT)
+            self.wait_until_it_answers()
+        elif self.stopped_by is signal.SIGKILL:
+            self.process.wait()
+            self.start()
+        self.stopped_by = None
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """A server for the length of the block."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    made = Server(folder, port)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop(signal.SIGKILL)
+        assert made.process is not None, "it was started"
+        made.process.wait()
+
+
+@dataclass
+class _Spans:
+    """When the store was away, in seconds since 1970; and how long each coming back took."""
+
+    away: list[tuple[float, float]] = field(default_factory=list)
+    recoveries: list[float] = field(default_factory=list)
+
+
+def _with_outages(
+    outages: Sequence[Outage], calm_seconds: float, store: Server, folder: Path
+) -> Figures:
+    """A sweep that lasts longer than all outages, with calm before, between and after them."""
+    out = folder / "out"
+    first = _run(MANY, out, store, 1, folder / "first.log")
+    code = first.wait()
+    away_seconds = sum(outage.seconds or 0.0 for outage in outages)
+    seeds = _seeds_for(away_seconds + (len(outages) + 1.5) * calm_seconds, out)
+    run = _run(MANY, out, store, seeds, folder / "run.log")
+    spans = _Spans()
+    with Watcher(out) as watcher:
+        for outage in outages:
+            time.sleep(calm_seconds)
+            is_early = run.poll() is None
+            _outage(outage, store, out, spans)
+        code = run.wait() or code
+    troubles = [] if is_early else ["the sweep ended before the last outage began"]
+    verified = _verify(out, store, folder / "verify.log")
+    return _counted(MANY, out, store, seeds, (code, verified)) + Figures(
+        faults=Counter(f"MLflow away for {outage.seconds:g} s" for outage in outages),
+        num_lost=watcher.num_changed,
+        recovery_seconds=tuple(spans.recoveries),
+        troubles=tuple(troubles),
+        notes=(_slowdown(out, spans.away),),
+    )
+
+
+def _seeds_for(seconds: float, out: Path) -> int:
+    """As many as last so long, by what a trial took just now."""
+    per_trial = statistics.median(_cadence(_ends(out)))
+    return 2 + int(seconds / per_trial / MANY.num_trials_per_seed)
+
+
+def _outage(outage: Outage, store: Server, out: Path, spans: _Spans) -> None:
+    """From the first moment to the last; then how long until the store has all of it."""
+    began = time.time()
+    store.stop(outage.signal)
+    time.sleep(outage.seconds or 0.0)
+    spans.away.append((began, time.time()))
+    acknowledged = {trial_id for trial_id, _ in kept_in(out)}
+    store.bring_back()
+    start_ = time.monotonic()
+    while not acknowledged <= _shown(MANY, store):
+        if time.monotonic() - start_ > _PATIENCE_SECONDS:
+            raise TimeoutError("the store never caught up")
+        time.sleep(0.5)
+    spans.recoveries.append(time.monotonic() - start_)
+
+
+def _to_the_end(outage: Outage, sweep: Sweep, store: Server, folder: Path) -> Figures:
+    """The sweep ends without its store; `verify --repair` brings it home."""
+    out = folder / "out"
+    run = _run(sweep, out, store, 1, folder / "run.log")
+    while not kept_in(out) and run.poll() is None:
+        time.sleep(0.1)
+    store.stop(outage.signal)
+    code = run.wait()
+    acknowledged = {key: kept.sha256 for key, kept in kept_in(out).items()}
+    said = (folder / "run.log").read_text()
+    store.bring_back()
+    start_ = time.monotonic()
+    repaired = _verify(out, store, folder / "repair.log", "--repair")
+    seconds = time.monotonic() - start_
+    verified = _verify(out, store, folder / "verify.log")
+    troubles = []
+    if code != UNAVAILABLE or "Traceback" in said:
+        troubles.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {said[-200:]}")
+    if repaired:
+        troubles.append(f"verify --repair: exit code {repaired}")
+    counted = _counted(sweep, out, store, 1, (0, verified))
+    now = {key: kept.sha256 for key, kept in kept_in(out).items()}
+    return counted + Figures(
+        faults=Counter({"MLflow away to the end": 1}),
+        num_lost=sum(now.get(key) != sha256 for key, sha256 in acknowledged.items()),
+        recovery_seconds=(seconds,),
+        troubles=tuple(troubles),
+    )
+
+
+def _counted(sweep: Sweep, out: Path, store: Server, seeds: int, codes: tuple[int, int]) -> Figures:
+    """What journal and store hold in the end; the exit codes are those of `run` and `verify`."""
+    kept, num_submitted = kept_in(out), seeds * sweep.num_trials_per_seed
+    missing = {trial_id for trial_id, _ in kept} - _shown(sweep, store)
+    named = zip(("run", "verify"), codes, strict=True)
+    troubles = [f"{sweep.name}: {name}: exit code {code}" for name, code in named if code]
+    return Figures(
+        num_submitted=num_submitted,
+        num_acknowledged=len(kept),
+        num_lost=num_amiss(num_submitted, kept) + len(missing),
+        num_doubled=num_committed_twice(out) + num_doubled_in_store(store.uri, sweep.name),
+        num_alarms=num_contradictions(out),
+        troubles=tuple(troubles),
+    )
+
+
+def _run(sweep: Sweep, out: Path, store: Server, seeds: int, log: Path) -> subprocess.Popen[bytes]:
+    return start(
+        "run", str(sweep.file), "--executor", "inline", "--seeds", str(seeds), "--out", str(out),
+        "--tracking-uri", store.uri, log=log,
+    )  # fmt: skip
+
+
+def _verify(out: Path, store: Server, log: Path, *options: str) -> int:
+    arguments = ("verify", "--out", str(out), "--tracking-uri", store.uri, *options)
+    return start(*arguments, log=log).wait()
+
+
+def _shown(sweep: Sweep, store: Server) -> set[str]:
+    """Trials whose result the store shows; none while it does not answer."""
+    from suite.mlflow_store import StoreUnavailable
+    from suite.record import children
+
+    with suppress(StoreUnavailable):
+        found = children(store.uri, sweep.name, "quick")
+        return {child.trial_id for child in found if child.is_complete}
+    return set()
+
+
+def _ends(out: Path) -> list[float]:
+    with Journal(journal_in(out), read_only=True) as journal:
+        return sorted(end.ended_seconds for end in journal.ends() if end.ended_seconds)
+
+
+def _cadence(ends: Sequence[float]) -> list[float]:
+    """Seconds from each end to the next: a trial, with all that the driver does for it."""
+    return [later - earlier for earlier, later in pairwise(ends)]
+
+
+def _slowdown(out: Path, away: Sequence[tuple[float, float]]) -> str:
+    """What a trial took while the store was away, against what it took while it was there."""
+    ends = _ends(out)
+    during: list[float] = []
+    besides: list[float] = []
+    for end, seconds in zip(ends[1:], _cadence(ends), strict=True):
+        is_during = any(start_ <= end - seconds and end <= stop for start_, stop in away)
+        (during if is_during else besides).append(seconds)
+    if min(len(during), len(besides)) < _FEWEST_TO_COMPARE:
+        return "Too few trials ran while the store was away to compare their times."
+    share = statistics.median(during) / statistics.median(besides) - 1
+    return (
+        f"While MLflow was away a trial took {share:+.1%} time (medians of "
+        f"{len(during)} and {len(besides)} trials: {1000 * statistics.median(during):.0f} ms and "
+        f"{1000 * statistics.median(besides):.0f} ms)."
+    )

@@ -1,0 +1,14 @@
+"""Does a run come through? A small attention on small pictures: a tenth of a second a trial."""
+
+from suite import Ablation, Model, Scale, vary
+
+ABLATION = Ablation(
+    question="Does a run come through whatever is done to it?",
+    baseline=Model(mixer="attention", heads=2),
+    axes=[vary("learning_rate", [0.001, 0.03])],
+    tasks=["fashion_mnist_patches"],
+    probes=["quality"],
+    scales={
+        "quick": Scale(dim=8, depth=1, length=49, steps=18, batch=16, num_evaluations=6, seeds=1)
+    },
+)
