@@ -78,8 +78,9 @@ def test_the_first_ctrl_c_is_an_interruption() -> None:
 
 def test_the_second_ctrl_c_ends_at_once_whatever_the_first_has_begun() -> None:
     waits = STUBBORN.replace(
-        "        time.sleep(600)\n",
-        "        try:\n            time.sleep(600)\n        finally:\n"
+        '        print("ready", flush=True)\n        time.sleep(600)\n',
+        "        try:\n            print('ready', flush=True)\n            time.sleep(600)\n"
+        "        finally:\n"
         "            print('closing', flush=True)\n            time.sleep(600)\n",
     )
     with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE, text=True) as run:

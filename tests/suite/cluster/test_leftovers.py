@@ -8,6 +8,7 @@ import sys
 
 import psutil
 
+from suite.cluster import leftovers
 from suite.cluster.leftovers import ended_with_the_block
 
 # It starts a process in a session of its own, says its number, and is gone.
@@ -33,3 +34,33 @@ def test_whatever_was_started_in_the_block_ends_with_it_and_nothing_else() -> No
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
     assert earlier.is_running()
     earlier.kill()
+
+
+def test_what_a_killed_driver_has_left_is_ended_by_the_next() -> None:
+    program = f"""
+import sys
+from suite.cluster import leftovers
+from suite.cluster.leftovers import ended_with_the_block
+import os, signal
+with ended_with_the_block():
+    exec({PARENT!r})
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    left = psutil.Process(int(driver.communicate(timeout=60)[0]))
+    assert left.is_running()
+    with ended_with_the_block():
+        psutil.wait_procs([left], timeout=10)
+        assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_live_driver_s_are_not_and_nor_are_those_of_another_world() -> None:
+    world = os.readlink("/proc/self/ns/pid")
+    with ended_with_the_block():
+        of_ours = left_behind()
+        with ended_with_the_block():  # of the same driver: its end is told below
+            assert of_ours.is_running()
+    for mark in ("1-0-another", "nonsense", ""):
+        assert leftovers._is_alive(mark)
+    assert not leftovers._is_alive(f"1-x-{world}")  # that number has another start
