@@ -38,7 +38,7 @@ class _Running:
     Attributes:
         elsewhere: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
-        overdue: Counts from then on.
+        overdue: Counts from then on, until its result.
     """
 
     turn: Turn
@@ -158,6 +158,7 @@ class RayExecutor:
             running.place = event.place
             running.overdue = Overdue.of(running.turn.trial, self.luggage.trial_seconds)
         elif isinstance(event, Finished):
+            running.overdue = None  # it has ended, though its stream has not yet
             self._failing.note_result(node_of(running.place))
         yield event
 
