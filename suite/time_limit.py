@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from suite.alarm import alarm
 from suite.exit_codes import USAGE
 from suite.one_line import one_line
 from suite.spec import SpecError
@@ -31,8 +30,8 @@ class _Bell:
     sentence: str
     num_rings: int = 0
 
-    def ring(self, signum: int, frame: FrameType | None) -> None:
-        """For `signal.signal`."""
+    def ring(self, frame: FrameType | None) -> None:
+        """For `alarm`."""
         self.num_rings += 1
         if self.num_rings > _MOST_RINGS:
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._last_words())
@@ -50,16 +49,9 @@ def import_time_limit(what: str) -> Iterator[None]:
     Raises:
         SpecError: once the block has lasted `SECONDS_TO_IMPORT`; its traceback leads to the line.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     bell = _Bell(f"{what} did not finish within {SECONDS_TO_IMPORT} s of being imported.")
-    before = signal.signal(signal.SIGALRM, bell.ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_IMPORT, _SECONDS_BETWEEN_RINGS)
     try:
-        yield
+        with alarm(SECONDS_TO_IMPORT, bell.ring, _SECONDS_BETWEEN_RINGS):
+            yield
     except _Late as error:
         raise SpecError(bell.sentence).with_traceback(error.__traceback__) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
