@@ -24,7 +24,7 @@ from suite.cluster.task import node_of, submit
 from suite.events import Event, Finished, Started, Waiting
 from suite.executor import Luggage, Unavailable, Work
 from suite.provenance import provenance
-from suite.schema import Resources, Result
+from suite.schema import Resources
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_SURVEYS = 2.0
@@ -39,6 +39,7 @@ class _Running:
         elsewhere: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
         overdue: Counts from then on, until its result.
+        has_ended: Whether it has given its result: what its process does after that is not its own.
     """
 
     turn: Turn
@@ -46,6 +47,7 @@ class _Running:
     elsewhere: tuple[str, ...] = ()
     place: str = ""
     overdue: Overdue | None = None
+    has_ended: bool = False
 
 
 @dataclass
@@ -148,17 +150,14 @@ class RayExecutor:
             return
         except RayError as error:
             self._forget(running)
-            again = self._next_turn(running, error)
-            if again is not None:
-                line.put_back(again)
-                yield ends.remark_on(again, error)
-                return
-            event = Finished(self._end_of(running, error))
+            if not running.has_ended:
+                yield self._after(running, error, line)
+            return
         if isinstance(event, Started):
             running.place = event.place
             running.overdue = Overdue.of(running.turn.trial, self.luggage.trial_seconds)
         elif isinstance(event, Finished):
-            running.overdue = None  # it has ended, though its stream has not yet
+            running.has_ended = True  # though its stream has not yet
             self._failing.note_result(node_of(running.place))
         yield event
 
@@ -166,23 +165,23 @@ class RayExecutor:
         self._in_flight.remove(running)
         self._may_have_orphans |= running.turn.trial.parallel is not None
 
-    def _next_turn(self, running: _Running, error: RayError) -> Turn | None:
+    def _after(self, running: _Running, error: RayError, line: Line) -> Event:
+        """What an attempt comes to that left no result: another one, or the trial's end."""
         if running.overdue is not None and running.overdue.was_ended:
-            return None
+            return Finished(ends.timed_out(running.turn, running.overdue.seconds))
         ending, node = ends.ending_of(error), node_of(running.place)
         if ending is Ending.DEAD_WORKER:
             self._failing.note_death(node, running.turn.trial.trial_id)
-        return next_turn(running.turn, ending, node, nodes.live_nodes())
-
-    def _end_of(self, running: _Running, error: RayError) -> Result:
-        if running.overdue is not None and running.overdue.was_ended:
-            return ends.timed_out(running.turn, running.overdue.seconds)
-        return ends.result_of(running.turn, error)
+        again = next_turn(running.turn, ending, node, nodes.live_nodes())
+        if again is None:
+            return Finished(ends.result_of(running.turn, error))
+        line.put_back(again)
+        return ends.remark_on(again, error)
 
     def _end_overdue(self) -> Iterator[Finished]:
         """What has not ended itself in time is ended; what cannot be ended is given up."""
         for running in list(self._in_flight):
-            if running.overdue is None or not running.overdue.is_due():
+            if running.has_ended or running.overdue is None or not running.overdue.is_due():
                 continue
             if running.overdue.end(running.stream, running.place):
                 self._forget(running)
