@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 from suite.executor import Executes, Luggage, Unavailable
 from suite.inline import InlineExecutor
+from suite.leftovers import ended_with_the_block
 from suite.schema import Plan
 
 Executor = Literal["ray", "inline"]
@@ -23,9 +24,7 @@ def executing(
         Unavailable: where there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
-        return nullcontext(
-            InlineExecutor(luggage.source_paths, luggage.checkpoints, luggage.trial_seconds)
-        )
+        return _inline(luggage)
     from suite.cluster.address import check_address
     from suite.cluster.authentication import authenticate
 
@@ -39,3 +38,9 @@ def executing(
             f"Ray is not installed ({error}); `--executor inline` runs without it."
         ) from error
     return started(luggage) if address is None else joined(address, luggage, plans)
+
+
+@contextmanager
+def _inline(luggage: Luggage) -> Iterator[InlineExecutor]:
+    with ended_with_the_block():
+        yield InlineExecutor(luggage.source_paths, luggage.checkpoints, luggage.trial_seconds)

@@ -17,9 +17,9 @@ from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray.exceptions import RayError
 
 from suite.cluster.execute import RayExecutor
-from suite.cluster.leftovers import ended_with_the_block
 from suite.cluster.runtime_env import runtime_env
 from suite.executor import Luggage, Unavailable
+from suite.leftovers import ended_with_the_block
 from suite.parcel import packed
 from suite.schema import Plan
 

@@ -103,7 +103,7 @@ def while_starting(run: Run) -> bool:
     """The journal is there, Ray is on its way.
 
     A child of Ray's that has not begun its own program yet does not hear that its parent is gone
-    (it asks for that after the fork); the next run ends such a one, see `suite.cluster.leftovers`.
+    (it asks for that after the fork); the next run ends such a one, see `suite.leftovers`.
     """
     has_begun = any("gcs_server" in line for line in run.processes())
     return (run.work.out / "journal.db").exists() and has_begun

@@ -1,8 +1,8 @@
-"""Which processes did the trials of a Ray of ours leave behind? They end with it.
+"""Which processes did the trials on this machine leave behind? They end with the sweep.
 
 A worker's process group ends with the worker; what has left the group, for a session of its own,
-is known by a mark that it was given on its way through Ray. The mark names the driver, so that what
-a driver has left that was killed is found by the next one.
+is known by a mark that it inherited, through Ray or without. The mark names the driver, so that
+what a driver has left that was killed is found by the next one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-_MARK = "BAKEOFF_RAY"
+_MARK = "BAKEOFF_DRIVER"
 _START = 19  # of the fields behind the name in /proc/PID/stat: starttime, in ticks since boot
 
 

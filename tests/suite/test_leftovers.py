@@ -8,8 +8,8 @@ import sys
 
 import psutil
 
-from suite.cluster import leftovers
-from suite.cluster.leftovers import ended_with_the_block
+from suite import leftovers
+from suite.leftovers import ended_with_the_block
 
 # It starts a process in a session of its own, says its number, and is gone.
 PARENT = """
@@ -29,7 +29,7 @@ def test_whatever_was_started_in_the_block_ends_with_it_and_nothing_else() -> No
     with ended_with_the_block():
         child = left_behind()
         assert child.is_running()
-    assert "BAKEOFF_RAY" not in os.environ
+    assert "BAKEOFF_DRIVER" not in os.environ
     psutil.wait_procs([child], timeout=10)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
     assert earlier.is_running()
@@ -39,8 +39,8 @@ def test_whatever_was_started_in_the_block_ends_with_it_and_nothing_else() -> No
 def test_what_a_killed_driver_has_left_is_ended_by_the_next() -> None:
     program = f"""
 import sys
-from suite.cluster import leftovers
-from suite.cluster.leftovers import ended_with_the_block
+from suite import leftovers
+from suite.leftovers import ended_with_the_block
 import os, signal
 with ended_with_the_block():
     exec({PARENT!r})
