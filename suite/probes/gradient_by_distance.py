@@ -35,11 +35,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
+from models import ModelSpec
 from models.language_model import LanguageModel
 from suite.engines.evaluation import in_evaluation_mode
+from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
-from suite.probes.quality import exercise
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
@@ -77,8 +77,8 @@ class GradientByDistance(Probe):
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The model as it starts; then one built alike and trained as `quality` trains it."""
         task = build_task(trial.task, trial.length)
-        yield from _measured(_INITIAL, _built(trial).to(device), task, trial.batch)
-        model = _built(trial)
+        yield from _measured(_INITIAL, initial_model(trial).to(device), task, trial.batch)
+        model = initial_model(trial)
         todo = exercise(trial, model)
         unwatched = replace(todo, training=replace(todo.training, num_evaluations=0))
         deque(train(model, unwatched, device), maxlen=0)  # quality shows the curve
@@ -112,11 +112,6 @@ def log_ratios(norms: Tensor) -> Tensor:
     first = norms[:, :1].clamp(min=FLOOR)
     ratios = (norms / first).clamp(min=FLOOR).log10()
     return ratios.where(ratios.isfinite(), math.nan)
-
-
-def _built(trial: Trial) -> LanguageModel:
-    torch.manual_seed(trial.seed)
-    return cast("LanguageModel", build_model(trial.subjects[0]))
 
 
 def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator[Measurement]:

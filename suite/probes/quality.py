@@ -1,20 +1,15 @@
-"""How good does the model get? Train it, then score the test split, once, at the end.
-
-Training FLOPs count the backward pass as twice the forward one.
-"""
+"""How good does the model get? Train it, then score the test split, once, at the end."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-import torch
-
-from models import ModelError, Skeleton, build_model
 from suite.checkpoints import Keeper
 from suite.engines.evaluation import evaluate_in_parts
 from suite.engines.local import LocalEngine
 from suite.engines.sharded import ShardedEngine
+from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Said
 from suite.probes.spread import SpreadProbe
 from suite.resuming import train_resuming
@@ -22,9 +17,7 @@ from suite.schema import Measurement, MetricSpec, Trial
 from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training import Diverged, Exercise, evaluate
-
-_TRAINING_OVER_FORWARD = 3.0
+from suite.training import Diverged, evaluate
 
 
 class Quality(SpreadProbe):
@@ -47,7 +40,7 @@ class Quality(SpreadProbe):
         )
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """Train and score; initialisation depends on the seed and the model alone.
+        """Train and score.
 
         Specimens come last, when nothing is left that they could disturb.
         """
@@ -59,7 +52,7 @@ class Quality(SpreadProbe):
 
     def _measure(self, trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
         assert trial.parallel is None, "a trial of several workers runs on them"
-        model = _model(trial)
+        model = initial_model(trial)
         todo = exercise(trial, model)
         yield from train_resuming(LocalEngine(model, todo.training, device), todo, keeper)
         task = build_task(trial.task, trial.length)
@@ -77,16 +70,11 @@ class Quality(SpreadProbe):
         No worker need hold the whole model.
         """
         assert trial.parallel is not None, "a trial of one process runs in it"
-        model = _model(trial)
+        model = initial_model(trial)
         todo = exercise(trial, model)  # before parameters are divided
         engine = ShardedEngine(model, todo.training, trial.parallel, device)
         yield from train_resuming(engine, todo, keeper)
         yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
-
-
-def _model(trial: Trial) -> Skeleton:
-    torch.manual_seed(trial.seed)
-    return build_model(trial.subjects[0])
 
 
 def _rows(trial: Trial, length: int) -> int:
@@ -101,20 +89,3 @@ def _scored(task: Task, value: float, at: str = "") -> Measurement:
     return Measurement(
         metric=metric.name, value=value, unit=metric.unit, better=metric.better, at=at
     )
-
-
-def exercise(trial: Trial, model: Skeleton) -> Exercise:
-    """What the trial says to train on; the trial must have training settings."""
-    assert trial.training is not None, "a quality trial is planned with training settings"
-    return Exercise(
-        task=build_task(trial.task, trial.length), training=trial.training, batch=trial.batch,
-        seed=trial.seed, flops_per_step=_flops_per_step(trial, model),
-    )  # fmt: skip
-
-
-def _flops_per_step(trial: Trial, model: Skeleton) -> float | None:
-    """By formula; None where a user's mixer gives no formula."""
-    try:
-        return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))
-    except ModelError:
-        return None

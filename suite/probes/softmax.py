@@ -33,11 +33,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, Skeleton, build_model, mixer_class
+from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
 from suite.attention_maps import mixers_of
 from suite.engines.evaluation import in_evaluation_mode
+from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
-from suite.probes.quality import exercise
 from suite.probes.written_softmax import softmaxes_written
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.task import Batch, Task
@@ -116,8 +116,7 @@ class Softmax(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
         """Look, train as `quality` does, look again."""
-        torch.manual_seed(trial.seed)
-        model = build_model(trial.subjects[0])
+        model = initial_model(trial)
         todo = exercise(trial, model)
         yield from _looked_at(model.to(device), todo.task, "initial")
         once = replace(todo.training, num_evaluations=1)  # the curve is quality's

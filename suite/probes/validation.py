@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
-from models import ModelSpec, build_model
+from models import ModelSpec
 from suite.checkpoints import Keeper
 from suite.engines.local import LocalEngine
+from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe, Said
-from suite.probes.quality import exercise
 from suite.resuming import train_resuming
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
@@ -51,8 +49,7 @@ class Validation(Probe):
 
 
 def _measure(trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
-    torch.manual_seed(trial.seed)
-    model = build_model(trial.subjects[0])
+    model = initial_model(trial)
     todo = exercise(trial, model)
     last: Point | None = None
     for said in train_resuming(LocalEngine(model, todo.training, device), todo, keeper):

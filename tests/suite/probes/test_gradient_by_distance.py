@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from models import ModelSpec, build_model
 from suite.engines.evaluation import in_evaluation_mode
 from suite.probes import gradient_by_distance
+from suite.probes.exercise import exercise
 from suite.probes.gradient_by_distance import (
     FLOOR,
     GradientByDistance,
@@ -20,7 +21,6 @@ from suite.probes.gradient_by_distance import (
     log_ratios,
     norms_by_distance,
 )
-from suite.probes.quality import exercise
 from suite.schema import Measurement, Status, Training, Trial
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
