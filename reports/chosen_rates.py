@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from reports.label_axes import named_values
 from suite.schema import Status
 
 ANY_MIXER = "*"
@@ -74,7 +75,7 @@ def choices(results: pd.DataFrame) -> tuple[Choice, ...]:
 
 def mixer_and_rate(variant: str) -> tuple[str, float] | None:
     """Of a label as ``mixer=lstm, learning_rate=0.01``; None of any other."""
-    named = dict(part.partition("=")[::2] for part in variant.split(", "))
+    named = named_values(variant)
     if named.keys() != {"mixer", "learning_rate"}:
         return None
     try:
