@@ -44,7 +44,7 @@ ABLATION = Ablation(
     ),
     scales={
         "quick": Scale(
-            dim=32, depth=2, length=128, steps=150, batch=16, learning_rate="tuned",
+            dim=32, depth=2, length=128, steps=150, batch=8, learning_rate="tuned",
             num_evaluations=5, lengths=[1024, 2048, 4096],
         ),
         "standard": Scale(
