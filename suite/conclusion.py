@@ -10,7 +10,7 @@ from suite.comparison import address_at
 from suite.journal import Journal
 from suite.mlflow_store import StoreUnavailable
 from suite.outcome import Outcome, counted
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.schema import Plan
 from suite.store import Store
 

@@ -19,8 +19,10 @@ from suite.store_limits import MetricRow, batches
 from suite.tracking_uri import redact, secrets_of, sqlite_path
 
 SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
+NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
 
 _PAGE = 1_000
+_REFUSED = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 
 
@@ -28,20 +30,29 @@ class StoreUnavailable(RuntimeError):
     """MLflow is not installed, not reachable, or refuses: one sentence, without secrets."""
 
 
+class StoreRefuses(StoreUnavailable):
+    """The store answers, and would refuse the same request again, however often it is sent."""
+
+
 @contextmanager
 def plainly(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Turn these errors into `StoreUnavailable`, one sentence that shows no password."""
+    """Turn these errors into `StoreUnavailable`, one sentence that shows no password.
+
+    Into `StoreRefuses` where MLflow says that it was asked for what it does not take.
+    """
     try:
         yield
     except errors as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        is_refused = getattr(error, "error_code", "") == _REFUSED
     else:
         return
     for secret in secrets_of(uri):
         said = said.replace(secret, "***")
-    raise StoreUnavailable(
-        f"The MLflow store {redact(uri)} is not available: {redact(said)[:300]}"
-    ) from None
+    told = redact(said)[:300]
+    if is_refused:
+        raise StoreRefuses(f"The MLflow store {redact(uri)} refuses: {told}") from None
+    raise StoreUnavailable(f"The MLflow store {redact(uri)} is not available: {told}") from None
 
 
 def _pages(ask: Callable[[str | None], Any]) -> list[Any]:

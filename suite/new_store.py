@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.mlflow_store import plainly
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.store import Store
 from suite.tracking_uri import sqlite_path
 

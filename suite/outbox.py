@@ -24,8 +24,8 @@ from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
 from suite.journal import Journal, JournalError
 from suite.journal_lines import JOURNAL_FILE, packed
-from suite.mlflow_store import StoreUnavailable
-from suite.record import Recorder
+from suite.mlflow_store import StoreRefuses, StoreUnavailable
+from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Cell, Plan
 
@@ -36,6 +36,7 @@ _MOST_IN_LINE = 256  # events; each may hold a result
 # What the end waits for a sign of life: a request, or opening the store, which asks a server for
 # nothing, and makes the tables of a new file.
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
+_SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
 _NO_ANSWER = (
     "The MLflow store does not answer; what it lacks stands in the journal, and the same command "
     "again, or `bakeoff verify --repair`, brings it there."
@@ -72,6 +73,7 @@ class Outbox:
         self._is_given_up = False
         self._ended: dict[str, int] = {}  # trial_id -> newest attempt whose result was told
         self._shown: dict[str, int] = {}  # trial_id -> newest attempt whose result the store has
+        self._refused: dict[str, str] = {}  # trial_id -> why the store does not take its result
         self._may_write = threading.Event()
         self._may_write.set()
         self._writes = threading.Lock()
@@ -98,10 +100,14 @@ class Outbox:
                 self._is_behind = True
 
     def pause(self) -> None:
-        """Write nothing until `resume`: a timing is under way. Waits for the request in flight."""
+        """Write nothing until `resume`: a timing is under way.
+
+        Waits for the request in flight, unless it takes so long that it only waits itself, for a
+        server that hangs.
+        """
         self._may_write.clear()
-        with self._writes:
-            pass
+        if self._writes.acquire(timeout=_SECONDS_OF_A_REQUEST):
+            self._writes.release()
 
     def resume(self) -> None:
         """Write again."""
@@ -114,7 +120,8 @@ class Outbox:
             most_seconds: How long this may take in all, for those who are in a hurry.
 
         Returns:
-            The recorder, and one sentence of what stood in the way: then the store lacks results.
+            The recorder, None where the store is away; and one sentence of what stood in the way:
+            then the store lacks results.
         """
         self._is_closing = True
         self._last_sign = time.monotonic()
@@ -129,7 +136,17 @@ class Outbox:
                 self._is_given_up = True
                 return None, self._trouble or _NO_ANSWER
             self._thread.join(0.1)
-        return self._recorder, self._trouble
+        return self._recorder, self._trouble or self._refusal()
+
+    def _refusal(self) -> str:
+        """One sentence of what the store, which answers, does not take."""
+        if not self._refused:
+            return ""
+        trial_id, said = next(iter(self._refused.items()))
+        return (
+            f"The store lacks results that it does not take ({len(self._refused)}; the journal "
+            f"holds them). Of trial {trial_id}: {said}"
+        )
 
     def _gate(self) -> None:
         """Where the writer stands before each request, and while a timing is under way."""
@@ -219,7 +236,7 @@ class Outbox:
                 behind = {e.trial_id for e in entries if known.get(e.trial_id) != e.sha256}
                 lacking = [t.trial_id for t in plan.trials if t.trial_id in behind]
                 for result in self._gated(journal.results(lacking)):
-                    self._tell_recorder(plan, Finished(result), attempt=0)
+                    self._offer(plan, Finished(result), attempt=0)
         for entry in entries:
             newest = max(entry.attempt, self._shown.get(entry.trial_id, 0))
             self._shown[entry.trial_id] = newest
@@ -241,7 +258,19 @@ class Outbox:
             return  # its result stands in line already, and brings everything
         for plan in self._plans:
             if event.trial_id in self._cells[plan.key]:
+                self._offer(plan, event, attempt)
+
+    def _offer(self, plan: Plan, event: Event, attempt: int) -> None:
+        """Tell it twice if need be: what is refused then keeps nothing else back."""
+        for _ in range(2):  # the second time it shares nothing with what was sent before
+            try:
                 self._tell_recorder(plan, event, attempt)
+            except StoreRefuses as error:
+                if isinstance(event, Finished):
+                    self._refused[event.trial_id] = str(error)
+            else:
+                self._refused.pop(event.trial_id, None)
+                return
 
     def _tell_recorder(self, plan: Plan, event: Event, attempt: int) -> None:
         assert self._recorder is not None, "without trouble there is a recorder"

@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from suite.mlflow_store import SHA256_TAG, Store
+from suite.mlflow_store import NO_FILE, SHA256_TAG, Store
 from suite.projection import Key
-from suite.record import NO_FILE, digest_of, reading, recorded
+from suite.record import reading, recorded
+from suite.recorder import digest_of
 from suite.shown import ShownTrial
 from suite.store_limits import MetricRow
 

@@ -20,7 +20,7 @@ from suite.books import Books
 from suite.events import Event, Finished
 from suite.outbox import Outbox
 from suite.planning import plan
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.sweep import Options, run
 from tests.workplace import Workplace
 

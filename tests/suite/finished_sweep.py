@@ -11,7 +11,7 @@ from suite.catalogue import Entry
 from suite.frames import sweep_files
 from suite.journal import Journal
 from suite.planning import plan
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.model_spec import Knob, ModelSpec
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.schema import (
     About,
     Cell,

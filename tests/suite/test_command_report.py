@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from suite import cli, provenance
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.sweep import Options, run
 from tests.workplace import Workplace
 

@@ -33,7 +33,8 @@ from suite.dashboard import (
 )
 from suite.journal import Journal
 from suite.outcome import Outcome, counted
-from suite.record import Recorder, children
+from suite.record import children
+from suite.recorder import Recorder
 from suite.store import Store, store_of
 from suite.tracking_uri import BadUri, RefusedUri
 from tests.suite.finished_sweep import FinishedSweep

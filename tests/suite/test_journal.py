@@ -18,7 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from suite.journal import Contradiction, Journal, JournalError
+from suite.journal import Journal, JournalError
+from suite.journal_rows import Contradiction
 from suite.planning import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 

@@ -15,7 +15,7 @@ from suite import outbox as outbox_module
 from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started
 from suite.journal import Journal, JournalError
-from suite.mlflow_store import StoreUnavailable
+from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.outbox import Outbox
 from suite.planning import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
@@ -40,6 +40,7 @@ class FakeStore:
         self.num_connections = 0
         self.is_away = False
         self.fault: Exception | None = None
+        self.refused = ""  # the id of a trial that it does not take
         self.gate = threading.Event()
         self.gate.set()
         self.before_request: Callable[[], None] = lambda: None
@@ -84,6 +85,8 @@ class FakeRecorder:
         self, key: object, trial: Trial, cells: Sequence[Cell], result: Result
     ) -> None:
         self.store.reach()
+        if trial.trial_id == self.store.refused:
+            raise StoreRefuses("The MLflow store refuses: a parameter is too long.")
         assert cells
         self.store.results[trial.trial_id, result.provenance.environment_id] = result.sha256
 
@@ -316,6 +319,23 @@ def test_a_pause_begins_when_the_write_in_progress_has_ended(
         outbox.resume()
 
 
+def test_a_timing_does_not_wait_for_a_store_that_hangs(
+    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_SECONDS_OF_A_REQUEST", 0.1)
+    with books(tmp_path, sweep, store) as (kept, _, _):
+        assert soon(lambda: store.num_writes >= 2)
+        store.gate.clear()
+        run(kept, sweep.trials)
+        time.sleep(0.1)  # the first write hangs at the gate
+        before = store.num_writes
+        with kept.store_paused():
+            store.gate.set()  # it revives: the request in flight ends, and no other follows
+            time.sleep(0.3)
+            assert store.num_writes <= before + 1
+        assert soon(lambda: store.results == hashes(sweep.trials))
+
+
 def test_the_pause_ends_with_the_block_even_by_an_error(
     tmp_path: Path, sweep: Plan, store: FakeStore
 ) -> None:
@@ -528,3 +548,29 @@ def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(
         assert soon(lambda: sweep.key in store.published)
         assert soon(lambda: outbox._next_publication > time.monotonic())
         assert outbox._next_publication - time.monotonic() <= 15.0
+
+
+def test_a_result_that_the_store_refuses_keeps_no_other_back(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    store.refused = sweep.trials[1].trial_id
+    with books(tmp_path, sweep, store) as (book, outbox, _):
+        run(book, sweep.trials)
+        recorder, trouble = outbox.close()
+    shown = {trial_id for trial_id, _ in store.results}
+    assert shown == {trial.trial_id for trial in sweep.trials} - {store.refused}
+    assert recorder is not None  # it makes the report all the same
+    assert trouble.startswith("The store lacks results that it does not take (1; the journal")
+    assert "a parameter is too long" in trouble
+
+
+def test_what_was_refused_is_caught_up_with_by_the_next_run(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> None:
+    store.refused = sweep.trials[0].trial_id
+    with books(tmp_path, sweep, store) as (book, _, _):
+        run(book, sweep.trials)
+    store.refused = ""
+    with books(tmp_path, sweep, store) as (_, outbox, _):
+        assert outbox.close()[1] == ""
+    assert {trial_id for trial_id, _ in store.results} == {t.trial_id for t in sweep.trials}

@@ -21,7 +21,7 @@ from suite.exit_codes import DONE, FAILED
 from suite.journal import Journal, JournalError
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
-from suite.record import Recorder
+from suite.recorder import Recorder
 from suite.repair import repaired
 from suite.spec import SpecError
 from suite.verify import differences

@@ -22,7 +22,8 @@ from suite.exit_codes import DONE, FAILED, UNAVAILABLE
 from suite.journal import Journal
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
-from suite.record import Recorder, children
+from suite.record import children
+from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep import Options, record_journal, run
 from suite.trial import run_trial

@@ -19,7 +19,8 @@ from suite.events import Event, Finished, Started
 from suite.exit_codes import DONE, FAILED, USAGE
 from suite.journal import Journal
 from suite.provenance import provenance
-from suite.record import Recorder, children
+from suite.record import children
+from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import Options, run
 from suite.verify import differences

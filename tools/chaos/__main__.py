@@ -75,7 +75,7 @@ def _in_turn(names: Sequence[str], asked: argparse.Namespace) -> dict[str, Figur
     figures = {}
     for name in names:
         began = time.monotonic()
-        print(f"{name}: {SCENARIOS[name].title} ...", flush=True)
+        print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # two tracks
         figures[name] = _proved(name, SCENARIOS[name], asked.scale, asked.keep)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     return figures

@@ -87,10 +87,10 @@ def warm_up() -> None:
     import suite.probes.quality
     import suite.tasks.registry
     import suite.verify  # noqa: F401
-    from suite.record import _connect
+    from suite.record import reading
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
-        _connect("sqlite:////nowhere/at/all.db", is_new_allowed=False)
+        reading("sqlite:////nowhere/at/all.db")
     parameter = torch.nn.Parameter(torch.zeros(1))
     torch.optim.AdamW([parameter]).zero_grad()  # it imports for seconds when it is first used
     gc.freeze()  # no collection in a child touches, and so copies, what was made here
