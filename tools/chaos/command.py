@@ -8,6 +8,7 @@ none: torch computes with one thread, and no Ray is imported here.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -91,6 +92,7 @@ def warm_up() -> None:
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
         reading("sqlite:////nowhere/at/all.db")
+    importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # what opening one imports
     parameter = torch.nn.Parameter(torch.zeros(1))
     torch.optim.AdamW([parameter]).zero_grad()  # it imports for seconds when it is first used
     gc.freeze()  # no collection in a child touches, and so copies, what was made here

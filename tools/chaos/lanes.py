@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from tools.chaos.figures import Figures, total
 
 FIGURES = TypeAdapter(Figures)
-_NUM_LANES = 2
+_NUM_LANES = 3  # one of them mostly waits for the disk
 _Item = TypeVar("_Item")
 
 

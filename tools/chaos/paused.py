@@ -1,4 +1,4 @@
-"""A worker that is stopped (SIGSTOP): revived, ended by its limit, or outlived by another attempt.
+"""A worker that is stopped (SIGSTOP): revived, ended, or outlived by another driver's attempt.
 
 Nothing that it says late may be taken, and nothing may be committed twice.
 """
@@ -57,14 +57,19 @@ def _revived(folder: Path) -> Figures:
 
 
 def _ended(folder: Path) -> Figures:
-    """Its limit comes while it is stopped: it is a timeout, and no process is left."""
+    """Its limit comes while it is stopped, or Ray misses its answers before that, and ends it.
+
+    By its limit it is a timeout; by Ray it runs again. No process is left.
+    """
     run = _run(folder, "--trial-limit", "12")
     _stopped_worker(folder / "out")
     code = _wait(run)
-    statuses = statuses_in(folder / "out")
+    statuses, starts = statuses_in(folder / "out"), _num_starts(folder / "out")
+    by_limit = (FAILED, {"ok": NUM_TRIALS - 1, "timeout": 1}, NUM_TRIALS)
+    by_ray = (0, {"ok": NUM_TRIALS}, NUM_TRIALS + 1)
     troubles = []
-    if code != FAILED or statuses != {"ok": NUM_TRIALS - 1, "timeout": 1}:
-        troubles.append(f"ended by its limit: exit code {code}, statuses {dict(statuses)}")
+    if (code, statuses, starts) not in (by_limit, by_ray):
+        troubles.append(f"ended: exit code {code}, {starts} attempts, statuses {dict(statuses)}")
     return _figures(folder / "out", _mark(folder), troubles)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from suite.exit_codes import UNAVAILABLE
+from suite.exit_codes import FAILED, UNAVAILABLE
 from suite.journal import Journal, journal_in
 from tools.chaos.books import (
     Watcher,
@@ -37,6 +37,8 @@ from tools.chaos.scale import Scale
 
 SWEEPS = Path(__file__).parent / "sweeps"
 _PATIENCE_SECONDS = 90.0
+_SECONDS_TO_RECOVER = 20.0  # after an outage; a sweep that ends sooner still brings all of it
+_MANY_SEEDS = 150  # a trial takes half a second: more than there is time for
 _FEWEST_TO_COMPARE = 20
 
 
@@ -75,7 +77,7 @@ _TO_THE_END = (
 
 def prove(scale: Scale, folder: Path) -> Figures:
     """One sweep with outages in it, and one for each way of staying away."""
-    calm_seconds = scale.pick(4.0, 12.0)
+    calm_seconds = scale.pick(4.0, 10.0)
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
         figures = _with_outages(outages, calm_seconds, store, folder / "outages")
@@ -172,35 +174,30 @@ class _Spans:
 def _with_outages(
     outages: Sequence[Outage], calm_seconds: float, store: Server, folder: Path
 ) -> Figures:
-    """A sweep that lasts longer than all outages, with calm before, between and after them."""
+    """A sweep with calm before, between and after the outages, which ends by a time limit."""
     out = folder / "out"
-    first = _run(MANY, out, store, 1, folder / "first.log")
-    code = first.wait()
-    away_seconds = sum(outage.seconds or 0.0 for outage in outages)
-    seeds = _seeds_for(away_seconds + (len(outages) + 1.5) * calm_seconds, out)
-    run = _run(MANY, out, store, seeds, folder / "run.log")
+    seconds = sum(
+        calm_seconds + (outage.seconds or 0.0) + _SECONDS_TO_RECOVER for outage in outages
+    )
+    run = _run(MANY, out, store, _MANY_SEEDS, folder / "run.log", "--time-limit", str(seconds))
     spans = _Spans()
     with Watcher(out) as watcher:
+        while not kept_in(out) and run.poll() is None:
+            time.sleep(0.1)
         for outage in outages:
             time.sleep(calm_seconds)
-            is_early = run.poll() is None
             _outage(outage, store, out, spans)
-        code = run.wait() or code
-    troubles = [] if is_early else ["the sweep ended before the last outage began"]
+        code = run.wait()
     verified = _verify(out, store, folder / "verify.log")
-    return _counted(MANY, out, store, seeds, (code, verified)) + Figures(
+    counted = _counted(MANY, out, store, len(kept_in(out)), (0, verified))
+    troubles = [] if code == FAILED else [f"at its time limit: exit code {code}, not {FAILED}"]
+    return counted + Figures(
         faults=Counter(f"MLflow away for {outage.seconds:g} s" for outage in outages),
         num_lost=watcher.num_changed,
         recovery_seconds=tuple(spans.recoveries),
         troubles=tuple(troubles),
         notes=(_slowdown(out, spans.away),),
     )
-
-
-def _seeds_for(seconds: float, out: Path) -> int:
-    """As many as last so long, by what a trial took just now."""
-    per_trial = statistics.median(_cadence(_ends(out)))
-    return 2 + int(seconds / per_trial / MANY.num_trials_per_seed)
 
 
 def _outage(outage: Outage, store: Server, out: Path, spans: _Spans) -> None:
@@ -239,7 +236,7 @@ def _to_the_end(outage: Outage, sweep: Sweep, store: Server, folder: Path) -> Fi
         troubles.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {said[-200:]}")
     if repaired:
         troubles.append(f"verify --repair: exit code {repaired}")
-    counted = _counted(sweep, out, store, 1, (0, verified))
+    counted = _counted(sweep, out, store, sweep.num_trials_per_seed, (0, verified))
     now = {key: kept.sha256 for key, kept in kept_in(out).items()}
     return counted + Figures(
         faults=Counter({"MLflow away to the end": 1}),
@@ -249,9 +246,11 @@ def _to_the_end(outage: Outage, sweep: Sweep, store: Server, folder: Path) -> Fi
     )
 
 
-def _counted(sweep: Sweep, out: Path, store: Server, seeds: int, codes: tuple[int, int]) -> Figures:
+def _counted(
+    sweep: Sweep, out: Path, store: Server, num_submitted: int, codes: tuple[int, int]
+) -> Figures:
     """What journal and store hold in the end; the exit codes are those of `run` and `verify`."""
-    kept, num_submitted = kept_in(out), seeds * sweep.num_trials_per_seed
+    kept = kept_in(out)
     missing = {trial_id for trial_id, _ in kept} - _shown(sweep, store)
     named = zip(("run", "verify"), codes, strict=True)
     troubles = [f"{sweep.name}: {name}: exit code {code}" for name, code in named if code]
@@ -265,10 +264,12 @@ def _counted(sweep: Sweep, out: Path, store: Server, seeds: int, codes: tuple[in
     )
 
 
-def _run(sweep: Sweep, out: Path, store: Server, seeds: int, log: Path) -> subprocess.Popen[bytes]:
+def _run(
+    sweep: Sweep, out: Path, store: Server, seeds: int, log: Path, *options: str
+) -> subprocess.Popen[bytes]:
     return start(
         "run", str(sweep.file), "--executor", "inline", "--seeds", str(seeds), "--out", str(out),
-        "--tracking-uri", store.uri, log=log,
+        "--tracking-uri", store.uri, *options, log=log,
     )  # fmt: skip
 
 
