@@ -62,6 +62,7 @@ class RayExecutor:
     luggage: Luggage
     is_own: bool = True
     _timing: nodes.TimingNodes = field(default_factory=nodes.TimingNodes)
+    _recent: nodes.RecentNodes = field(default_factory=nodes.RecentNodes)
     _in_flight: list[_Running] = field(default_factory=list)
     _told: Waiting = field(default_factory=lambda: Waiting(0, ""))
     _next_survey: float = 0.0
@@ -74,7 +75,7 @@ class RayExecutor:
         self.refuse_infeasible(work)
         for are_spread in (True, False):
             group = [turn for turn in work if bool(turn[0].parallel) is are_spread]
-            yield from self._run(PackedLine(group, nodes.live_nodes))
+            yield from self._run(PackedLine(group, self._recent))
 
     def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
         """Run each in fresh processes on a node that it has to itself, all in one environment."""
@@ -124,7 +125,7 @@ class RayExecutor:
 
     def _fill(self, line: Line) -> None:
         turns = line.take([running.turn for running in self._in_flight])
-        left_out = self._failing.left_out(nodes.live_nodes()) if turns else ()
+        left_out = self._failing.left_out(self._recent()) if turns else ()
         for turn in turns:
             elsewhere = nodes.elsewhere(turn, left_out)
             stream = submit(turn, self.luggage, elsewhere)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import ray
 from ray._private.state import state
@@ -15,6 +17,7 @@ from suite.executor import Unavailable
 from suite.schema import Resources
 
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
+_SECONDS_TO_TRUST = 0.25
 _SECONDS_TO_ANSWER = 60.0
 _SECONDS_TO_START_A_NODE = 900.0
 
@@ -22,6 +25,21 @@ _SECONDS_TO_START_A_NODE = 900.0
 def live_nodes() -> list[NodeShape]:
     """Those that stand."""
     return [NodeShape(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
+
+
+@dataclass
+class RecentNodes:
+    """Those that stood a moment ago: asking costs milliseconds, as much as a small trial."""
+
+    _known: list[NodeShape] = field(default_factory=list)
+    _asked_again_at: float = 0.0
+
+    def __call__(self) -> list[NodeShape]:
+        """As `live_nodes`, asked of the head a few times a second."""
+        if time.monotonic() >= self._asked_again_at:
+            self._known = live_nodes()
+            self._asked_again_at = time.monotonic() + _SECONDS_TO_TRUST
+        return self._known
 
 
 def free_nodes() -> list[NodeShape]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -93,3 +94,15 @@ def test_the_types_that_an_autoscaler_may_start_are_what_is_possible(
     assert nodes.possible_nodes() == [
         NodeShape("cpu", {"CPU": 8}, 4), NodeShape("gpu", {"CPU": 8, "GPU": 1}, MANY),
     ]  # fmt: skip
+
+
+def test_nodes_of_a_moment_ago_are_asked_for_again_a_moment_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster(monkeypatch, MIXED)
+    recent = nodes.RecentNodes()
+    assert len(recent()) == 3
+    cluster.shapes = []
+    assert len(recent()) == 3
+    time.sleep(0.3)
+    assert recent() == []
