@@ -200,6 +200,7 @@ def interrupted_at(work: Workplace, file: str, moment: Moment) -> None:
     assert numbers(work)
 
 
+@pytest.mark.slow  # `make chaos-short`, which CI runs too, kills more often
 def test_kill_after_kill_the_sweep_ends_as_if_nothing_had_happened(
     tmp_path: Path, undisturbed: Workplace
 ) -> None:

@@ -13,6 +13,7 @@ from suite.schema import Measurement, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
 from tools.chaos.books import (
     Watcher,
+    acknowledged_in,
     findings_in,
     kept_in,
     num_amiss,
@@ -59,6 +60,18 @@ def test_nothing_is_amiss_where_nothing_happened(out: Path) -> None:
     assert num_amiss(9, kept) == 0
     assert num_differing(findings, findings) == 0
     assert num_committed_twice(out) == 0
+
+
+def test_a_watcher_sees_what_was_acknowledged_and_is_gone_or_changed(out: Path) -> None:
+    watcher = Watcher(out)
+    watcher.look()
+    assert watcher.seen == acknowledged_in(out) == without_failures(kept_in(out))
+    change(out, "DELETE FROM results WHERE trial_id = (SELECT MIN(trial_id) FROM results)")
+    last = "(SELECT MAX(trial_id) FROM results)"
+    change(out, f"UPDATE results SET sha256 = 'x' WHERE trial_id = {last}")
+    watcher.look()
+    watcher.look()
+    assert watcher.num_changed == 2
 
 
 def test_a_row_that_is_gone_is_lost(out: Path) -> None:

@@ -54,6 +54,20 @@ def statuses_in(out: Path) -> Counter[str]:
     return Counter(kept.status for kept in kept_in(out).values())
 
 
+def acknowledged_in(out: Path) -> dict[Key, str]:
+    """The hashes of results that nothing may take the place of, as the rows name them; cheap."""
+    try:
+        with Journal(journal_in(out), read_only=True) as journal:
+            entries, done = journal.entries(), journal.done()
+    except JournalError:
+        return {}
+    return {
+        (entry.trial_id, entry.environment_id): entry.sha256
+        for entry in entries
+        if entry.environment_id in done.get(entry.trial_id, ())
+    }
+
+
 def without_failures(kept: Mapping[Key, Kept]) -> dict[Key, str]:
     """The hashes of results that nothing may take the place of; a failure may give way."""
     failures = {status.value for status in FAILURES}
@@ -107,23 +121,23 @@ def num_committed_twice(out: Path) -> int:
 class Watcher:
     """Reads a journal again and again, and remembers what it has seen acknowledged.
 
-    A failure may give way to a later attempt; what is no failure may not change.
+    A failure may give way to a later attempt; what is no failure may not change. Whether rows are
+    what their hashes say is looked at in the end.
     """
 
     out: Path
-    seen: dict[Key, Kept] = field(default_factory=dict)
+    seen: dict[Key, str] = field(default_factory=dict)
     num_changed: int = 0
     _is_over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def look(self) -> None:
         """Once."""
-        now, failures = kept_in(self.out), {status.value for status in FAILURES}
-        for key, kept in list(self.seen.items()):
-            if kept.status in failures or now.get(key) == kept:
-                continue
-            self.num_changed += 1
-            del self.seen[key]  # counted once
+        now = acknowledged_in(self.out)
+        for key, sha256 in list(self.seen.items()):
+            if now.get(key) != sha256:
+                self.num_changed += 1
+                del self.seen[key]  # counted once
         self.seen.update(now)
 
     def __enter__(self) -> Watcher:

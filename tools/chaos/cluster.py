@@ -138,14 +138,15 @@ class _Chaos:
             dies_at = self._time_of_death()
             began = time.monotonic()
             while driver.poll() is None:
-                self._disturb()
-                if self._should_die(began, dies_at):
+                progress = len(self._ended()) / self.num_trials
+                self._disturb(progress)
+                if self._should_die(began, dies_at, progress):
                     self._kill(driver)
                     break
                 if time.monotonic() - began > _LAST_DRIVER_SECONDS:
                     self._kill(driver)
                     return 124
-                time.sleep(0.1)
+                time.sleep(0.2)
             else:
                 return driver.returncode
             self.num_drivers += 1
@@ -191,11 +192,11 @@ class _Chaos:
         """Every second driver dies at a drawn time; the others by progress."""
         return self.chance.uniform(0.5, _START_UP_SECONDS) if self.num_drivers % 2 else 1e9
 
-    def _should_die(self, began: float, dies_at: float) -> bool:
+    def _should_die(self, began: float, dies_at: float, progress: float) -> bool:
         if self.num_drivers >= self.wanted.num_drivers:
             return False
-        return time.monotonic() - began > dies_at or self._is_due(
-            self.num_drivers, self.wanted.num_drivers
+        return time.monotonic() - began > dies_at or _is_due(
+            self.num_drivers, self.wanted.num_drivers, progress
         )
 
     def _kill(self, driver: subprocess.Popen[bytes]) -> None:
@@ -203,20 +204,15 @@ class _Chaos:
         driver.kill()
         driver.wait()
 
-    def _disturb(self) -> None:
+    def _disturb(self, progress: float) -> None:
         """A worker or a node, where the sweep's progress says that it is time."""
-        if self._is_due(len(self.worker_kills), self.wanted.num_workers):
+        if _is_due(len(self.worker_kills), self.wanted.num_workers, progress):
             self._kill_a_worker()
-        if self._is_due(self.num_nodes, self.wanted.num_nodes):
+        if _is_due(self.num_nodes, self.wanted.num_nodes, progress):
             nodes = [node for node in self.cluster.list_all_nodes() if not node.head]
             self.cluster.remove_node(self.chance.choice(nodes), allow_graceful=False)
             add_node(self.cluster, wait=False)
             self.num_nodes += 1
-
-    def _is_due(self, num_so_far: int, num_wanted: int) -> bool:
-        """Whether the next of so many, spread evenly over the trials, should have come by now."""
-        progress = len(self._ended()) / self.num_trials
-        return num_so_far < num_wanted and progress >= (num_so_far + 0.5) / (num_wanted + 1)
 
     def _kill_a_worker(self) -> None:
         spared = {trial_id for trial_id, _ in self.worker_kills}
@@ -265,6 +261,11 @@ class _Chaos:
         for when in self.driver_kills:
             later = [s.started_seconds - when for s in starts]
             yield from sorted(seconds for seconds in later if seconds > 0)[:1]
+
+
+def _is_due(num_so_far: int, num_wanted: int, progress: float) -> bool:
+    """Whether the next of so many, spread evenly over the trials, should have come by now."""
+    return num_so_far < num_wanted and progress >= (num_so_far + 0.5) / (num_wanted + 1)
 
 
 def _is_a_worker(pid: int) -> bool:

@@ -25,6 +25,7 @@ from suite.exit_codes import FAILED, UNAVAILABLE
 from suite.journal import Journal, journal_in
 from tools.chaos.books import (
     Watcher,
+    acknowledged_in,
     kept_in,
     num_amiss,
     num_committed_twice,
@@ -36,7 +37,7 @@ from tools.chaos.figures import Figures
 from tools.chaos.scale import Scale
 
 SWEEPS = Path(__file__).parent / "sweeps"
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 180.0
 _SECONDS_TO_RECOVER = 20.0  # after an outage; a sweep that ends sooner still brings all of it
 _MANY_SEEDS = 150  # a trial takes half a second: more than there is time for
 _FEWEST_TO_COMPARE = 20
@@ -206,7 +207,7 @@ def _outage(outage: Outage, store: Server, out: Path, spans: _Spans) -> None:
     store.stop(outage.signal)
     time.sleep(outage.seconds or 0.0)
     spans.away.append((began, time.time()))
-    acknowledged = {trial_id for trial_id, _ in kept_in(out)}
+    acknowledged = {trial_id for trial_id, _ in acknowledged_in(out)}
     store.bring_back()
     start_ = time.monotonic()
     while not acknowledged <= _shown(MANY, store):

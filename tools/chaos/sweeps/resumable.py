@@ -9,6 +9,6 @@ ABLATION = Ablation(
     tasks=["fashion_mnist_patches"],
     probes=["quality"],
     scales={
-        "quick": Scale(dim=8, depth=1, length=49, steps=18, batch=16, num_evaluations=6, seeds=1)
+        "quick": Scale(dim=8, depth=1, length=49, steps=18, batch=64, num_evaluations=6, seeds=1)
     },
 )
