@@ -79,12 +79,16 @@ def _wind() -> None:
 
 def _ring_what_is_due(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
-    due = [one for one in _SET if one.due <= now]
+    due = [one for one in _SET if _is_due(one, now)]
     for one in due:
         one.due = now + one.seconds_between
     _wind()  # before what may raise
     for one in due:
         one.ring(frame)
+
+
+def _is_due(one: _Alarm, now: float) -> bool:
+    return one.due <= now
 
 
 @dataclass

@@ -279,8 +279,9 @@ def test_line_17_a_file_that_catches_everything_ends_the_process(
     """In a process of its own: nothing else can end it, so the whole process is ended."""
     stubborn = "while True:\n    try:\n        while True: pass\n    except: pass"
     path = write_ablation(
-        "from suite import time_limit\n"
-        "import signal; signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)\n" + stubborn
+        "from suite import alarm\n"
+        "alarm._SET[0].due, alarm._SET[0].seconds_between = 0.0, 0.1\n"
+        "alarm._wind()\n" + stubborn
     )
     ended = place.installed("plan", str(path))
     expect_refused(ended, 2, ["the file did not finish within 10 s of being imported."])

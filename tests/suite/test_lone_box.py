@@ -48,6 +48,7 @@ import time
 from pathlib import Path
 
 from models.mixers.fnet import FNet
+from suite import alarm
 
 
 class CutAfterTiming(FNet):
@@ -57,6 +58,7 @@ class CutAfterTiming(FNet):
         if sys.argv[0] == "-c":
             timed.touch()
         elif timed.exists():
+            alarm._is_due = lambda one, now: one is alarm._SET[0]
             os.kill(os.getpid(), signal.SIGALRM)
             time.sleep(600)
         return super().forward(x, mask)

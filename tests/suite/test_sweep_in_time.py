@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from suite import cli, command_run, sweep
+from suite import alarm, cli, command_run, sweep
 from suite.deadline import Deadline
 from suite.events import Event, Finished, Started
 from suite.exit_codes import DONE, FAILED, USAGE
@@ -102,6 +102,12 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
         mixer=f"{module}:Good", axis="mixer", values=[f"{module}:Good", f"{module}:StillWorks"],
         **fields,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
+    monkeypatch.setattr(alarm, "_is_due", lambda one, now: one is alarm._SET[0])
 
 
 @pytest.fixture
