@@ -14,7 +14,7 @@ from tests.suite.test_leftovers import left_behind
 
 
 def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep(tmp_path: Path) -> None:
-    with executing("inline", None, Luggage(Checkpoints(folder=tmp_path))) as executor:
+    with executing("inline", None, Luggage(checkpoints=Checkpoints(folder=tmp_path))) as executor:
         assert isinstance(executor, InlineExecutor)
         left = left_behind()
     psutil.wait_procs([left], timeout=10)

@@ -254,8 +254,7 @@ def test_it_trains_the_model_that_quality_trains(
         models.append(build_model(spec))
         return models[-1]
 
-    monkeypatch.setattr("suite.probes.softmax.build_model", kept)
-    monkeypatch.setattr("suite.probes.quality.build_model", kept)
+    monkeypatch.setattr("suite.probes.exercise.build_model", kept)
     said(trial)
     assert [p for p in Quality().measure(trial, "cpu") if isinstance(p, Point)]
     ends = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
