@@ -60,7 +60,7 @@ class Bench:
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Every number of pages up to a trial's; in the short form every twelfth. Then fewer."""
+    """Every number of pages up to a trial's; in the short form every sixteenth. Then fewer."""
     if reason := why_not_here(folder):
         return Figures(troubles=(reason,))
     warm_up()
@@ -70,7 +70,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
-    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(12, 1))]
+    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(16, 1))]
     disks += [Disk(n, False) for n in range(num_trial, num_without + 2, scale.pick(50, 8, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
     disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 40, 4))]

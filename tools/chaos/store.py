@@ -78,7 +78,7 @@ _TO_THE_END = (
 
 def prove(scale: Scale, folder: Path) -> Figures:
     """One sweep with outages in it, and one for each way of staying away."""
-    calm_seconds = scale.pick(4.0, 10.0)
+    calm_seconds = scale.pick(2.0, 10.0)
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
         figures = _with_outages(outages, calm_seconds, store, folder / "outages")
