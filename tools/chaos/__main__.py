@@ -59,7 +59,7 @@ def _names(scale: Scale) -> list[str]:
 
 
 def _all(names: Sequence[str], asked: argparse.Namespace) -> dict[str, Figures]:
-    """The figures by title, in the order of the scenarios: both tracks at once, then the rest."""
+    """The figures by title, in the order of the scenarios: all tracks at once, then the rest."""
     tracks: dict[str, list[str]] = {}
     for name in names:
         tracks.setdefault(SCENARIOS[name].track, []).append(name)
@@ -75,7 +75,7 @@ def _in_turn(names: Sequence[str], asked: argparse.Namespace) -> dict[str, Figur
     figures = {}
     for name in names:
         began = time.monotonic()
-        print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # two tracks
+        print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
         figures[name] = _proved(name, SCENARIOS[name], asked.scale, asked.keep)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     return figures

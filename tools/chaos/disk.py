@@ -71,9 +71,9 @@ def prove(scale: Scale, folder: Path) -> Figures:
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
     disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(16, 1))]
-    disks += [Disk(n, False) for n in range(num_trial, num_without + 2, scale.pick(50, 8, 1))]
+    disks += [Disk(n, False) for n in range(num_trial, num_without + 2, scale.pick(50, 24, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
-    disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 40, 4))]
+    disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 100, 4))]
     figures = in_lanes(disks, partial(_survived, bench))
     note = (
         f"One trial fills {num_trial} pages of 4 KiB, with its report {num_without}, and with its "

@@ -26,7 +26,7 @@ class Scenario:
         limits_seconds: After which it hangs and is ended: in the short form, in full, in the long
             one. Far above what it takes.
         is_short: Whether it belongs to the short form.
-        track: Scenarios of the same track follow each other, beside those of the other one; what
+        track: Scenarios of the same track follow each other, beside those of the others; what
             starts a Ray is in one track, since two on one machine disturb each other. Those of
             none run alone, at the end, since they measure times.
         can_mount: Whether it is started where it may mount a file system.
@@ -55,7 +55,7 @@ SCENARIOS = {
     ),
     "trials": Scenario("trials that fail by themselves", "trials", (600, 600, 600), track="rays"),
     "paused": Scenario("workers paused", "paused", (600, 600, 600), is_short=False, track="rays"),
-    "store": Scenario("MLflow stopped", "store", (600, 1_800, 7_200), track="forks"),
+    "store": Scenario("MLflow stopped", "store", (600, 1_800, 7_200), track="servers"),
     "cost": Scenario("what safety costs", "cost", (600, 600, 600), is_short=False),
 }
 
