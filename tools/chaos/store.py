@@ -38,7 +38,7 @@ from tools.chaos.scale import Scale
 
 SWEEPS = Path(__file__).parent / "sweeps"
 _PATIENCE_SECONDS = 180.0
-_SECONDS_TO_RECOVER = 20.0  # after an outage; a sweep that ends sooner still brings all of it
+_SECONDS_TO_RECOVER = 30.0  # after an outage, with the time that starting takes
 _MANY_SEEDS = 150  # a trial takes half a second: more than there is time for
 _FEWEST_TO_COMPARE = 20
 
@@ -78,7 +78,7 @@ _TO_THE_END = (
 
 def prove(scale: Scale, folder: Path) -> Figures:
     """One sweep with outages in it, and one for each way of staying away."""
-    calm_seconds = scale.pick(2.0, 10.0)
+    calm_seconds = scale.pick(4.0, 10.0)
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
         figures = _with_outages(outages, calm_seconds, store, folder / "outages")
