@@ -21,7 +21,7 @@ from suite.planning import plan
 from suite.schema import Status
 from tools.chaos.alone import run_alone
 from tools.chaos.books import Key, findings_in, num_amiss, num_differing
-from tools.chaos.command import KILLED, bakeoff, warm_up
+from tools.chaos.command import KILLED, bakeoff, inline, warm_up
 from tools.chaos.faults import Fault, Point
 from tools.chaos.figures import Figures
 from tools.chaos.lanes import in_lanes
@@ -78,10 +78,10 @@ class Bench:
 def prove(scale: Scale, folder: Path) -> Figures:
     """Damage every file of a checkpoint: cut at ten places, a hundred bits flipped."""
     warm_up()
-    reference = bakeoff(*arguments(folder / "reference"), log=folder / "reference.log")
+    reference = bakeoff(*inline(SWEEP, folder / "reference"), log=folder / "reference.log")
     point = Point("checkpoint: publish", "after", _KILLED_AFTER)
     killed = bakeoff(
-        *arguments(folder / "killed"), log=folder / "killed.log", faults=[Fault(point)]
+        *inline(SWEEP, folder / "killed"), log=folder / "killed.log", faults=[Fault(point)]
     )
     generations = generations_in(folder / "killed")
     if reference.code or killed.code != KILLED or len(generations) < 2:
@@ -111,20 +111,6 @@ def generations_in(out: Path) -> list[Path]:
     return sorted((out / "checkpoints").glob("*/generation-*"))
 
 
-def arguments(out: Path) -> list[str]:
-    """The command: one trial, a checkpoint at every validation; no store, which is not asked."""
-    return [
-        "run",
-        str(SWEEP),
-        "--executor",
-        "inline",
-        "--checkpoint-every",
-        "0.001",
-        "--out",
-        str(out),
-    ]
-
-
 @dataclass(frozen=True)
 class _Ran:
     """How the trial ended, what was said of it, and what it found."""
@@ -135,7 +121,7 @@ class _Ran:
 
 
 def _by_command(out: Path, log: Path) -> _Ran:
-    run = bakeoff(*arguments(out), log=log)
+    run = bakeoff(*inline(SWEEP, out), log=log)
     return _Ran(run.code, run.said, findings_in(out))
 
 

@@ -98,6 +98,14 @@ def warm_up() -> None:
     gc.freeze()  # no collection in a child touches, and so copies, what was made here
 
 
+def inline(sweep: Path, out: Path, *more: str) -> list[str]:
+    """The command that runs a sweep in its own process, with a checkpoint at every validation."""
+    return [
+        "run", str(sweep), "--executor", "inline", "--checkpoint-every", "0.001", "--out", str(out),
+        *more,
+    ]  # fmt: skip
+
+
 def fork(
     arguments: Sequence[str],
     log: Path,

@@ -26,7 +26,7 @@ from tools.chaos.books import (
     num_lost,
     without_failures,
 )
-from tools.chaos.command import Ended, bakeoff, warm_up
+from tools.chaos.command import Ended, bakeoff, inline, warm_up
 from tools.chaos.figures import Figures
 from tools.chaos.lanes import in_lanes
 from tools.chaos.points import make_empty_store
@@ -103,10 +103,7 @@ def num_pages_in(folder: Path) -> int:
 def arguments(out: Path, store: Path | None) -> list[str]:
     """The command; its store is a file elsewhere, or, with None, in the output folder."""
     elsewhere = ["--tracking-uri", f"sqlite:///{store}"] if store is not None else []
-    return [
-        "run", str(SWEEP), "--executor", "inline", "--checkpoint-every", "0.001", "--out", str(out),
-        *elsewhere,
-    ]  # fmt: skip
+    return inline(SWEEP, out, *elsewhere)
 
 
 def _reference(folder: Path, empty: Path) -> Mapping[Key, str]:

@@ -30,7 +30,7 @@ from tools.chaos.books import (
     num_lost,
     without_failures,
 )
-from tools.chaos.command import KILLED, Ended, bakeoff, fork, warm_up
+from tools.chaos.command import KILLED, Ended, bakeoff, fork, inline, warm_up
 from tools.chaos.faults import STEPS, Fault, Point, count_into
 from tools.chaos.figures import Figures
 from tools.chaos.lanes import in_lanes
@@ -110,24 +110,10 @@ def crashes_of(
     return crashes
 
 
-def arguments(out: Path) -> list[str]:
-    """The command that is killed, and then run again."""
-    return [
-        "run",
-        str(SWEEP),
-        "--executor",
-        "inline",
-        "--checkpoint-every",
-        "0.001",
-        "--out",
-        str(out),
-    ]
-
-
 def _counted_run(out: Path, store: Path | None) -> tuple[Ended, Counter[str]]:
     _furnish(out, store)
     counts = multiprocessing.RawArray("L", len(STEPS))
-    run = fork(arguments(out), out.with_suffix(".log"), before=partial(count_into, counts))
+    run = fork(inline(SWEEP, out), out.with_suffix(".log"), before=partial(count_into, counts))
     return run.wait(), Counter(dict(zip(STEPS, counts, strict=True)))
 
 
@@ -155,10 +141,12 @@ def _recovered(bench: Bench, crash: Crash) -> Figures:
         / f"{list(STEPS).index(crash.point.step)}-{crash.point.when}-{crash.point.occurrence}"
     )
     _furnish(out, bench.empty_store if crash.has_store else None)
-    killed = bakeoff(*arguments(out), log=out.with_suffix(".killed"), faults=[Fault(crash.point)])
+    killed = bakeoff(
+        *inline(SWEEP, out), log=out.with_suffix(".killed"), faults=[Fault(crash.point)]
+    )
     before = without_failures(kept_in(out))
     restarted = time.time()
-    again = bakeoff(*arguments(out), log=out.with_suffix(".again"))
+    again = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".again"))
     verified = bakeoff("verify", "--out", str(out), log=out.with_suffix(".verify"))
     now = without_failures(kept_in(out))
     findings = findings_in(out)
