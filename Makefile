@@ -15,7 +15,7 @@ demo: setup
 	$(BIN)/bakeoff run heads complexity --scale quick
 
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow

@@ -38,7 +38,7 @@ from tools.chaos.scale import Scale
 
 SWEEPS = Path(__file__).parent / "sweeps"
 _PATIENCE_SECONDS = 90.0
-_SECONDS_TO_RECOVER = 30.0  # after an outage, with the time that starting takes
+_SECONDS_TO_RECOVER = 60.0  # after an outage, with what starting takes beside other scenarios
 _MANY_SEEDS = 150  # a trial takes half a second: more than there is time for
 _FEWEST_TO_COMPARE = 20
 
