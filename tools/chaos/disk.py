@@ -71,7 +71,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
     disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(16, 1))]
-    disks += [Disk(n, False) for n in range(num_trial, num_without + 2, scale.pick(50, 24, 1))]
+    disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(50, 24, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
     disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 100, 4))]
     figures = in_lanes(disks, partial(_survived, bench))

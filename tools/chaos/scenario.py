@@ -55,7 +55,7 @@ SCENARIOS = {
     ),
     "trials": Scenario("trials that fail by themselves", "trials", (600, 600, 600), track="rays"),
     "paused": Scenario("workers paused", "paused", (600, 600, 600), is_short=False, track="rays"),
-    "store": Scenario("MLflow stopped", "store", (600, 1_800, 7_200), track="waits"),
+    "store": Scenario("MLflow stopped", "store", (600, 1_800, 7_200), track="forks"),
     "cost": Scenario("what safety costs", "cost", (600, 600, 600), is_short=False),
 }
 
