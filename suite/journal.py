@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sized
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from suite.journal_file import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
-from suite.journal_rows import Attempt, Contradiction, End, Entry, Kept
-from suite.registration import Statement, content_of, num_pairs_known, registration_of
+from suite.journal_plans import JournalPlans
+from suite.journal_rows import (
+    Attempt,
+    Contradiction,
+    End,
+    Entry,
+    Kept,
+    marks,
+    one,
+    understood,
+)
+from suite.registration import Statement
 from suite.schema import FAILURES, Plan, Result, Status
-from suite.trial_list import Listed, listed
+from suite.trial_list import Listed
 
 __all__ = ["Journal", "JournalError", "journal_in"]
 
-_Body = TypeVar("_Body")
-_PLAN = TypeAdapter(Plan)
 _RESULT = TypeAdapter(Result)
 _FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
-_KEY = "(ablation, scale) = (?, ?)"
 _PLACE = "(trial_id, environment_id)"
 _NO_ENDS = "SELECT '' AS trial_id, '' AS environment_id, 0 AS attempt, NULL AS ended_seconds"
 _KEPT = """
@@ -57,6 +61,7 @@ class Journal:
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}.") from error
         self._format = format_of(self._db, path)
+        self._plans = JournalPlans(self._db, path, self._format)
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let go of it."""
@@ -77,12 +82,10 @@ class Journal:
             The plan with the registration of its claim: the plan that results are published with.
         """
         with self._db:
-            self._state_what_was_kept(plan.key)
-            self._state(plan, self._num_pairs(plan), time.time())
-            self._write_plan(plan)
+            self._plans.keep(plan)
             self._db.execute("INSERT OR REPLACE INTO driver VALUES (1, ?)", (time.time(),))
             self._db.execute("DELETE FROM waiting")  # the last words of an older driver
-        return self._registered(plan)
+        return self._plans.registered(plan)
 
     def adopt_plan(self, plan: Plan, other: Journal) -> Plan:
         """Take a plan over from another folder's journal, with every statement of its claim.
@@ -94,46 +97,35 @@ class Journal:
             As `keep_plan`.
         """
         with self._db:
-            self._state_what_was_kept(plan.key)
-            for statement in other.statements(plan.key):
-                self._take_over(plan.key, statement)
-            is_unknown = bool(other._num_pairs(plan))
-            self._state(plan, None if is_unknown else self._num_pairs(plan), time.time())
-            self._write_plan(plan)
-        return self._registered(plan)
+            self._plans.adopt(plan, other._plans)
+        return self._plans.registered(plan)
+
+    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
+        """Write a plan down as it once stood here, with the statements of its claim.
+
+        A plan that is here already stays.
+        """
+        with self._db:
+            self._plans.restore(plan, statements)
 
     def plans(self) -> list[Plan]:
         """Every sweep that was ever started here, each with the registration of its claim."""
-        return [self._registered(plan) for plan in self._plans()]
+        return self._plans.all()
 
     def statements(self, key: tuple[str, str]) -> list[Statement]:
         """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
-        if self._format < 3:
-            return []
-        rows = self._db.execute(
-            f"SELECT content, num_pairs, stated_seconds FROM statements WHERE {_KEY} "
-            "ORDER BY stated_seconds, rowid",
-            key,
-        )
-        return [
-            Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
-            for content, num_pairs, seconds in rows
-        ]
+        return self._plans.statements(key)
 
     def trials(self) -> list[Listed]:
         """The trials of every sweep, in a few columns; one that two sweeps share stands in both."""
-        if self._format < 3:
-            return [row for plan in self._plans() for row in listed(plan)]
-        query = (
-            "SELECT ablation, scale, trial_id, probe, label, num_workers, num_cpus, num_gpus, "
-            "is_alone FROM trials"
-        )
-        return [Listed(*row) for row in self._db.execute(query)]
+        return self._plans.trials()
 
     def begin(self, trial_id: str, place: str) -> int:
         """Count a new attempt. A result of any older attempt will be dropped."""
         with self._db:
-            last = self._one("SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,))
+            last = one(
+                self._db, "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
+            )
             attempt = (last or 0) + 1
             self._db.execute(
                 "INSERT INTO attempts VALUES (?, ?, ?, ?)", (trial_id, attempt, time.time(), place)
@@ -171,7 +163,7 @@ class Journal:
         Raises:
             JournalError: if it is not what its own hash says.
         """
-        result = self._understood(_RESULT, kept.body)
+        result = understood(_RESULT, kept.body, self.path)
         if result.sha256 != kept.sha256:
             raise JournalError(
                 f"{self.path}: the result of trial {result.trial_id} cannot be restored, since it "
@@ -181,25 +173,14 @@ class Journal:
         with self._db:
             if self._is_damaged(*key):
                 self._db.execute(f"DELETE FROM results WHERE {_PLACE} = (?, ?)", key)
-            if self._one(f"SELECT 1 FROM results WHERE {_PLACE} = (?, ?)", key):
+            if one(self._db, f"SELECT 1 FROM results WHERE {_PLACE} = (?, ?)", key):
                 return False
             self._insert(result, kept.attempt)
             if kept.started_seconds is not None:
                 row = (result.trial_id, kept.attempt, kept.started_seconds, "")
-                self._db.execute(f"INSERT OR IGNORE INTO attempts VALUES ({_marks(row)})", row)
+                self._db.execute(f"INSERT OR IGNORE INTO attempts VALUES ({marks(row)})", row)
             self._note_end(result, kept.attempt, kept.ended_seconds, is_kept=True)
             return True
-
-    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
-        """Write a plan down as it once stood here, with the statements of its claim.
-
-        A plan that is here already stays.
-        """
-        with self._db:
-            for statement in statements:
-                self._take_over(plan.key, statement)
-            if not self._one(f"SELECT 1 FROM sweeps WHERE {_KEY}", plan.key):
-                self._write_plan(plan)
 
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
         """All results of these trials, of every environment, in the order asked for."""
@@ -209,7 +190,7 @@ class Journal:
                 (trial_id,),
             )
             for (body,) in rows:
-                yield self._understood(_RESULT, body)
+                yield understood(_RESULT, body, self.path)
 
     def kept(self, trial_ids: Iterable[str]) -> Iterator[Kept]:
         """All results of these trials as they are written, in the order of `results`."""
@@ -286,7 +267,7 @@ class Journal:
         """When the newest driver began, in seconds since 1970; 0 where that is not known."""
         if self._format < 3:
             return 0.0
-        return float(self._one("SELECT started_seconds FROM driver", ()) or 0.0)
+        return float(one(self._db, "SELECT started_seconds FROM driver", ()) or 0.0)
 
     def note_waiting(self, num_trials: int, reason: str) -> None:
         """So many trials have no place now, and why: for those who ask how the sweep stands."""
@@ -316,7 +297,7 @@ class Journal:
 
     def _insert(self, result: Result, attempt: int) -> bool:
         key = (result.trial_id, result.provenance.environment_id)
-        status = self._one(f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
+        status = one(self._db, f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
         if status is not None and status not in FAILURES:
             return False
         self._db.execute(
@@ -326,8 +307,8 @@ class Journal:
         return True
 
     def _last_attempt(self, trial_id: str) -> int | None:
-        last: int | None = self._one(
-            "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
+        last: int | None = one(
+            self._db, "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
         )
         return last
 
@@ -342,78 +323,4 @@ class Journal:
             result.finding_sha256 if result.status is Status.OK else "",
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
-        self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({_marks(end)})", end)
-
-    def _plans(self) -> list[Plan]:
-        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
-        return [self._understood(_PLAN, body) for (body,) in rows]
-
-    def _registered(self, plan: Plan) -> Plan:
-        registration = registration_of(plan.about, self.statements(plan.key))
-        return replace(plan, about=replace(plan.about, registration=registration))
-
-    def _num_pairs(self, plan: Plan) -> int:
-        """Pairs of its claim of which this journal holds both results."""
-        query = "SELECT 1 FROM results WHERE trial_id = ? AND status = 'ok'"
-        return num_pairs_known(plan, lambda trial_id: bool(self._one(query, (trial_id,))))
-
-    def _state(self, plan: Plan, num_pairs: int | None, seconds: float) -> None:
-        """Note the test as it stands now; a no-op where the very same was stated before."""
-        content = content_of(plan.about)
-        if content is not None:
-            statement = Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
-            row = (*plan.key, statement.sha256, content, num_pairs, seconds)
-            self._db.execute(f"INSERT OR IGNORE INTO statements VALUES ({_marks(row)})", row)
-
-    def _state_what_was_kept(self, key: tuple[str, str]) -> None:
-        """A plan from before statements were kept: where it has results, none knows since when."""
-        if self.statements(key):
-            return
-        body = self._one(f"SELECT plan FROM sweeps WHERE {_KEY}", key)
-        if body is None:
-            return
-        with suppress(JournalError):  # of another version: what is stated now is then the first
-            kept = self._understood(_PLAN, body)
-            self._state(kept, None if self._num_pairs(kept) else 0, 0.0)
-
-    def _take_over(self, key: tuple[str, str], statement: Statement) -> None:
-        row = (
-            *key, statement.sha256, statement.content, statement.num_pairs,
-            statement.stated_seconds,
-        )  # fmt: skip
-        self._db.execute(
-            f"INSERT INTO statements VALUES ({_marks(row)}) "
-            "ON CONFLICT (ablation, scale, sha256) DO UPDATE SET num_pairs = excluded.num_pairs, "
-            "stated_seconds = excluded.stated_seconds "
-            "WHERE excluded.stated_seconds < stated_seconds",
-            row,
-        )
-
-    def _write_plan(self, plan: Plan) -> None:
-        """A no-op where the plan is there already, with its list of trials."""
-        body = _PLAN.dump_json(replace(plan, about=replace(plan.about, registration=None)))
-        is_known = self._one(f"SELECT plan FROM sweeps WHERE {_KEY}", plan.key) == body
-        num_listed = self._one(f"SELECT COUNT(*) FROM trials WHERE {_KEY}", plan.key)
-        if is_known and num_listed == len(plan.trials):
-            return
-        self._db.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?, ?)", (*plan.key, body))
-        self._db.execute(f"DELETE FROM trials WHERE {_KEY}", plan.key)
-        self._db.executemany(f"INSERT INTO trials VALUES ({_marks(Listed._fields)})", listed(plan))
-
-    def _understood(self, adapter: TypeAdapter[_Body], body: bytes) -> _Body:
-        try:
-            return adapter.validate_json(body)
-        except ValidationError as error:
-            raise JournalError(
-                f"{self.path}: a row is damaged, or was written by another version of bakeoff "
-                f"({error.title}: {error.error_count()} errors)."
-            ) from error
-
-    def _one(self, query: str, values: tuple[object, ...]) -> Any:
-        row = self._db.execute(query, values).fetchone()
-        return None if row is None else row[0]
-
-
-def _marks(values: Sized) -> str:
-    """As ``?, ?, ?``."""
-    return ", ".join("?" * len(values))
+        self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from suite.journal_file import JournalError
+
+_Body = TypeVar("_Body")
 
 
 @dataclass(frozen=True)
@@ -74,3 +83,29 @@ class Contradiction:
     trial_id: str
     environment_id: str
     attempts: tuple[int, int]
+
+
+def understood(adapter: TypeAdapter[_Body], body: bytes, path: Path) -> _Body:
+    """What a row of that journal says in JSON.
+
+    Raises:
+        JournalError: if it says nothing that this version knows.
+    """
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise JournalError(
+            f"{path}: a row is damaged, or was written by another version of bakeoff "
+            f"({error.title}: {error.error_count()} errors)."
+        ) from error
+
+
+def one(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Any:
+    """The first column of the first row; None where there is no row."""
+    row = db.execute(query, values).fetchone()
+    return None if row is None else row[0]
+
+
+def marks(values: Sized) -> str:
+    """As ``?, ?, ?``."""
+    return ", ".join("?" * len(values))

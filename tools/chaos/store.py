@@ -6,17 +6,13 @@ they are refused. Then it comes back, and all that was acknowledged meanwhile mu
 
 from __future__ import annotations
 
-import http.client
-import os
 import signal
-import socket
 import statistics
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +30,7 @@ from tools.chaos.books import (
 )
 from tools.chaos.command import start
 from tools.chaos.figures import Figures
+from tools.chaos.mlflow_server import Server, server
 from tools.chaos.scale import Scale
 
 SWEEPS = Path(__file__).parent / "sweeps"
@@ -85,83 +82,6 @@ def prove(scale: Scale, folder: Path) -> Figures:
         for outage, sweep in scale.pick(_TO_THE_END[:1], _TO_THE_END):
             figures += _to_the_end(outage, sweep, store, folder / f"end-{sweep.name}")
     return figures
-
-
-@dataclass
-class Server:
-    """An MLflow server: its folder and its port."""
-
-    folder: Path
-    port: int
-    process: subprocess.Popen[bytes] | None = None
-    stopped_by: signal.Signals | None = None
-
-    @property
-    def uri(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
-                 "--port", str(self.port), "--workers", "1",
-                 "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
-                 "--artifacts-destination", f"{self.folder}/artifacts"],
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
-                env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            )  # fmt: skip
-        self.wait_until_it_answers()
-
-    def wait_until_it_answers(self) -> None:
-        """Raises TimeoutError if it does not."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while time.monotonic() < until:
-            if self._answers():
-                return
-            time.sleep(0.1)
-        raise TimeoutError(f"no MLflow server at {self.uri}")
-
-    def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
-        with closing(connection), suppress(OSError, http.client.HTTPException):
-            connection.request("GET", "/health")
-            return connection.getresponse().status == http.client.OK
-        return False
-
-    def stop(self, number: signal.Signals) -> None:
-        """Stop all of its processes."""
-        assert self.process is not None, "it was started"
-        os.killpg(self.process.pid, number)
-        self.stopped_by = number
-
-    def bring_back(self) -> None:
-        """Undo `stop`, and wait until it answers."""
-        assert self.process is not None, "it was started"
-        if self.stopped_by is signal.SIGSTOP:
-            os.killpg(self.process.pid, signal.SIGCONT)
-            self.wait_until_it_answers()
-        elif self.stopped_by is signal.SIGKILL:
-            self.process.wait()
-            self.start()
-        self.stopped_by = None
-
-
-@contextmanager
-def server(folder: Path) -> Iterator[Server]:
-    """A server for the length of the block."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    made = Server(folder, port)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop(signal.SIGKILL)
-        assert made.process is not None, "it was started"
-        made.process.wait()
 
 
 @dataclass

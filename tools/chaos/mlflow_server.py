@@ -1,0 +1,94 @@
+"""A real MLflow server that can be stopped in both ways there are, and brought back."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATIENCE_SECONDS = 90.0
+
+
+@dataclass
+class Server:
+    """An MLflow server: its folder and its port."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+    stopped_by: signal.Signals | None = None
+
+    @property
+    def uri(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1",
+                 "--port", str(self.port), "--workers", "1",
+                 "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
+                 "--artifacts-destination", f"{self.folder}/artifacts"],
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
+                env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            )  # fmt: skip
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self) -> None:
+        """Raises TimeoutError if it does not."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            if self._answers():
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"no MLflow server at {self.uri}")
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        with closing(connection), suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == http.client.OK
+        return False
+
+    def stop(self, number: signal.Signals) -> None:
+        """Stop all of its processes."""
+        assert self.process is not None, "it was started"
+        os.killpg(self.process.pid, number)
+        self.stopped_by = number
+
+    def bring_back(self) -> None:
+        """Undo `stop`, and wait until it answers."""
+        assert self.process is not None, "it was started"
+        if self.stopped_by is signal.SIGSTOP:
+            os.killpg(self.process.pid, signal.SIGCONT)
+            self.wait_until_it_answers()
+        elif self.stopped_by is signal.SIGKILL:
+            self.process.wait()
+            self.start()
+        self.stopped_by = None
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """A server for the length of the block."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    made = Server(folder, port)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop(signal.SIGKILL)
+        assert made.process is not None, "it was started"
+        made.process.wait()
