@@ -14,10 +14,14 @@ from suite.provenance import cpu_model
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import verify_data
 
-_NEEDED = ("torch", "pandas", "pyarrow", "scipy", "matplotlib", "jinja2", "pydantic", "typer")
+_NEEDED = ("torch", "numpy", "pandas", "scipy", "pydantic", "typer", "rich")
 _FOR = {
     "ray": "running trials side by side or on a cluster (`--executor inline` does without)",
     "mlflow": "recording and the dashboard (`bakeoff record` can do that later, elsewhere)",
+    "pyarrow": "recording and reports",
+    "matplotlib": "reports",
+    "jinja2": "reports",
+    "safetensors": "checkpoints of long trials",
     "deepspeed": "trials of several workers",
     "scikit-learn": "the floor TF-IDF, which is skipped without it",
 }

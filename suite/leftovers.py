@@ -8,11 +8,10 @@ what a driver has left that was killed is found by the next one.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import psutil
 
 _MARK = "BAKEOFF_DRIVER"
 _START = 19  # of the fields behind the name in /proc/PID/stat: starttime, in ticks since boot
@@ -35,11 +34,19 @@ def ended_with_the_block() -> Iterator[None]:
 
 def _end_all(is_to_end: Callable[[str], bool]) -> None:
     """A process's environment is told as it was when it started, so that ours has no mark."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            mark = process.environ().get(_MARK)
-            if mark is not None and process.pid != os.getpid() and is_to_end(mark):
-                process.kill()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has gone, or is not ours
+            mark = _mark_in(folder / "environ")
+            pid = int(folder.name)
+            if mark is not None and pid != os.getpid() and is_to_end(mark):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _mark_in(environ: Path) -> str | None:
+    """Raises OSError where there is no such process, or it may not be read."""
+    begin = f"{_MARK}=".encode()
+    found = (line for line in environ.read_bytes().split(b"\0") if line.startswith(begin))
+    return next((os.fsdecode(line.removeprefix(begin)) for line in found), None)
 
 
 def _mark_of(pid: int) -> str:

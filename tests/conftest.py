@@ -1,41 +1,59 @@
-"""In which order do test files run, and what does collecting garbage cost between them?"""
+"""Which test files run side by side, and what does collecting garbage cost between them?
+
+Files that start a Ray mostly wait. They come first, so that others compute meanwhile, in two lanes,
+since more than two Rays on one machine miss each other's deadlines.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
-_OTHERS_BETWEEN = 2  # files, between two that start a Ray
+ROOT = Path(__file__).parent.parent
+_NUM_LANES = 2
+
+
+class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types here
+    """A file goes to one process, whole; all files of a lane go to the same."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        waiting = [str(f.relative_to(ROOT)) for f in sorted(ROOT.glob("tests/**/test_*.py"))
+                   if starts_a_ray(f)]  # fmt: skip
+        self._lanes = {file: f"lane {n % _NUM_LANES}" for n, file in enumerate(waiting)}
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return self._lanes.get(file, file)
+
+
+@cache
+def starts_a_ray(file: Path) -> bool:
+    """By its text, since the process that hands out the tests does not import them."""
+    return "pytest.mark.ray" in file.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    """With `--dist loadfile`."""
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that wait for a Ray run beside files that compute, from the start, not at the end."""
-    files: dict[str, list[pytest.Item]] = defaultdict(list)
+    """Those that wait first; of the others the longest file first."""
+    num_tests: dict[Path, int] = defaultdict(int)
     for item in items:
-        files[item.nodeid.partition("::")[0]].append(item)
-    waiting = [file for file in files.values() if any(i.get_closest_marker("ray") for i in file)]
-    computing = [file for file in files.values() if file not in waiting]
-    items[:] = chain.from_iterable(_interleaved(_longest_first(waiting), _longest_first(computing)))
+        num_tests[item.path] += 1
+    items.sort(key=lambda item: (not starts_a_ray(item.path), -num_tests[item.path]))
 
 
 def pytest_collection_finish() -> None:
     """What stands now stays: a trial that collects garbage need not look through 10,000 tests."""
     gc.collect()
     gc.freeze()
-
-
-def _longest_first(files: Sequence[list[pytest.Item]]) -> list[list[pytest.Item]]:
-    return sorted(files, key=len, reverse=True)
-
-
-def _interleaved(
-    waiting: Sequence[list[pytest.Item]], computing: Sequence[list[pytest.Item]]
-) -> Iterator[list[pytest.Item]]:
-    groups = [computing[i : i + _OTHERS_BETWEEN] for i in range(0, len(computing), _OTHERS_BETWEEN)]
-    for file, others in zip_longest(waiting, groups):
-        yield from [file] if file else []
-        yield from others or []

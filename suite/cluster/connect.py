@@ -42,7 +42,7 @@ def started(luggage: Luggage) -> Iterator[RayExecutor]:
         try:
             with _own_end():
                 _start()
-        except _TROUBLES as error:
+        except Exception as error:  # a bare one, where its node is slow to start
             raise Unavailable(f"Ray cannot be started here: {_sentence(error)}.") from error
         try:
             yield RayExecutor(luggage)

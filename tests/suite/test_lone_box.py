@@ -33,7 +33,10 @@ from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
-LACKS = ("ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors", "sklearn")
+LACKS = (
+    "ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors", "sklearn",
+    "psutil",
+)  # fmt: skip
 BLOCKER = f"""
 import sys
 for name in {LACKS}:
