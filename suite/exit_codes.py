@@ -6,7 +6,7 @@ DONE = 0
 USAGE = 2  # wrong usage or specification, refused before anything ran
 REFUSED = 3  # refused for safety
 UNAVAILABLE = 4  # something outside is unavailable
-FAILED = 5  # finished, but some trial timed out, crashed or erred
+FAILED = 5  # ended, but a trial failed, some were left, or `verify` found a difference
 INTERRUPTED = 130  # resumable
 
 _OF = {
