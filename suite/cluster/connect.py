@@ -104,7 +104,9 @@ def _is_job() -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    return str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+    """The first of its text; the name of its class where it has none."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].partition(". ")[0].rstrip(".")
 
 
 def _start() -> None:

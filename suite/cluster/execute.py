@@ -113,6 +113,7 @@ class RayExecutor:
         return self._timing.nodes(resources, environment_id)
 
     def _run(self, line: Line) -> Iterator[Event]:
+        self._stranded_since = time.monotonic()
         try:
             while len(line) or self._in_flight:
                 self._fill(line)

@@ -19,6 +19,7 @@ from suite.schema import Resources
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
 _SECONDS_TO_TRUST = 0.25
 _SECONDS_TO_ANSWER = 60.0
+_SECONDS_BETWEEN_QUESTIONS = 30.0  # to a node that was silent
 _SECONDS_TO_START_A_NODE = 900.0
 
 
@@ -78,11 +79,50 @@ def elsewhere(turn: Turn, left_out: Sequence[str]) -> tuple[str, ...]:
     return found if slots(turn.asked, others) else ()
 
 
+@dataclass
+class _Question:
+    """Which environment does a node offer?
+
+    A silent node may only be busy with another job, so it is asked again after a pause. It is
+    waited for once: nobody listens to the trials meanwhile.
+    """
+
+    node: str
+    resources: Resources
+    _environment_id: str = ""
+    _answer: ray.ObjectRef | None = None
+    _ends_at: float = 0.0  # the question, or the pause after it
+    _was_silent: bool = False
+
+    def ask(self) -> None:
+        """Unless it has answered, is being asked, or was silent a moment ago."""
+        is_pausing = time.monotonic() < self._ends_at
+        if not self._environment_id and self._answer is None and not is_pausing:
+            self._answer = _ask(self.resources, self.node)
+            self._ends_at = time.monotonic() + _SECONDS_TO_ANSWER
+
+    def answer(self, *, is_awaited: bool) -> str:
+        """The environment; empty as long as the node is silent."""
+        if self._answer is not None:
+            left = self._ends_at - time.monotonic() if is_awaited and not self._was_silent else 0.0
+            self._environment_id = _answered(self._answer, max(0.0, left))
+            if self._environment_id:
+                self._answer = None
+            elif time.monotonic() >= self._ends_at:
+                self._withdraw()
+        return self._environment_id
+
+    def _withdraw(self) -> None:
+        ray.cancel(self._answer, force=True)
+        self._answer, self._was_silent = None, True
+        self._ends_at = time.monotonic() + _SECONDS_BETWEEN_QUESTIONS
+
+
 class TimingNodes:
-    """Nodes by the environment that they offer; each is asked once."""
+    """Nodes by the environment that they offer; each is asked until it answers."""
 
     def __init__(self) -> None:
-        self._environments: dict[tuple[str, Resources], str] = {}
+        self._questions: dict[tuple[str, Resources], _Question] = {}
 
     def environment(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
@@ -92,23 +132,26 @@ class TimingNodes:
         Raises:
             Unavailable: if no node answers.
         """
-        offered = [name for name in self._offers(resources).values() if name]
+        offers = self._offers(resources, are_awaited=True)
+        offered = [name for name in offers.values() if name]
         if not offered:
             offered = [_environment_of_any(resources)]
         return preferred if preferred in offered else max(sorted(set(offered)), key=offered.count)
 
     def nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        """Live nodes that offer this environment."""
-        offers = self._offers(resources)
+        """Live nodes that offer this environment, as far as they have said so; no wait."""
+        offers = self._offers(resources, are_awaited=False)
         return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
 
-    def _offers(self, resources: Resources) -> dict[str, str]:
-        nodes = [node.name for node in _fitting(resources)]
-        new = [name for name in nodes if (name, resources) not in self._environments]
-        answers = {name: _ask(resources, name) for name in new}
-        for name, answer in answers.items():
-            self._environments[name, resources] = _answered(answer, _SECONDS_TO_ANSWER)
-        return {name: self._environments[name, resources] for name in nodes}
+    def _offers(self, resources: Resources, *, are_awaited: bool) -> dict[str, str]:
+        """All are asked before any is waited for, so that the time to answer is that of all."""
+        questions = [
+            self._questions.setdefault((node.name, resources), _Question(node.name, resources))
+            for node in _fitting(resources)
+        ]
+        for question in questions:
+            question.ask()
+        return {each.node: each.answer(is_awaited=are_awaited) for each in questions}
 
 
 def _fitting(resources: Resources) -> list[NodeShape]:
@@ -131,7 +174,6 @@ def _answered(answer: ray.ObjectRef, seconds: float) -> str:
     try:
         environment_id: str = ray.get(answer, timeout=seconds)
     except (RayError, GetTimeoutError):
-        ray.cancel(answer, force=True)
         return ""
     return environment_id
 
@@ -143,8 +185,10 @@ def _environment_of_any(resources: Resources) -> str:
     cpus, gpus = asked.pop("CPU", 0), asked.pop("GPU", 0)
     asked.pop("memory", None)
     task = _tell_environment.options(num_cpus=cpus, num_gpus=gpus, resources=asked)
-    found = _answered(task.remote(resources), _SECONDS_TO_START_A_NODE)
+    answer = task.remote(resources)
+    found = _answered(answer, _SECONDS_TO_START_A_NODE)
     if not found:
+        ray.cancel(answer, force=True)
         raise Unavailable("no node of the cluster came free to take timings; run again later.")
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from suite.cluster.capacity import NodeShape
+from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
 from suite.cluster.line import Turn
 from suite.schema import Resources
 
@@ -39,7 +39,7 @@ def next_turn(turn: Turn, ending: Ending, node: str, nodes: Sequence[NodeShape])
         nodes: Those that stand.
     """
     if ending is Ending.HOST_MEMORY:
-        resources = None if turn.has_more_memory else _with_more_memory(turn.resources, nodes)
+        resources = None if turn.has_more_memory else _with_more_memory(turn, nodes)
         more = resources and replace(turn, resources=resources, has_more_memory=True)
         return _again(more, "") if more else None
     if ending is Ending.OTHER or turn.attempt >= MOST_ATTEMPTS:
@@ -52,13 +52,23 @@ def _again(turn: Turn, shunned: str) -> Turn:
     return replace(turn, attempt=turn.attempt + 1, node=None, shuns=shuns)
 
 
-def _with_more_memory(resources: Resources, nodes: Sequence[NodeShape]) -> Resources | None:
-    """Twice what it asked for, half a node at least; None where no node has more to give."""
-    largest = int(max((node.resources.get("memory", 0.0) for node in nodes), default=0.0))
-    wanted = min(largest, max(2 * resources.memory_bytes, largest // 2))
-    if wanted <= resources.memory_bytes:
-        return None
-    return replace(resources, memory_bytes=wanted)
+def _with_more_memory(turn: Turn, nodes: Sequence[NodeShape]) -> Resources | None:
+    """Twice what it asked for, half a node at least; None where no node has more to give.
+
+    A node without its CPUs or GPUs does not count, however much memory it has: Ray would let a
+    request that fits no node wait for ever.
+    """
+    fitting = _with_all_but_memory(turn.resources, nodes)
+    largest = int(max((node.resources.get("memory", 0.0) for node in fitting), default=0.0))
+    wanted = min(largest, max(2 * turn.resources.memory_bytes, largest // 2))
+    more = replace(turn.resources, memory_bytes=wanted)
+    has_room = slots(asked_of_a_node(more), fitting) >= turn.trial.num_workers
+    return more if wanted > turn.resources.memory_bytes and has_room else None
+
+
+def _with_all_but_memory(resources: Resources, nodes: Sequence[NodeShape]) -> list[NodeShape]:
+    asked = asked_of_a_node(replace(resources, memory_bytes=0))
+    return [node for node in nodes if slots(asked, [node])]
 
 
 @dataclass

@@ -6,6 +6,7 @@ The first worker speaks for all; a worker that fails says so itself, and takes t
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,6 +24,10 @@ from suite.schema import Resources, Status, Trial
 if TYPE_CHECKING:
     from suite.probes.probe import Said
 
+_LOST_CONNECTION = re.compile(
+    r"gloo.*(connection closed|connection reset|broken pipe)|nccl (error|communicator|watchdog)",
+    re.IGNORECASE | re.DOTALL,
+)
 MARK = "shared"  # a file by which workers see that they stand in the same folder
 
 
@@ -136,10 +141,18 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
 
 
 def _is_of_speaking(error: Exception) -> bool:
-    """Whether it was raised while workers spoke to each other, and by that alone."""
+    """Whether it was raised while workers spoke to each other, and by that alone.
+
+    ZeRO-3 waits for what others send in frames of DeepSpeed, which raise errors of their own too.
+    """
+    from torch.distributed import DistBackendError
+
     innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
     module = str(innermost.f_globals.get("__name__", ""))
-    return module.startswith("torch.distributed.")
+    if isinstance(error, DistBackendError) or module.startswith("torch.distributed."):
+        return True
+    is_of_deepspeed = isinstance(error, RuntimeError) and module.startswith("deepspeed.")
+    return is_of_deepspeed and bool(_LOST_CONNECTION.search(str(error)))
 
 
 def _refuse_unshared(order: Order) -> None:

@@ -36,3 +36,17 @@ def test_a_ray_that_does_not_start_is_one_sentence(
     told = "^Ray cannot be started here: The current node timed out during startup.$"
     with pytest.raises(Unavailable, match=told), executing("ray", None, luggage):
         pass
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_a_ray_that_does_not_say_why_it_does_not_start_is_one_sentence_too(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**asked: Any) -> None:
+        raise TimeoutError(text)
+
+    monkeypatch.setattr(ray, "init", fails)
+    luggage = Luggage(checkpoints=Checkpoints(folder=tmp_path))
+    told = "^Ray cannot be started here: TimeoutError.$"
+    with pytest.raises(Unavailable, match=told), executing("ray", None, luggage):
+        pass

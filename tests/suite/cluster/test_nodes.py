@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,21 +13,32 @@ from suite.schema import Resources
 
 
 class FakeCluster:
-    """Nodes by name, with the environment that each would answer; empty for one that is silent."""
+    """Nodes by name, with the environment that each would answer; empty for one that is silent.
+
+    Its time passes while somebody waits for an answer.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch, environments: Mapping[str, str]) -> None:
         self.environments = dict(environments)
         self.shapes = [NodeShape(name, {"CPU": 2.0}) for name in environments]
         self.asked: list[str] = []
+        self.withdrawn: list[str] = []
+        self.now = 1_000.0
         patch.setattr(nodes, "live_nodes", lambda: self.shapes)
         patch.setattr(nodes, "possible_nodes", lambda: self.shapes)
         patch.setattr(nodes, "_ask", self.ask)
-        patch.setattr(nodes, "_answered", lambda name, seconds: self.environments[name])
+        patch.setattr(nodes, "_answered", self.answered)
+        patch.setattr(nodes, "time", SimpleNamespace(monotonic=lambda: self.now))
+        patch.setattr(nodes.ray, "cancel", lambda name, force: self.withdrawn.append(name))
         patch.setattr(nodes, "_environment_of_any", lambda resources: "started")
 
     def ask(self, resources: Resources, name: str) -> str:
         self.asked.append(name)
         return name
+
+    def answered(self, name: str, seconds: float) -> str:
+        self.now += 0.0 if self.environments[name] else seconds
+        return self.environments[name]
 
 
 MIXED = {"a": "xeon", "b": "epyc", "c": "epyc"}
@@ -68,6 +79,49 @@ def test_a_node_that_does_not_answer_times_nothing(monkeypatch: pytest.MonkeyPat
     assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
 
 
+def test_a_node_that_was_only_busy_is_asked_again_and_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster(monkeypatch, {"a": "", "b": "epyc"})
+    timing = nodes.TimingNodes()
+    assert timing.environment(ONE, "") == "epyc"
+    cluster.environments["a"] = "epyc"
+    assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
+    cluster.now += 31.0
+    assert [node.name for node in timing.nodes(ONE, "epyc")] == ["a", "b"]
+    assert cluster.asked == ["a", "b", "a"]
+
+
+def test_where_all_were_busy_they_time_once_they_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster(monkeypatch, {"a": ""})
+    timing = nodes.TimingNodes()
+    assert timing.environment(ONE, "") == "started"
+    cluster.environments["a"] = "started"
+    cluster.now += 31.0
+    assert [node.name for node in timing.nodes(ONE, "started")] == ["a"]
+
+
+def test_silent_nodes_are_waited_for_together_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster(monkeypatch, {"a": "", "b": "", "c": "epyc"})
+    timing, start = nodes.TimingNodes(), cluster.now
+    for _ in range(3):
+        assert timing.environment(ONE, "") == "epyc"
+        assert cluster.now - start == pytest.approx(60.0)
+
+
+def test_looks_at_a_silent_node_take_no_time_and_ask_it_with_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster(monkeypatch, {"a": "", "b": "epyc"})
+    timing, start = nodes.TimingNodes(), cluster.now
+    for look in range(181):
+        cluster.now = start + look
+        assert [node.name for node in timing.nodes(ONE, "epyc")] == ["b"]
+        assert cluster.now == start + look
+    assert cluster.asked == ["a", "b", "a", "a"]  # a minute each, half a minute between
+    assert cluster.withdrawn == ["a", "a"]
+
+
 def test_where_some_declare_timing_only_they_time(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(monkeypatch, MIXED)
     cluster.shapes[0] = NodeShape("a", {"CPU": 2.0, nodes.TIMING: 1.0})
@@ -104,5 +158,5 @@ def test_nodes_of_a_moment_ago_are_asked_for_again_a_moment_later(
     assert len(recent()) == 3
     cluster.shapes = []
     assert len(recent()) == 3
-    time.sleep(0.3)
+    cluster.now += 0.3
     assert recent() == []

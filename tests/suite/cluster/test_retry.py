@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ray.exceptions import (
     NodeDiedError,
@@ -15,7 +17,7 @@ from suite.cluster import ends
 from suite.cluster.capacity import NodeShape
 from suite.cluster.line import Turn
 from suite.cluster.retry import MOST_ATTEMPTS, Ending, FailingNodes, next_turn
-from suite.schema import Resources, Status
+from suite.schema import Parallel, Resources, Status
 from tests.suite.heads_sweep import HeadsSweep
 
 GIB = 2**30
@@ -23,6 +25,7 @@ NODES = [
     NodeShape("aaaa1111", {"CPU": 2.0, "memory": 8.0 * GIB}),
     NodeShape("bbbb2222", {"CPU": 2.0, "memory": 4.0 * GIB}),
 ]
+WIDE = NodeShape("cccc3333", {"CPU": 8.0, "memory": 64.0 * GIB})
 
 
 def turn(attempt: int = 1, **asked: int) -> Turn:
@@ -59,6 +62,43 @@ def test_out_of_memory_is_tried_once_more_with_a_larger_request(asked: int, give
 
 def test_who_had_a_whole_node_gets_no_more() -> None:
     assert next_turn(turn(memory_bytes=8 * GIB), Ending.HOST_MEMORY, "a", NODES) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [(Resources(num_gpus=1.0), 4 * GIB), (Resources(num_cpus=2), 32 * GIB)]
+)
+def test_more_memory_is_that_of_a_node_with_all_else_that_is_asked(
+    asked: Resources, given: int
+) -> None:
+    mixed = [
+        NodeShape("head", {"memory": 256.0 * GIB}),
+        NodeShape("wide", {"CPU": 8.0, "memory": 64.0 * GIB}),
+        NodeShape("card", {"CPU": 1.0, "GPU": 1.0, "memory": 8.0 * GIB}),
+    ]
+    again = next_turn(replace(turn(), resources=asked), Ending.HOST_MEMORY, "card", mixed)
+    assert again is not None
+    assert again.resources == replace(asked, memory_bytes=given)
+
+
+@pytest.mark.parametrize(
+    "fitting", [[], [NodeShape("card", {"CPU": 1.0, "GPU": 1.0, "memory": 8.0 * GIB})]]
+)
+def test_who_had_all_that_its_nodes_have_gets_no_more_though_others_have(
+    fitting: list[NodeShape],
+) -> None:
+    asked = Resources(num_gpus=1.0, memory_bytes=8 * GIB)
+    ended = replace(turn(), resources=asked)
+    assert next_turn(ended, Ending.HOST_MEMORY, "card", [*NODES, *fitting, WIDE]) is None
+
+
+def test_more_memory_has_room_for_all_workers_of_the_trial() -> None:
+    spread = Parallel(workers=2, zero=1, precision="float32", accumulation=1)
+    ended = turn(memory_bytes=3 * GIB)
+    ended = replace(ended, trial=replace(ended.trial, parallel=spread))
+    assert next_turn(ended, Ending.HOST_MEMORY, "", NODES) is None  # 6 GiB, on one of them only
+    again = next_turn(ended, Ending.HOST_MEMORY, "", [*NODES, WIDE])
+    assert again is not None
+    assert again.resources.memory_bytes == 32 * GIB
 
 
 def test_what_the_trial_did_itself_is_not_tried_again() -> None:
