@@ -19,9 +19,10 @@ _WITHOUT_STORE = (
     "`bakeoff record` brings that file into a store on a machine that has it."
 )
 _UNWRITTEN = (
-    "The reports cannot be written to {folder}: {error}; all results are safe, and "
-    "`bakeoff verify --repair` makes the reports."
+    "The reports cannot be written to {folder}: {error}; all results are safe, and {remedy} makes "
+    "the reports."
 )
+_REPAIR, _RUN_AGAIN = "`bakeoff verify --repair`", "the same command"
 _WITHOUT_REPORT = " There is no report either: {error}."
 
 
@@ -45,7 +46,7 @@ def conclude(
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
     except OSError as error:  # a full disk, say
-        return replace(outcome, trouble=_UNWRITTEN.format(folder=out / "reports", error=error))
+        return replace(outcome, trouble=_unwritten(out / "reports", error, _REPAIR))
     return replace(outcome, reports=pages, comparisons=tuple(filter(None, found)))
 
 
@@ -84,12 +85,20 @@ def close_parents(plans: Sequence[Plan], journal: Journal, recorder: Recorder) -
         recorder.close_sweep(plan.key, summary, finished=not of_plan.num_missing)
 
 
+def _unwritten(folder: Path, error: OSError, remedy: str) -> str:
+    return _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
+
+
 def _without_store(outcome: Outcome, names: Sequence[str], journal: Journal, out: Path) -> Outcome:
+    """What can be said where there is no store; `bakeoff verify` wants one, and mends nothing."""
     note = _WITHOUT_STORE.format(journal=journal.path)
     try:
         from suite.answers import reports_from_journal
     except ImportError as error:  # a lone machine may have torch and little else
         return replace(outcome, note=note + _WITHOUT_REPORT.format(error=error))
-    return replace(
-        outcome, note=note, reports=reports_from_journal(names, journal, out / "reports")
-    )
+    try:
+        pages = reports_from_journal(names, journal, out / "reports")
+    except OSError as error:
+        trouble = _unwritten(out / "reports", error, _RUN_AGAIN)
+        return replace(outcome, note=note, trouble=trouble)
+    return replace(outcome, note=note, reports=pages)

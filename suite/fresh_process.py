@@ -8,6 +8,7 @@ again, and nothing is unpickled: see `suite.one_trial`, which is at the other en
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -33,6 +34,8 @@ _START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; " + (
     "from suite.one_trial import main; main()"
 )
 _MOST_BYTES_KEPT = 16_384  # of what it said on standard error
+_MOST_BYTES_AT_ONCE = 65_536
+_SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_TO_END = 5.0  # after its last word
 
 
@@ -49,13 +52,12 @@ def events_of(
         _process(resources, errors) as process,
         _ended_after(trial_seconds, process) as is_late,
     ):
-        assert process.stdin is not None, "both are pipes"
-        assert process.stdout is not None, "both are pipes"
+        assert process.stdin is not None, "it is a pipe"
         with suppress(BrokenPipeError):  # it died at once; why is seen below
             order = Order(trial=trial, resources=resources, trial_seconds=trial_seconds)
             process.stdin.write(ORDER.dump_json(order) + b"\n")
             process.stdin.flush()
-        for line in process.stdout:
+        for line in _lines(process):
             event = _understood(line)
             if event is None:
                 break
@@ -64,6 +66,33 @@ def events_of(
                 return
         reason = reason_of(trial_seconds) if trial_seconds and is_late.is_set() else ""
         yield Finished(_without_words(trial, resources, process, errors, reason))
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """What it says, to its end: what it has forked may hold the pipe open for longer."""
+    assert process.stdout is not None, "it is a pipe"
+    rest = b""
+    for said in _chunks(process, process.stdout.fileno()):
+        *lines, rest = (rest + said).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _chunks(process: subprocess.Popen[bytes], pipe: int) -> Iterator[bytes]:
+    """What stands in the pipe, until that is closed, or is empty though the process had ended."""
+    has_ended = False
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if selector.select(_SECONDS_BETWEEN_LOOKS):
+                said = os.read(pipe, _MOST_BYTES_AT_ONCE)
+                if not said:
+                    return
+                yield said
+            elif has_ended:
+                return
+            has_ended = _end_of(process) is not None
 
 
 @contextmanager
@@ -98,7 +127,8 @@ def _ended_after(
 
     def watch(seconds: float) -> None:
         if not is_over.wait(seconds + SECONDS_OF_GRACE):
-            is_late.set()
+            if _end_of(process) is None:
+                is_late.set()
             _kill_group(process)
 
     watcher = threading.Thread(target=watch, args=(trial_seconds or 0.0,), daemon=True)
@@ -148,9 +178,8 @@ def _without_words(
 
 
 def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
-    """Looks without taking it off the kernel's list: until then its number is nobody else's."""
     until = time.monotonic() + _SECONDS_TO_END
-    while not (end := os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)):
+    while not (end := _end_of(process)):
         if time.monotonic() > until:
             return "its process says nothing more that can be understood"
         time.sleep(0.01)
@@ -158,3 +187,8 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
         return f"its process ended with exit code {end.si_status} before it left a result"
     name = signal.strsignal(end.si_status)
     return f"its process was ended by signal {end.si_status} ({name})"
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> os.waitid_result | None:
+    """Looks without taking it off the kernel's list: until then its number is nobody else's."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)

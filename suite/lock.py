@@ -7,11 +7,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
 _TRIES = 5
 _SECONDS_BETWEEN_TRIES = 0.05
+_OPEN: set[FileIO] = set()  # without buffers, whose own locks a fork may leave taken
 
 
 class FolderUnavailable(RuntimeError):
@@ -37,10 +38,10 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
     _make(out)
     path = out / "driver.lock"
     try:
-        file = path.open("a+")
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
-    with file:
+    with file, _unshared(file):
         if is_patient:
             fcntl.flock(file, fcntl.LOCK_EX)
         elif not _is_taken(file):
@@ -50,11 +51,12 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
             )
         file.truncate(0)
         with suppress(OSError):  # a full disk: then nobody can say who holds it, but it is held
-            os.write(file.fileno(), str(os.getpid()).encode())
+            file.write(str(os.getpid()).encode())
         try:
             yield
         finally:
-            file.truncate(0)
+            if not file.closed:  # else this is a child, and the lock is its parent's
+                file.truncate(0)
 
 
 def is_held(out: Path) -> bool:
@@ -69,7 +71,27 @@ def is_held(out: Path) -> bool:
     return False
 
 
-def _is_taken(file: IO[str]) -> bool:
+@contextmanager
+def _unshared(file: FileIO) -> Iterator[None]:
+    """No child that is forked within the block keeps the lock when we have ended."""
+    _OPEN.add(file)
+    try:
+        yield
+    finally:
+        _OPEN.discard(file)
+
+
+def _close_in_child() -> None:
+    """The lock is that of the open file, which a fork shares: the parent's copy holds it still."""
+    for file in _OPEN:
+        file.close()
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _is_taken(file: FileIO) -> bool:
     """Whether the lock is ours now; asked again for a moment, since `is_held` holds it too."""
     for _ in range(_TRIES):
         try:

@@ -105,7 +105,9 @@ def run_measuring(
     try:
         torch.set_num_threads(resources.num_threads)
         yield from _noted(trial.trial_id, measure(), notes)
-    except (Exception, SystemExit, TrialTimeout) as error:  # a mixer may do anything
+    except BaseException as error:  # a mixer may do anything
+        if _ends_more_than_the_trial(error):
+            raise
         status, reason = classified(error)
         trace = "".join(traceback.format_exception(error))
     yield Finished(
@@ -131,6 +133,18 @@ def _noted(trial_id: str, saying: Iterator[Said], notes: _Notes) -> Iterator[Pro
         if is_due and notes.num_reported < len(notes.points):
             last = time.monotonic()
             yield Progressed(trial_id, notes.unreported())
+
+
+def _ends_more_than_the_trial(error: BaseException) -> bool:
+    """The user's Ctrl-C, a generator that is closed, and what the suite itself breaks in with.
+
+    The latter is known by where it is defined, such as `TimeIsUp` and what a worker raises that
+    has lost another; a panic of an extension in Rust is no Exception either, and the trial's.
+    """
+    if isinstance(error, (Exception, SystemExit, TrialTimeout)):
+        return False
+    is_ours = type(error).__module__.startswith("suite.")
+    return is_ours or isinstance(error, (KeyboardInterrupt, GeneratorExit))
 
 
 def classified(error: BaseException) -> tuple[Status, str]:

@@ -72,6 +72,29 @@ class Dies(Prints):
             print("the last words", file=sys.stderr, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
         return x
+
+
+class LeavesHelper(Prints):
+    """It dies, and what it has forked lives on with the pipe of its events."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            helper = os.fork()
+            if not helper:
+                self.help()
+            Path(__file__).with_name("helper").write_text(f"{helper}")
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return x
+
+    def help(self):
+        time.sleep(60)
+        os._exit(0)
+
+
+class LeavesStranger(LeavesHelper):
+    def help(self):
+        os.setsid()
+        super().help()
 '''
 
 
@@ -174,6 +197,44 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
     assert "--trial-limit" in result.reason
     pids = (work.path / "pids").read_text().split()
     assert not any(is_alive(int(pid)) for pid in pids)
+
+
+@pytest.mark.parametrize("trial_seconds", [None, 40.0])
+@pytest.mark.parametrize("mixer", ["LeavesHelper", "LeavesStranger"])
+def test_a_process_that_died_is_a_crash_though_its_helper_lives_on(
+    work: Workplace, mixer: str, trial_seconds: float | None
+) -> None:
+    begun = time.monotonic()
+    result = ended(
+        list(events_of(trial(work, f"fresh_mixers:{mixer}"), Resources(), trial_seconds))
+    )
+    assert time.monotonic() - begun < 40, "it waited for the helper"
+    assert result.status is Status.CRASHED
+    assert "signal 11" in result.reason
+    helper = int((work.path / "helper").read_text())
+    if mixer == "LeavesStranger":
+        os.kill(helper, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while is_alive(helper):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_asked(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh_process, "SECONDS_OF_GRACE", 0.0)
+    monkeypatch.setattr(fresh_process, "_START", "import sys; sys.exit(3)")
+    lines = fresh_process._lines
+
+    def late(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+        time.sleep(3.0)  # who takes the events is busy
+        return lines(process)
+
+    monkeypatch.setattr(fresh_process, "_lines", late)
+    result = ended(list(events_of(trial(work, "fresh_mixers:Prints"), Resources(), 2.0)))
+    assert result.status is Status.CRASHED, result.reason
+    assert "exit code 3" in result.reason
 
 
 @pytest.mark.slow

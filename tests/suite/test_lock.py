@@ -1,5 +1,7 @@
 """One driver per output folder, for as long as it lives."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +18,34 @@ from suite.lock import held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
+"""
+
+FORK = """
+import os, sys, time
+from pathlib import Path
+from suite.lock import held
+with held(Path(sys.argv[1])):
+    if not os.fork():
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+    sys.stdin.readline()
+"""
+LEAVE = """
+import os, sys
+from pathlib import Path
+from suite.lock import held, is_held
+out = Path(sys.argv[1])
+parent = os.getpid()
+try:
+    with held(out):
+        child = os.fork()
+        if not child:
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert is_held(out)
+        assert (out / "driver.lock").read_text() == str(parent)
+finally:
+    assert os.getpid() != parent or not is_held(out)
 """
 
 
@@ -84,3 +114,32 @@ def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     (tmp_path / "driver.lock").mkdir()
     with pytest.raises(FolderUnavailable, match=r"driver\.lock: cannot be written"), held(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("end", ["killed", "normal"])
+def test_a_child_that_was_forked_does_not_keep_the_lock_of_a_driver_that_ended(
+    tmp_path: Path, end: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORK, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as driver:
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        child = int(driver.stdout.readline())
+        try:
+            assert is_held(tmp_path)
+            if end == "killed":
+                driver.kill()
+            driver.stdin.close()
+            driver.wait(timeout=30)
+            assert not is_held(tmp_path)
+            os.kill(child, 0)  # it lives still
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_that_leaves_the_block_lets_go_of_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVE, str(tmp_path)], capture_output=True, check=False, timeout=30
+    )
+    assert done.returncode == 0, done.stderr.decode()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from suite import trial as trial_module
+from suite.deadline import TimeIsUp
 from suite.events import Finished, Progressed, Started
 from suite.planning import plan
 from suite.probes.probe import Probe
@@ -99,6 +100,11 @@ def point(step: int) -> Point:
 
 NUMBER = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
 
+
+class PanicException(BaseException):
+    """As an extension in Rust raises it."""
+
+
 ENDS = {
     "diverged": (Diverged("the loss is nan"), Status.DIVERGED, "the loss is nan"),
     "memory": (MemoryError("no more"), Status.OUT_OF_MEMORY, "MemoryError: no more"),
@@ -117,6 +123,7 @@ ENDS = {
     ),
     "empty": (KeyError(), Status.ERROR, "KeyError: "),
     "exit": (SystemExit("gone"), Status.ERROR, "SystemExit: gone"),
+    "panic": (PanicException("unwrap on None"), Status.ERROR, "PanicException: unwrap on None"),
 }  # fmt: skip
 
 
@@ -150,8 +157,14 @@ def test_a_number_that_is_none_is_no_result(
     assert result.sha256
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()])
-def test_an_end_that_is_the_users_is_not_the_trials(
+class _OfTheSuite(BaseException):
+    __module__ = "suite.cluster.worker"  # which is imported only where Ray is
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), GeneratorExit(), TimeIsUp(), _OfTheSuite("another has gone")]
+)
+def test_an_end_that_is_the_users_or_the_suites_is_not_the_trials(
     error: BaseException, quality: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(error))
