@@ -118,7 +118,8 @@ def _check(options: Options) -> None:
 def _told(outcome: Outcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
-    for sentence in filter(None, (_cut(outcome, options), outcome.note, outcome.trouble)):
+    said = (_cut(outcome, options), _failed_beside(outcome), outcome.note, outcome.trouble)
+    for sentence in filter(None, said):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for page in outcome.reports:
         print(f"report:    {page}")
@@ -126,7 +127,8 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
         print(f"compare:   {where}")
     if outcome.trouble:
         return UNAVAILABLE
-    return FAILED if outcome.num_failed or outcome.num_missing or outcome.num_left else DONE
+    is_well = not (outcome.num_failed or outcome.num_failed_now)
+    return DONE if is_well and not (outcome.num_missing or outcome.num_left) else FAILED
 
 
 def _cut(outcome: Outcome, options: Options) -> str:
@@ -139,6 +141,15 @@ def _cut(outcome: Outcome, options: Options) -> str:
         f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same command "
         "goes on from here"
     )
+
+
+def _failed_beside(outcome: Outcome) -> str:
+    """Failures that the counts do not show, since each trial counts once, by its finding."""
+    number = outcome.num_failed_now - outcome.num_failed
+    if number <= 0:
+        return ""
+    trials = "trial" if number == 1 else "trials"
+    return f"{number} {trials} failed here, with findings of another environment, which stand"
 
 
 def _own_command() -> str:

@@ -183,21 +183,37 @@ class Journal:
             return True
 
     def results(self, trial_ids: Iterable[str]) -> Iterator[Result]:
-        """All results of these trials, of every environment, in the order asked for."""
+        """All results of these trials, of every environment, in the order asked for.
+
+        Raises:
+            JournalError: at one that is not what was written.
+        """
         for trial_id in trial_ids:
             rows = self._db.execute(
-                "SELECT result FROM results WHERE trial_id = ? ORDER BY environment_id",
+                "SELECT sha256, result FROM results WHERE trial_id = ? ORDER BY environment_id",
                 (trial_id,),
             )
-            for (body,) in rows:
-                yield understood(_RESULT, body, self.path)
+            for sha256, body in rows:
+                yield self._sound(sha256, body)
 
     def kept(self, trial_ids: Iterable[str]) -> Iterator[Kept]:
-        """All results of these trials as they are written, in the order of `results`."""
+        """All results of these trials as they are written, in the order of `results`.
+
+        Raises:
+            JournalError: as `results`.
+        """
         is_old = self._format < 3
         query = _KEPT.format(ends=f"({_NO_ENDS})" if is_old else "ends")
         for trial_id in trial_ids:
-            yield from map(Kept._make, self._db.execute(query, (trial_id,)))
+            for kept in map(Kept._make, self._db.execute(query, (trial_id,))):
+                self._sound(kept.sha256, kept.body)
+                yield kept
+
+    def refuse_damaged(self) -> None:
+        """Raises JournalError if any result is not what was written: nothing goes on from that."""
+        for entry in self.entries():
+            if self._is_damaged(entry.trial_id, entry.environment_id):
+                raise self._damage(entry.trial_id)
 
     def damaged(self) -> list[tuple[str, str]]:
         """(trial_id, environment_id) of the rows that are not what was written, by their hash."""
@@ -282,6 +298,19 @@ class Journal:
             return 0, ""
         row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
         return row or (0, "")
+
+    def _sound(self, sha256: str, body: bytes) -> Result:
+        """What a row says, if its hash says the same: nothing else may be sent anywhere."""
+        result = understood(_RESULT, body, self.path)
+        if result.sha256 != sha256:
+            raise self._damage(result.trial_id)
+        return result
+
+    def _damage(self, trial_id: str) -> JournalError:
+        return JournalError(
+            f"{self.path}: the result of trial {trial_id} is not the one that was written, by its "
+            "SHA-256; `bakeoff verify --repair` brings it back from the store."
+        )
 
     def _is_damaged(self, trial_id: str, environment_id: str) -> bool:
         query = f"SELECT sha256, status, result FROM results WHERE {_PLACE} = (?, ?)"

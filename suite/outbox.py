@@ -25,6 +25,7 @@ from suite.events import TrialEvent as Event
 from suite.journal import Journal, JournalError
 from suite.journal_lines import JOURNAL_FILE, packed
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
+from suite.projection import variant_of
 from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Cell, Plan
@@ -233,7 +234,9 @@ class Outbox:
             entries = journal.entries()
             for plan in self._plans:
                 known = recorder.open_sweep(plan.about)
+                stale = recorder.delete_stale(plan.key, self._variants(plan))
                 behind = {e.trial_id for e in entries if known.get(e.trial_id) != e.sha256}
+                behind |= stale
                 lacking = [t.trial_id for t in plan.trials if t.trial_id in behind]
                 for result in self._gated(journal.results(lacking)):
                     self._offer(plan, Finished(result), attempt=0)
@@ -241,6 +244,11 @@ class Outbox:
             newest = max(entry.attempt, self._shown.get(entry.trial_id, 0))
             self._shown[entry.trial_id] = newest
         self._trouble = ""
+
+    def _variants(self, plan: Plan) -> dict[str, str]:
+        """trial_id -> what its child is called after, in this plan."""
+        cells = self._cells[plan.key]
+        return {t.trial_id: variant_of(t, cells.get(t.trial_id, [])) for t in plan.trials}
 
     def _opened(self) -> Recorder:
         self._is_opening = True

@@ -20,6 +20,8 @@ class Outcome:
         counts: Trials of the plans by the status of their newest result; skipped cells too.
         num_run: Trials that left a result now; the others were done already.
         num_missing: Trials that still have no result.
+        num_failed_now: Trials of this run that timed out, crashed or erred, also where an earlier
+            finding of another environment stands.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
         trouble: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
@@ -31,6 +33,7 @@ class Outcome:
     counts: Mapping[Status, int]
     num_run: int
     num_missing: int
+    num_failed_now: int = 0
     num_left: int = 0
     trouble: str = ""
     note: str = ""

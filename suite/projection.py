@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.comparison import comparison_page, report_page
+from suite.recorded import VARIANT_TAG
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
 from suite.store_limits import MetricRow, entity_key
 from suite.tracking_uri import redact
@@ -50,9 +51,14 @@ def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
         "bakeoff.trial_id": trial.trial_id,
         "bakeoff.probe": trial.probe,
         "bakeoff.task": trial.task,
-        "bakeoff.variant": " | ".join(_labels(trial, cells)),
+        VARIANT_TAG: variant_of(trial, cells),
         "bakeoff.seed": str(trial.seed),
     }
+
+
+def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
+    """What a trial's child is called after; another where the plan has gained an axis, say."""
+    return " | ".join(_labels(trial, cells))
 
 
 def axes_of(variants: Iterable[str]) -> tuple[str, ...]:
@@ -68,7 +74,7 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
     baseline as of every variant, so that tables and charts can be sorted and grouped by it.
     """
     params: dict[str, object] = {
-        "variant": " | ".join(_labels(trial, cells)),
+        "variant": variant_of(trial, cells),
         "probe": trial.probe,
         "task": trial.task,
         "seed": trial.seed,

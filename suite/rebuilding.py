@@ -14,7 +14,7 @@ from suite.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.projection import Key
-from suite.store import Store, mlflow_is_installed
+from suite.store import Store, mlflow_is_installed, store_of
 from suite.tracking_uri import sqlite_path
 
 _SECONDS_TO_ANSWER = 8.0  # what the start of a run waits for a store, beside opening it
@@ -25,14 +25,17 @@ class DamagedStore(StoreUnavailable):
 
 
 def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
-    """Where the journal holds no result at all, fill it from the store, if that has these sweeps.
+    """Bring into the journal what the store has of these sweeps, where that may be more.
 
-    For the start of a run: call it inside the lock, with the journal open, BEFORE `keep_plan`, so
-    that the claims keep the moment at which they were stated. A store that does not answer within
-    seconds, that is not there, or without MLflow: nothing happens. It never makes a store.
+    That is where the journal holds no result at all; and where the store is not the folder's own,
+    since the writer publishes what the journal holds, and nothing of what other folders recorded
+    there may be missing in that. For the start of a run: call it inside the lock, with the journal
+    open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. A store
+    that does not answer within seconds, that is not there, or without MLflow: nothing happens. It
+    never makes a store.
 
     Args:
-        journal: Of the output folder; nothing happens if it holds any result.
+        journal: Of the output folder.
         store: Where to look.
         keys: (ablation, scale) of the plans that are about to run.
 
@@ -44,7 +47,9 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
         DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
             would write over it. A StoreUnavailable, so exit 4.
     """
-    if journal.entries() or not _may_be_there(store):
+    was_empty = not journal.entries()
+    is_own = store == store_of(journal.path.parent, None)
+    if (is_own and not was_empty) or not _may_be_there(store):
         return ""
     try:
         _refuse_silent(store)
@@ -54,7 +59,8 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     except StoreUnavailable:
         return ""
     results = "result was" if number == 1 else "results were"
-    return f"the journal was empty: {number} {results} taken over from the store" * bool(number)
+    why = "the journal was empty: " if was_empty else ""
+    return f"{why}{number} {results} taken over from the store" * bool(number)
 
 
 def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:

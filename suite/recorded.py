@@ -6,6 +6,9 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from suite.schema import Result
+from suite.store_limits import TAG_LIMIT
+
+VARIANT_TAG, AXES_TAG = "bakeoff.variant", "bakeoff.axes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +20,8 @@ class RecordedTrial:
         status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
         start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
         attempt: Number of the attempt; empty where only the end was recorded.
+        variant: What it is called after.
+        axes: What was varied when it was begun; empty in older stores.
     """
 
     trial_id: str
@@ -26,6 +31,8 @@ class RecordedTrial:
     run_id: str
     start_ms: int
     attempt: str
+    variant: str = ""
+    axes: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -83,10 +90,26 @@ class RecordedSweep:
                 return child
         return None
 
+    def stale(self, variants: Mapping[str, str]) -> list[RecordedTrial]:
+        """Complete children whose name or parameters are no longer those of the plan.
+
+        Args:
+            variants: trial_id -> what its child is to be called after.
+        """
+        return [
+            child
+            for child in self
+            if child.is_complete
+            and len(wanted := variants.get(child.trial_id, child.variant)) <= TAG_LIMIT
+            and (child.variant != wanted or child.axes not in ("", ", ".join(self.axes)))
+        ]
+
     def superseded_by_start(self, trial_id: str) -> list[RecordedTrial]:
-        """What a new attempt replaces: whatever is unfinished, or said nothing but its failure."""
-        family = self.of_trial(trial_id)
-        return [child for child in family if not child.is_complete or child.status == "FAILED"]
+        """What a new attempt replaces: whatever is unfinished.
+
+        A failure stays until there is another result, as in the journal: the attempt may be cut.
+        """
+        return [child for child in self.of_trial(trial_id) if not child.is_complete]
 
     def superseded_by(self, result: Result, keep: RecordedTrial | None) -> list[RecordedTrial]:
         """What a result replaces: leftovers, and an older result of the same environment."""
@@ -122,4 +145,6 @@ def recorded_trial(
         run_id=run_id,
         start_ms=start_ms,
         attempt=tags.get("bakeoff.attempt", ""),
+        variant=tags.get(VARIANT_TAG, ""),
+        axes=tags.get(AXES_TAG, ""),
     )

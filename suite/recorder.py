@@ -36,7 +36,7 @@ from suite.projection import (
     trial_tags,
 )
 from suite.record import connect, recorded
-from suite.recorded import RecordedSweep, RecordedTrial
+from suite.recorded import AXES_TAG, RecordedSweep, RecordedTrial
 from suite.schema import FAILURES, About, Cell, Point, Result, Trial
 from suite.specimens_files import specimen_files
 from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
@@ -83,6 +83,21 @@ class Recorder:
         self._sweeps.pop(key, None)
         with self._writing(key) as sweep:
             return {child.trial_id: child.result_sha256 for child in sweep if child.is_complete}
+
+    def delete_stale(self, key: Key, variants: Mapping[str, str]) -> set[str]:
+        """Delete children that show another name, or less that is varied, than the plan now has.
+
+        Args:
+            key: Of the sweep.
+            variants: trial_id -> what its child is to be called after.
+
+        Returns:
+            The trials whose result is to be shown anew, by `finish_trial`.
+        """
+        with self._writing(key) as sweep:
+            stale = sweep.stale(variants)
+            self._delete(sweep, stale)
+            return {child.trial_id for child in stale}
 
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         """Show the trial as running. What an older attempt left behind is deleted.
@@ -287,9 +302,8 @@ class Recorder:
     def _begin(self, sweep: RecordedSweep, tags: Mapping[str, str], start_ms: int) -> RecordedTrial:
         """Create a child; and show the parent as running again."""
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
-        run = self._store.create(
-            sweep.experiment_id, {**fitting, "mlflow.parentRunId": sweep.run_id}, start_ms
-        )
+        beside = {AXES_TAG: ", ".join(sweep.axes), "mlflow.parentRunId": sweep.run_id}
+        run = self._store.create(sweep.experiment_id, {**fitting, **beside}, start_ms)
         child = recorded(run)
         self._sent[child.run_id] = set()
         sweep.put(child)

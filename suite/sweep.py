@@ -20,7 +20,7 @@ from suite.execution import Executor, executing
 from suite.executor import Executes, Luggage
 from suite.inline import InlineExecutor
 from suite.journal import Journal, journal_in
-from suite.lock import held
+from suite.lock import FolderUnavailable, held
 from suite.machine import refuse_too_large
 from suite.missing import (
     Missing,
@@ -108,6 +108,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
+        journal.refuse_damaged()
         _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
@@ -118,7 +119,8 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
             _stopped(plans, journal, outbox)
             raise
         outcome = _concluded(plans, options, journal, outbox, ran.num_finished)
-        return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
+        num_left = sweep.num_left() if ran.was_cut else 0
+        return replace(outcome, num_failed_now=ran.num_failed, num_left=num_left)
 
 
 def record_journal(file: Path, options: Options) -> Outcome:
@@ -129,6 +131,8 @@ def record_journal(file: Path, options: Options) -> Outcome:
     with Journal(file.resolve(), read_only=True) as other:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
+            journal.refuse_damaged()
+            taken_over(journal, options.store, [plan.key for plan in plans])
             plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
@@ -187,9 +191,10 @@ def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Ran:
-    """How many trials have left a result, and whether the deadline came before the end."""
+    """How many trials have left a result, or failed; whether the deadline came before the end."""
 
     num_finished: int = 0
+    num_failed: int = 0
     was_cut: bool = False
 
 
@@ -222,18 +227,20 @@ class _Sweep:
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
-        num_finished = 0
+        num_finished = num_failed = 0
+        was_cut = False
         try:
             for event in events:
                 self.books.take(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
+                num_failed += _has_failed(event)
                 if self.options.fail_fast and _has_failed(event):
                     break
         except TimeIsUp:
-            return _Ran(num_finished, was_cut=True)
-        return _Ran(num_finished)
+            was_cut = True
+        return _Ran(num_finished, num_failed, was_cut)
 
     def _tidy(self, event: Event) -> None:
         """What has its finding needs no checkpoint; what failed may go on from its own later."""
@@ -307,16 +314,25 @@ def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[Non
     """Made first, since a host that does not have it keeps none; empty, it goes again.
 
     A driver that was killed has left what trials kept that are done.
+
+    Raises:
+        FolderUnavailable: if it can be neither made nor read.
     """
-    checkpoints.folder.mkdir(exist_ok=True)
-    for left in checkpoints.folder.iterdir():
-        if left.name in done:
-            remove(checkpoints, left.name)
+    folder = checkpoints.folder
+    try:
+        folder.mkdir(exist_ok=True)
+        names = [left.name for left in folder.iterdir()]
+    except OSError as error:
+        why = "a file stands there" if isinstance(error, FileExistsError) else error.strerror
+        raise FolderUnavailable(f"{folder}: no checkpoints can be kept here: {why}.") from error
+    for name in names:
+        if name in done:
+            remove(checkpoints, name)
     try:
         yield
     finally:
         with suppress(OSError):
-            checkpoints.folder.rmdir()
+            folder.rmdir()
 
 
 def _has_failed(event: Event) -> bool:

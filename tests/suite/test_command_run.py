@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from suite.command_run import _told
-from suite.exit_codes import INTERRUPTED
+from suite.exit_codes import DONE, FAILED, INTERRUPTED
 from suite.outcome import Outcome
 from suite.sweep import Options
 
@@ -50,6 +50,16 @@ def test_where_nothing_was_recorded_there_is_nothing_to_compare(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert told(capsys, ended(note="MLflow is not installed here."), Options()) == []
+
+
+def test_what_failed_here_shows_beside_what_was_found_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _told(ended(num_failed_now=2), Options(), Console(stderr=True)) == FAILED
+    words = " ".join(capsys.readouterr().err.split())
+    assert "2 trials failed here, with findings of another environment, which stand" in words
+    assert _told(ended(), Options(), Console(stderr=True)) == DONE
+    assert "failed" not in capsys.readouterr().err
 
 
 STUBBORN = """

@@ -471,6 +471,13 @@ def test_a_row_that_is_not_what_was_written_is_known(path: Path, journal: Journa
         db.execute("UPDATE results SET status = 'error' WHERE trial_id = 'b'")
         db.execute("UPDATE results SET result = '{' WHERE trial_id = 'c'")
     assert [trial_id for trial_id, _ in journal.damaged()] == ["a", "b", "c"]
+    told = "trial a is not the one that was written, by its SHA-256; `bakeoff verify --repair`"
+    for read in (journal.results, journal.kept):
+        with pytest.raises(JournalError, match=told):
+            list(read(["a"]))
+        assert len(list(read(["d"]))) == 1
+    with pytest.raises(JournalError, match=told):
+        journal.refuse_damaged()
 
 
 def test_a_sound_row_never_gives_way_and_a_damaged_one_does(path: Path, journal: Journal) -> None:

@@ -73,6 +73,11 @@ class FakeRecorder:
         self.store.reach()
         return {trial_id: sha256 for (trial_id, _), sha256 in self.store.results.items()}
 
+    def delete_stale(self, key: object, variants: Mapping[str, str]) -> set[str]:
+        self.store.reach()
+        assert all(variants.values())
+        return set()
+
     def start_trial(self, key: object, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         self.store.reach()
         self.store.begun.append((trial.trial_id, attempt))

@@ -110,7 +110,22 @@ def test_a_trial_that_failed_is_tried_again_under_the_next_number(out: Path) -> 
         assert journal.commit(second, 2)
 
 
-def test_where_there_is_a_result_nothing_is_taken_over(out: Path) -> None:
+def test_what_others_recorded_in_a_store_that_is_not_our_own_stays_in_it(
+    out: Path, tmp_path: Path
+) -> None:
+    """The writer publishes what the journal holds: theirs must be in it, or it is gone there."""
+    uri, ours = f"sqlite:///{out / 'mlflow.db'}", tmp_path / "ours"
+    ours.mkdir()
+    with Journal(ours / "journal.db") as journal:
+        result = SWEEP.results[0]
+        journal.commit(result, journal.begin(result.trial_id, "here"))
+        store = store_of(ours, uri)
+        assert taken_over(journal, store, KEYS) == "8 results were taken over from the store"
+        assert len(journal.entries()) == 9
+        assert taken_over(journal, store, KEYS) == ""
+
+
+def test_where_there_is_a_result_nothing_is_taken_over_from_our_own(out: Path) -> None:
     with Journal(out / "journal.db") as journal:
         result = SWEEP.results[0]
         journal.commit(result, journal.begin(result.trial_id, "here"))

@@ -17,7 +17,7 @@ import pytest
 from suite import mlflow_store
 from suite.findings import Findings
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
-from suite.projection import Key
+from suite.projection import Key, variant_of
 from suite.record import children, load_all_artifacts, load_artifacts
 from suite.recorder import Recorder
 from suite.schema import About, Specimen, Status, Trial
@@ -468,6 +468,49 @@ def test_a_failure_shows_as_one_and_gives_way_to_a_result(
     assert kept.read_text() == failure.traceback
     recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
+
+
+def test_what_is_called_otherwise_by_now_is_shown_anew(
+    heads: HeadsSweep, store: LocalStore
+) -> None:
+    trial = heads.trial()
+    result, name = heads.result(trial), variant_of(trial, heads.cells(trial))
+    recorder = store.recorder()
+    recorder.open_sweep(heads.about)
+    recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+    before = _dump(store)
+    again = store.recorder()
+    again.open_sweep(heads.about)
+    assert again.delete_stale(heads.key, {trial.trial_id: name}) == set()
+    assert again.delete_stale(heads.key, {}) == set()
+    assert _dump(store) == before
+    with_axis = replace(heads.about, variants=(*heads.about.variants, "depth=2"))
+    for about, wanted in ((heads.about, "another name"), (with_axis, name)):
+        again = store.recorder()
+        again.open_sweep(about)
+        assert again.delete_stale(heads.key, {trial.trial_id: wanted}) == {trial.trial_id}
+        again.finish_trial(heads.key, trial, heads.cells(trial), result)
+    assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
+
+
+def test_a_failure_stays_until_there_is_another_result(
+    heads: HeadsSweep, store: LocalStore
+) -> None:
+    """As in the journal: the new attempt may be cut, or end well in another environment."""
+    trial = heads.trial()
+    failure = heads.result(trial, Status.ERROR)
+    recorder = store.recorder()
+    recorder.open_sweep(heads.about)
+    recorder.finish_trial(heads.key, trial, heads.cells(trial), failure)
+    recorder.start_trial(heads.key, trial, heads.cells(trial), 2)
+    recorder.close_sweep(heads.key, {}, finished=False)
+    assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "KILLED"]
+    elsewhere = replace(heads.result(trial), provenance=heads.other_place)
+    recorder.start_trial(heads.key, trial, heads.cells(trial), 3)
+    recorder.finish_trial(heads.key, trial, heads.cells(trial), elsewhere)
+    assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "FINISHED"]
+    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    assert sorted(status for _, status in _active(store, "trial")) == ["FINISHED", "FINISHED"]
 
 
 @pytest.mark.parametrize("status", [Status.DIVERGED, Status.OUT_OF_MEMORY, Status.SKIPPED])

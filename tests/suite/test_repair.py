@@ -9,11 +9,12 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from mlflow.tracking._tracking_service import utils
+from rich.console import Console
 from typer.testing import CliRunner
 
 from suite.cli import app
@@ -24,6 +25,7 @@ from suite.mlflow_store import StoreUnavailable
 from suite.recorder import Recorder
 from suite.repair import repaired
 from suite.spec import SpecError
+from suite.sweep import Options, record_journal, run_plans
 from suite.verify import differences
 from tests.suite.finished_sweep import FinishedSweep
 
@@ -280,6 +282,18 @@ def test_many_faults_at_once_are_told_apart_and_mended(folder: Folder) -> None:
     again = repaired(folder.out, None)
     assert (again.differences, again.mended) == ((), ())
     assert folder.state() == before
+
+
+def test_a_run_refuses_a_row_that_was_altered_and_spoils_nothing(folder: Folder) -> None:
+    _alter_row(folder)
+    before = folder.state()
+    options = Options(out=folder.out, executor="inline")
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+        run_plans([SWEEP.plan], options, Console(quiet=True))
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+        record_journal(folder.out / "journal.db", replace(options, out=folder.out / "other"))
+    assert folder.state() == before
+    assert repaired(folder.out, None).differences == ()
 
 
 @pytest.mark.parametrize(

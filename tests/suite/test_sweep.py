@@ -143,6 +143,17 @@ def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> Non
     assert agrees(work)
 
 
+def test_an_axis_that_is_added_shows_in_what_was_recorded_before(work: Workplace) -> None:
+    file = work.ablation(probes=["quality"], seeds=1)
+    assert run(file, options=inline(work)).num_run == 2
+    text = Path(file).read_text()
+    assert "axes=[" in text
+    Path(file).write_text(text.replace("axes=[", 'axes=[vary("depth", [1, 2]), '))
+    outcome = run(file, options=inline(work))
+    assert outcome.num_run < sum(outcome.counts.values())
+    assert agrees(work)  # names and parameters of what ran before, too
+
+
 def test_fewer_seeds_than_before_is_no_difference_between_the_books(work: Workplace) -> None:
     file = work.ablation(probes=["quality"])
     run(file, seeds=2, options=inline(work))
@@ -198,6 +209,7 @@ def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
     )  # fmt: skip
     outcome = run(file, options=inline(work, fail_fast=True))
     assert (outcome.num_run, outcome.num_failed, outcome.num_missing) == (1, 1, 5)
+    assert outcome.num_failed_now == 1
     assert exit_code(work, file, fail_fast=True) == FAILED
     assert exit_code(work, file) == FAILED
     assert statuses(work) == {Status.ERROR: 3, Status.OK: 3}
