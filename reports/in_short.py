@@ -21,6 +21,10 @@ _INDICATIVE = (
     "This scale is small enough for a laptop. It shows the direction of large "
     "effects; it is no evidence for a paper."
 )
+_UNPROVEN = (
+    "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
+    "all the same."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,8 @@ def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterato
     if stated:
         yield Point(title="Stated", text=stated)
     yield Point(title="Measured", text=coverage_in_words(coverage))
+    for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
+        yield Point(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
     yield Point(title="Repeat it", text=about.regenerate, is_code=True)
 
 

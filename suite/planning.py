@@ -322,9 +322,10 @@ def _settings(scale: Scale, trials: Sequence[Trial]) -> dict[str, Knob]:
     return settings
 
 
-def _facts(mixer: str, variant: Variant) -> MixerFacts:
-    name = str(variant.changes.get("mixer", mixer))
-    return MixerFacts(mixer=name, **asdict(load_mixer(name).cost))
+def _facts(of_baseline: str, variant: Variant) -> MixerFacts:
+    name = str(variant.changes.get("mixer", of_baseline))
+    mixer = load_mixer(name)
+    return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
 
 
 def _paragraphs(note: str) -> str:

@@ -395,12 +395,17 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class MixerFacts:
-    """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it."""
+    """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it.
+
+    Attributes:
+        is_proven: Whether it has a reference that it is held against before it is timed.
+    """
 
     mixer: str
     time: str = ""
     sequential_operations: str = ""
     maximum_path_length: str = ""
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,9 +64,10 @@ def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(sys, "path", sys.path[:])
     block = next(block for block in code_blocks(README) if "ABLATION" in block)
-    (tmp_path / "readme_scaling.py").write_text(block)
+    name = re.findall(r"bakeoff run path/to/(\S+\.py)", README)[0]
+    (tmp_path / name).write_text(block)
     assert len(block.splitlines()) <= 25
-    planned = plan(str(tmp_path / "readme_scaling.py"))
+    planned = plan(str(tmp_path / name))
     assert planned.about.variants == ("scale=1/sqrt(d)", "scale=none")
 
 
@@ -84,6 +85,18 @@ def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch
     assert 0 <= result.value <= 1
     assert list(result.parts) == ["pairs=4", "pairs=8"]
     assert result.num_parameters == 2 * 8192 * 64 + 8192 + 2 * 3 * 64 * (64 + 1)
+
+
+def test_the_readme_quotes_the_last_chaos() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| all |"))
+    _, _, faults, _, acknowledged, lost, doubled, _, orphans, twice, *_ = row.split("|")
+    assert [int(number) for number in (lost, doubled, orphans)] == [0, 0, 0]
+    num_twice, num_different = twice.split(":")
+    assert int(num_different) == 0
+    words = " ".join(README.split())
+    assert f"of {int(acknowledged):,} results under {int(faults)} of them" in words
+    assert f"of the {int(num_twice)} trials that ran twice none differed" in words
 
 
 def test_the_table_of_the_readme_is_of_the_committed_results() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from models import MIXERS, mixer_class
+from reports.in_short import in_short
+from reports.readings import Coverage
 from suite import time_limit
 from suite.cells import mixer_version
 from suite.own_mixers import knob_names, taken_names
@@ -144,6 +146,9 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
         "",
         "own.average:Average defines no flops(length, batch)",
     }
+    points = in_short(found.about, None, Coverage(num_ok=0, num_total=0, others={}))
+    (said,) = (point.text for point in points if point.title == "Unproven")
+    assert said.startswith("own.average:Average has no reference")
     version = mixer_version("own.average:Average")
     assert len(found.trials) == 2
     for trial in found.trials:
