@@ -128,13 +128,15 @@ class AloneLine:
         if self._queue[0].trial.parallel:
             return [] if in_flight else [self._queue.popleft()]
         busy = {turn.node.name for turn in in_flight if turn.node is not None}
-        free = [node for node in self._nodes() if node.name not in busy]
-        taken = []
-        while free and self._queue and not self._queue[0].trial.parallel:
-            turn = self._queue.popleft()
-            node = next((n for n in free if not n.name.startswith(turn.shuns)), free[0])
+        nodes = self._nodes()
+        free = [node for node in nodes if node.name not in busy]
+        taken: list[Turn] = []
+        while self._queue and not self._queue[0].trial.parallel:
+            node = _best(free, self._queue[0], nodes)
+            if node is None:
+                break
             free.remove(node)
-            taken.append(replace(turn, node=node))
+            taken.append(replace(self._queue.popleft(), node=node))
         return taken
 
     def put_back(self, turn: Turn) -> None:
@@ -146,3 +148,16 @@ class AloneLine:
         left = list(self._queue)
         self._queue.clear()
         return left
+
+
+def _best(free: Sequence[NodeShape], turn: Turn, nodes: Sequence[NodeShape]) -> NodeShape | None:
+    """One with room for what it asks, if possible unshunned; None while only busy ones have room.
+
+    After its host ran out of memory it asks for more than the others in its line.
+    """
+    with_room = [node for node in nodes if slots(turn.asked, [node])] or nodes
+    return min(
+        (node for node in free if node in with_room),
+        key=lambda node: node.name.startswith(turn.shuns),
+        default=None,
+    )

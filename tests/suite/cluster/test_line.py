@@ -124,6 +124,18 @@ def test_a_timing_goes_where_it_shuns_nothing_if_it_can() -> None:
     ]  # the other node is better than none
 
 
+def test_a_timing_that_asks_for_more_memory_waits_for_a_node_that_has_it() -> None:
+    small = NodeShape("small", {"CPU": 2.0, "memory": 10.0})
+    large = NodeShape("large", {"CPU": 2.0, "memory": 40.0})
+    line = AloneLine(work(2), lambda: [small, large])
+    first, second = line.take([])
+    assert (first.node, second.node) == (small, large)
+    more = replace(first.resources, memory_bytes=30)
+    line.put_back(replace(first, node=None, resources=more, has_more_memory=True))
+    assert line.take([second]) == []
+    assert [turn.node for turn in line.take([])] == [large]
+
+
 def test_a_drained_line_is_empty() -> None:
     for line in (PackedLine(work(3), lambda: []), AloneLine(work(3), lambda: [])):
         assert [turn.trial.seed for turn in line.drain()] == [0, 1, 2]
