@@ -302,7 +302,9 @@ class Recorder:
     def _begin(self, sweep: RecordedSweep, tags: Mapping[str, str], start_ms: int) -> RecordedTrial:
         """Create a child; and show the parent as running again."""
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
-        beside = {AXES_TAG: ", ".join(sweep.axes), "mlflow.parentRunId": sweep.run_id}
+        beside = {"mlflow.parentRunId": sweep.run_id}
+        if sweep.axes:  # not every server takes a tag that says nothing
+            beside[AXES_TAG] = ", ".join(sweep.axes)
         run = self._store.create(sweep.experiment_id, {**fitting, **beside}, start_ms)
         child = recorded(run)
         self._sent[child.run_id] = set()
