@@ -127,7 +127,7 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
         print(f"compare:   {where}")
     if outcome.trouble:
         return UNAVAILABLE
-    is_well = not (outcome.num_failed or outcome.num_failed_now)
+    is_well = not (outcome.num_failed or outcome.num_failed_beside)
     return DONE if is_well and not (outcome.num_missing or outcome.num_left) else FAILED
 
 
@@ -145,8 +145,8 @@ def _cut(outcome: Outcome, options: Options) -> str:
 
 def _failed_beside(outcome: Outcome) -> str:
     """Failures that the counts do not show, since each trial counts once, by its finding."""
-    number = outcome.num_failed_now - outcome.num_failed
-    if number <= 0:
+    number = outcome.num_failed_beside
+    if not number:
         return ""
     trials = "trial" if number == 1 else "trials"
     return f"{number} {trials} failed here, with findings of another environment, which stand"

@@ -211,9 +211,8 @@ class Journal:
 
     def refuse_damaged(self) -> None:
         """Raises JournalError if any result is not what was written: nothing goes on from that."""
-        for entry in self.entries():
-            if self._is_damaged(entry.trial_id, entry.environment_id):
-                raise self._damage(entry.trial_id)
+        for trial_id, _ in self.damaged():
+            raise self._damage(trial_id)
 
     def damaged(self) -> list[tuple[str, str]]:
         """(trial_id, environment_id) of the rows that are not what was written, by their hash."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,8 @@ class Outcome:
         counts: Trials of the plans by the status of their newest result; skipped cells too.
         num_run: Trials that left a result now; the others were done already.
         num_missing: Trials that still have no result.
-        num_failed_now: Trials of this run that timed out, crashed or erred, also where an earlier
-            finding of another environment stands.
+        num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
+            finding that they have of another environment.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
         trouble: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
@@ -33,7 +33,7 @@ class Outcome:
     counts: Mapping[Status, int]
     num_run: int
     num_missing: int
-    num_failed_now: int = 0
+    num_failed_beside: int = 0
     num_left: int = 0
     trouble: str = ""
     note: str = ""
@@ -52,8 +52,10 @@ class Outcome:
         return (", ".join(counts) or "nothing to do") + missing
 
 
-def counted(plans: Sequence[Plan], journal: Journal, num_run: int) -> Outcome:
-    """What the journal says of the plans' trials, each counted once."""
+def counted(
+    plans: Sequence[Plan], journal: Journal, num_run: int, failed: Collection[str] = ()
+) -> Outcome:
+    """What the journal says of the plans' trials, each counted once; `failed` are those of now."""
     trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
     found = journal.statuses()
     statuses = {trial_id: Status(found[trial_id]) for trial_id in trial_ids if trial_id in found}
@@ -65,4 +67,5 @@ def counted(plans: Sequence[Plan], journal: Journal, num_run: int) -> Outcome:
         counts={status: counts[status] for status in Status if counts[status]},
         num_run=num_run,
         num_missing=len(trial_ids) - len(statuses),
+        num_failed_beside=sum(statuses[trial_id] not in FAILURES for trial_id in failed),
     )

@@ -13,12 +13,13 @@ from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.comparison import comparison_page, report_page
-from suite.recorded import VARIANT_TAG
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
 from suite.store_limits import MetricRow, entity_key
 from suite.tracking_uri import redact
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
+VARIANT_TAG = "bakeoff.variant"  # what a trial is called after
+AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
 DESCRIPTION_TAG = "mlflow.note.content"
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
 FINDING_TAG = "bakeoff.finding"  # the sentence behind it

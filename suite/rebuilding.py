@@ -14,7 +14,7 @@ from suite.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.projection import Key
-from suite.store import Store, mlflow_is_installed, store_of
+from suite.store import Store, is_own, mlflow_is_installed
 from suite.tracking_uri import sqlite_path
 
 _SECONDS_TO_ANSWER = 8.0  # what the start of a run waits for a store, beside opening it
@@ -48,8 +48,8 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
             would write over it. A StoreUnavailable, so exit 4.
     """
     was_empty = not journal.entries()
-    is_own = store == store_of(journal.path.parent, None)
-    if (is_own and not was_empty) or not _may_be_there(store):
+    is_complete = not was_empty and is_own(store, journal.path.parent)
+    if is_complete or not _may_be_there(store):
         return ""
     try:
         _refuse_silent(store)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from suite.projection import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
 from suite.schema import Result
 from suite.store_limits import TAG_LIMIT
-
-VARIANT_TAG, AXES_TAG = "bakeoff.variant", "bakeoff.axes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +139,7 @@ def recorded_trial(
     return RecordedTrial(
         trial_id=tags.get("bakeoff.trial_id", ""),
         environment_id=tags.get("bakeoff.environment_id", ""),
-        result_sha256=tags.get("bakeoff.result_sha256", ""),
+        result_sha256=tags.get(RESULT_SHA256_TAG, ""),
         status=status,
         run_id=run_id,
         start_ms=start_ms,

@@ -20,6 +20,7 @@ from suite.comparison import comparison_page, view_tag
 from suite.data_inputs import data_inputs
 from suite.mlflow_store import NO_FILE, SHA256_TAG, Attended, StoreRefuses, StoreUnavailable, now_ms
 from suite.projection import (
+    AXES_TAG,
     DESCRIPTION_TAG,
     FINDING_TAG,
     RESULT_SHA256_TAG,
@@ -36,7 +37,7 @@ from suite.projection import (
     trial_tags,
 )
 from suite.record import connect, recorded
-from suite.recorded import AXES_TAG, RecordedSweep, RecordedTrial
+from suite.recorded import RecordedSweep, RecordedTrial
 from suite.schema import FAILURES, About, Cell, Point, Result, Trial
 from suite.specimens_files import specimen_files
 from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened

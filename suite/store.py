@@ -49,6 +49,11 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
     return store
 
 
+def is_own(store: Store, out: Path) -> bool:
+    """Whether it is the folder's own file, which no other folder records into."""
+    return store == store_of(out, None)
+
+
 def mlflow_is_installed() -> bool:
     """Whether there can be a store at all."""
     return importlib.util.find_spec("mlflow") is not None

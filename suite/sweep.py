@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import TypeGuard
 
 from rich.console import Console
 
@@ -118,9 +119,8 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         except BaseException:
             _stopped(plans, journal, outbox)
             raise
-        outcome = _concluded(plans, options, journal, outbox, ran.num_finished)
-        num_left = sweep.num_left() if ran.was_cut else 0
-        return replace(outcome, num_failed_now=ran.num_failed, num_left=num_left)
+        outcome = _concluded(plans, options, journal, outbox, ran)
+        return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
 
 
 def record_journal(file: Path, options: Options) -> Outcome:
@@ -137,7 +137,7 @@ def record_journal(file: Path, options: Options) -> Outcome:
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             outbox = _outbox(plans, options)
-            return _concluded(plans, options, journal, outbox, num_new)
+            return _concluded(plans, options, journal, outbox, _Ran(num_new))
 
 
 def _concluded(
@@ -145,10 +145,10 @@ def _concluded(
     options: Options,
     journal: Journal,
     outbox: Outbox | None,
-    num_run: int,
+    ran: _Ran,
 ) -> Outcome:
     recorder, trouble = outbox.close() if outbox else (None, "")
-    outcome = replace(counted(plans, journal, num_run), trouble=trouble)
+    outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
     return conclude(outcome, plans, journal, recorder, options.out, options.store)
 
 
@@ -191,10 +191,10 @@ def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Ran:
-    """How many trials have left a result, or failed; whether the deadline came before the end."""
+    """How many trials have left a result, which failed, and whether the deadline came first."""
 
     num_finished: int = 0
-    num_failed: int = 0
+    failed: tuple[str, ...] = ()
     was_cut: bool = False
 
 
@@ -227,20 +227,21 @@ class _Sweep:
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
-        num_finished = num_failed = 0
-        was_cut = False
+        num_finished, was_cut = 0, False
+        failed: list[str] = []
         try:
             for event in events:
                 self.books.take(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
-                num_failed += _has_failed(event)
-                if self.options.fail_fast and _has_failed(event):
-                    break
+                if _has_failed(event):
+                    failed.append(event.trial_id)
+                    if self.options.fail_fast:
+                        break
         except TimeIsUp:
             was_cut = True
-        return _Ran(num_finished, num_failed, was_cut)
+        return _Ran(num_finished, tuple(failed), was_cut)
 
     def _tidy(self, event: Event) -> None:
         """What has its finding needs no checkpoint; what failed may go on from its own later."""
@@ -335,5 +336,5 @@ def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[Non
             folder.rmdir()
 
 
-def _has_failed(event: Event) -> bool:
+def _has_failed(event: Event) -> TypeGuard[Finished]:
     return isinstance(event, Finished) and event.result.status in FAILURES

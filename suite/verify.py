@@ -22,7 +22,7 @@ from suite.schema import Plan
 from suite.shown import Given, ShownTrial, fault_of
 from suite.shown_store import REPORT, Artifact, ShownStore, ShownSweep, files_in, is_report
 from suite.spec import SpecError
-from suite.store import Store, store_of
+from suite.store import Store, is_own, store_of
 from suite.tracking_uri import sqlite_path
 
 _Place = tuple[str, str]  # (trial_id, environment_id)
@@ -120,7 +120,7 @@ def found_in(out: Path, store: Store) -> list[Difference]:
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
         if not damaged:  # else what all is to be held against is not known
             found += [each for plan in plans for each in _of_sweep(plan, journal, shown, out)]
-    if store == store_of(out, None):  # one that others may use too holds more
+    if is_own(store, out):  # one that others may use too holds more
         found += _unknown_sweeps({plan.key for plan in plans}, shown)
     if not any(each.wrong_files for each in found):  # else there is nothing to make it of
         names = dict.fromkeys(plan.about.ablation for plan in plans)

@@ -55,7 +55,7 @@ def test_where_nothing_was_recorded_there_is_nothing_to_compare(
 def test_what_failed_here_shows_beside_what_was_found_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _told(ended(num_failed_now=2), Options(), Console(stderr=True)) == FAILED
+    assert _told(ended(num_failed_beside=2), Options(), Console(stderr=True)) == FAILED
     words = " ".join(capsys.readouterr().err.split())
     assert "2 trials failed here, with findings of another environment, which stand" in words
     assert _told(ended(), Options(), Console(stderr=True)) == DONE
