@@ -192,7 +192,8 @@ def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
     work: Workplace, mixer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh_process, "SECONDS_OF_GRACE", 3.0)
-    result = ended(list(events_of(trial(work, f"fresh_mixers:{mixer}"), Resources(), 8.0)))
+    # Long enough for a process to start, and to come to the mixer, on a machine that tests share.
+    result = ended(list(events_of(trial(work, f"fresh_mixers:{mixer}"), Resources(), 16.0)))
     assert result.status is Status.TIMEOUT, result.reason
     assert "--trial-limit" in result.reason
     pids = (work.path / "pids").read_text().split()
