@@ -25,8 +25,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from models.positions import Position
-from models.relative_positions import RelativePosition
+from models.positions.absolute import Position
+from models.positions.relative import RelativePosition
 from models.seeding import PartSeeds
 
 Initialisation = Literal["scaled_normal", "truncated_normal", "xavier_uniform"]

@@ -15,7 +15,7 @@ from models.errors import ModelError
 from models.initialisation import scaled_normal
 from models.mixer import Mixer, State
 from models.model_spec import ModelSpec
-from models.positions import NoPosition, Position
+from models.positions.absolute import NoPosition, Position
 from models.registry import (
     construct_mixer,
     mixer_class,

@@ -20,8 +20,8 @@ from models.model_spec import Knob, ModelSpec
 
 if TYPE_CHECKING:
     from models.mixer import Mixer
-    from models.positions import Position
-    from models.relative_positions import RelativePosition
+    from models.positions.absolute import Position
+    from models.positions.relative import RelativePosition
     from models.skeleton import Skeleton
 
 MIXERS: dict[str, str] = {
@@ -50,14 +50,14 @@ MIXERS: dict[str, str] = {
 
 POSITIONS: dict[str, str] = {
     # absolute: joined to the embeddings, whatever the mixer
-    "none": "models.positions:NoPosition",
-    "sinusoidal": "models.positions:SinusoidalPosition",
-    "learned": "models.positions:LearnedPosition",
+    "none": "models.positions.absolute:NoPosition",
+    "sinusoidal": "models.positions.absolute:SinusoidalPosition",
+    "learned": "models.positions.absolute:LearnedPosition",
     # relative: act on scores, inside mixers that have scores
-    "shaw": "models.relative_positions:ShawPosition",
-    "t5": "models.relative_positions:T5Position",
-    "rope": "models.relative_positions:RotaryPosition",
-    "alibi": "models.relative_positions:ALiBiPosition",
+    "shaw": "models.positions.relative:ShawPosition",
+    "t5": "models.positions.relative:T5Position",
+    "rope": "models.positions.relative:RotaryPosition",
+    "alibi": "models.positions.relative:ALiBiPosition",
 }
 
 SKELETONS: dict[str, str] = {
@@ -94,8 +94,8 @@ def mixer_class(name: str) -> type[Mixer]:
 
 def position_class(name: str) -> type[Position] | type[RelativePosition]:
     """The class of a position encoding, absolute or relative, imported now; see `mixer_class`."""
-    absolute = importlib.import_module("models.positions").Position
-    relative = importlib.import_module("models.relative_positions").RelativePosition
+    absolute = importlib.import_module("models.positions.absolute").Position
+    relative = importlib.import_module("models.positions.relative").RelativePosition
     found: type[Position] | type[RelativePosition] = _resolve(
         "position", POSITIONS, name, absolute, relative
     )
@@ -105,7 +105,7 @@ def position_class(name: str) -> type[Position] | type[RelativePosition]:
 def relative_position(name: str) -> type[RelativePosition] | None:
     """The class of a relative position encoding; None if it is an absolute one."""
     found = position_class(name)
-    absolute = importlib.import_module("models.positions").Position
+    absolute = importlib.import_module("models.positions.absolute").Position
     return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 

@@ -19,7 +19,7 @@ from reports.along_figure import (
 from reports.columns import ARROWS, Column, Entry
 from reports.notation import for_scores
 from reports.statistics import Estimate
-from reports.tables import FOOTNOTE, Row, Table
+from reports.tables.comparison import FOOTNOTE, Row, Table
 
 MAX_PLACES = 24
 _MINUS = "−"

@@ -11,7 +11,7 @@ from reports.section import Exhibit, View
 from reports.shown_variants import shown_variants
 from reports.specimen_figures import Words, grid_figure, one_row_a_layer, weight_shades
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from reports.text import one_line, slug
 from suite.schema import About
 

@@ -13,7 +13,7 @@ from reports.figures import words
 from reports.notation import for_scores
 from reports.section import Exhibit
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from suite.schema import About
 
 _TITLE = "Chosen learning rates"

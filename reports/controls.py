@@ -20,7 +20,7 @@ from reports.readings import Reading
 from reports.scaling import exponent, which_growth
 from reports.series import Series, all_series
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from reports.timings import (
     Comparison,
     Share,

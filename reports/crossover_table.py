@@ -13,7 +13,7 @@ from reports.columns import Column, Entry
 from reports.crossover import Kind, crossover
 from reports.growth import Growth
 from reports.statistics import Estimate
-from reports.tables import Table, table_of_variants
+from reports.tables.comparison import Table, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 MATERIALISED = "kernel=materialised"

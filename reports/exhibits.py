@@ -22,7 +22,7 @@ from reports.powers_table import disagreements_in_words, powers_table
 from reports.published import published_table
 from reports.section import Exhibit, Section, View
 from reports.table_one import table_one
-from reports.tables import Table
+from reports.tables.comparison import Table
 from reports.utilisation_table import peaks_in_words, utilisation_table
 from suite.schema import MIXER_ALONE, About, Provenance
 

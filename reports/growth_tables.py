@@ -13,7 +13,7 @@ from reports.growth import Growth
 from reports.notation import as_ratio, for_quantities
 from reports.readings import Reading
 from reports.statistics import Estimate, median_range
-from reports.tables import Table, table_of_variants
+from reports.tables.comparison import Table, table_of_variants
 from reports.text import slug
 from reports.timings import Comparison, Outcome, compare
 from suite.schema import MIXER_ALONE, About

@@ -29,7 +29,7 @@ from reports.printers import frame_to_csv
 from reports.series import all_series
 from reports.side_facts import differing_facts
 from reports.sides import Side
-from reports.tables import Table, without_controls
+from reports.tables.comparison import Table, without_controls
 from reports.templating import html_templates, markdown_templates
 from reports.text import slug
 from reports.verdict import Verdict, verdict

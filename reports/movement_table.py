@@ -12,7 +12,7 @@ from reports.notation import Notation, as_ratio, for_quantities, for_scores
 from reports.side_facts import Fact
 from reports.sides import Held, OneSided, Place
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from suite.schema import MIXER_ALONE
 
 MOST_ROWS = 200  # of a table on a page; moved.csv has them all

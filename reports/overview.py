@@ -15,7 +15,7 @@ from reports.in_short import (
     stated_in_words,
 )
 from reports.series import Series, all_series
-from reports.tables import whole_coverage, without_controls
+from reports.tables.comparison import whole_coverage, without_controls
 from reports.text import slug
 from reports.verdict import Verdict, verdict
 from suite.schema import About

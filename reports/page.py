@@ -21,7 +21,7 @@ from reports.readings import Coverage
 from reports.section import Exhibit, Section
 from reports.series import Series, all_series, compared
 from reports.specimens import specimens_section
-from reports.tables import (
+from reports.tables.comparison import (
     Table,
     comparison_table,
     primary,

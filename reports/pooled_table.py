@@ -18,7 +18,7 @@ from reports.pooling import MIN_TASKS_TO_TRIM, improvement, interquartile_mean, 
 from reports.section import Exhibit
 from reports.series import Series, belongs, num_expected
 from reports.statistics import Estimate, paired_differences
-from reports.tables import Table, primary, table_of_variants
+from reports.tables.comparison import Table, primary, table_of_variants
 from reports.text import slug
 from suite.schema import About, Better, Status
 

@@ -15,7 +15,7 @@ from reports.disagreements import Power
 from reports.growth import Axis, Growth, find
 from reports.statistics import Estimate
 from reports.table_one import PathLength, TableOneRow
-from reports.tables import Table, table_of_variants
+from reports.tables.comparison import Table, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 _SYMBOLS: dict[Axis, str] = {"length": "n", "dim": "d"}

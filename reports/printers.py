@@ -11,7 +11,7 @@ import pandas as pd
 
 from reports.columns import Column, Entry
 from reports.latex import latex_text
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from reports.text import csv_text, markdown_text, one_line, slug
 
 MAX_ROWS = 300  # of a table that people read; files for programs have every row

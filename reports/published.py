@@ -17,7 +17,7 @@ from reports.growth import Growth, find
 from reports.notation import as_ratio
 from reports.published_files import rows_of
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from reports.timings import compare
 from suite.schema import MIXER_ALONE, About
 

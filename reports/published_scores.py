@@ -18,7 +18,7 @@ from reports.published_files import COUNTERPARTS, PublishedError, rows_of
 from reports.section import Exhibit
 from reports.series import Series
 from reports.statistics import Estimate, mean_interval, paired_differences
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from suite.schema import About
 
 _BASELINE = "baseline"  # in the file: whichever label that of the ablation has

@@ -8,7 +8,7 @@ from reports.columns import Column, Entry
 from reports.section import Exhibit
 from reports.shown_variants import shown_variants
 from reports.statistics import Estimate
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from reports.text import one_line, slug
 from suite.schema import About, Specimen
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from reports.figures import Drawing
 from reports.powers_table import Remark
-from reports.tables import Table
+from reports.tables.comparison import Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from reports.learning_curves import Curves, by_flops, by_seconds, learning_curve
 from reports.notation import for_quantities
 from reports.section import Exhibit, View
 from reports.series import Series
-from reports.tables import primary
+from reports.tables.comparison import primary
 from reports.views_table import VIEW_TITLES, common_budget, views_table
 from suite.schema import About
 

@@ -10,7 +10,7 @@ from reports.growth import Growth, find
 from reports.growth_tables import no_number
 from reports.notation import as_percent, for_quantities
 from reports.statistics import Estimate
-from reports.tables import Table, table_of_variants
+from reports.tables.comparison import Table, table_of_variants
 from reports.utilisation import TIME, flops_per_second, matrix_peak, utilisation
 from suite.schema import MIXER_ALONE, About
 

@@ -17,7 +17,7 @@ from reports.notation import for_quantities
 from reports.readings import Reading
 from reports.series import QUALITY, Series, belongs
 from reports.statistics import Estimate
-from reports.tables import Table, table_of_variants
+from reports.tables.comparison import Table, table_of_variants
 from suite.schema import About, Status
 
 VIEW_TITLES: Mapping[Against, str] = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from suite.own_module import run_task
-    from suite.planning import plan
+    from suite.planning.plan import plan
     from suite.spec import Ablation, Claim, Model, Scale, vary
-    from suite.sweep import run
+    from suite.sweep.driver import run
 
 __all__ = ["Ablation", "Claim", "Model", "Scale", "plan", "run", "run_task", "vary"]
 
@@ -22,8 +22,8 @@ _HOMES = {
     "Model": "suite.spec",
     "Scale": "suite.spec",
     "vary": "suite.spec",
-    "plan": "suite.planning",
-    "run": "suite.sweep",
+    "plan": "suite.planning.plan",
+    "run": "suite.sweep.driver",
     "run_task": "suite.own_module",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from reports.frame import Sweep, read_sweep
 from reports.render import render, render_overview
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.record import load_all_artifacts, load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan

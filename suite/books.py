@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from suite.events import Event, Finished, Remarked, Started, Waiting
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.outbox import Outbox
 
 

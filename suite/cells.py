@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 
 from models import ModelSpec, mixer_class, position_class, skeleton_class
-from suite import training
-from suite.engines import sharded
 from suite.probes.probe import Probe
 from suite.schema import (
     MIXER_ALONE,
@@ -27,6 +25,8 @@ from suite.schema import (
 from suite.subjects import Impossible, Subject
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
+from suite.training import loop as training
+from suite.training.engines import sharded
 
 Table = Mapping[str, Subject | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]

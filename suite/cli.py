@@ -162,7 +162,7 @@ def run(
         check_address(address)  # first: what follows takes seconds to import
 
     from suite import command_run
-    from suite.sweep import Options
+    from suite.sweep.driver import Options
 
     options = Options(
         out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
@@ -272,7 +272,7 @@ def record(
 ) -> None:
     """Bring results made elsewhere (inline, without MLflow) into the store."""
     from suite import command_run
-    from suite.sweep import Options
+    from suite.sweep.driver import Options
 
     raise typer.Exit(command_run.record(file, Options(out=out, tracking_uri=tracking_uri)))
 

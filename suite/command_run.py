@@ -21,12 +21,12 @@ from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.lock import is_held
 from suite.missing import distinct_work
 from suite.outcome import Outcome
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
 from suite.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
-from suite.sweep import Options, record_journal, run_plans
+from suite.sweep.driver import Options, record_journal, run_plans
 from suite.tracking_uri import redact, sqlite_path
 
 

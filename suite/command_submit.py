@@ -62,7 +62,7 @@ def submit(names: Sequence[str], address: str, wishes: Wishes) -> int:
 
 def _planned(names: Sequence[str], wishes: Wishes) -> list[Plan]:
     """Heavy, so it comes after the address was found good."""
-    from suite.planning import plan
+    from suite.planning.plan import plan
 
     return [plan(entry, scale=wishes.scale, seeds=wishes.seeds) for entry in find_all(names)]
 

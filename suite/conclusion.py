@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.comparison import address_at
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.mlflow_store import StoreUnavailable
 from suite.outcome import Outcome, counted
 from suite.recorder import Recorder

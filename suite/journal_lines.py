@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter
 
-from suite.journal_rows import Kept
+from suite.journal.rows import Kept
 from suite.registration import Statement
 from suite.schema import Plan, Result, canonical_json
 from suite.tracking_uri import redact

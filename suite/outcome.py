@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.missing import distinct_work
 from suite.schema import FAILURES, Plan, Status
 

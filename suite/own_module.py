@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from suite.engines.evaluation import evaluate_in_parts, in_evaluation_mode
 from suite.one_line import one_line
 from suite.schema import Point, Training
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
-from suite.training import Diverged, Exercise, train
+from suite.training.engines.evaluation import evaluate_in_parts, in_evaluation_mode
+from suite.training.loop import Diverged, Exercise, train
 
 LENGTH = 64  # where neither the caller nor the data say
 

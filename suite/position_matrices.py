@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from models import Mixer, Skeleton
-from models.positions import Position
-from models.relative_positions import RelativePosition
+from models.positions.absolute import Position
+from models.positions.relative import RelativePosition
 from suite.attention_maps import MAX_HEADS, MAX_LAYERS, MAX_TOKENS, mixers_of
 from suite.matrices import evenly_chosen, matrix_specimen
 from suite.schema import Specimen

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.projection import Key

@@ -21,10 +21,10 @@ from torch import Tensor
 
 from suite import durable, random_states
 from suite.checkpoints import Keeper, Unfit
-from suite.engines.engine import Engine
 from suite.schema import Point, Remark, TrainedState
 from suite.tensor_files import read_json, read_tensors, write_json, write_tensors
-from suite.training import Exercise, Progress, steps, train_by
+from suite.training.engines.engine import Engine
+from suite.training.loop import Exercise, Progress, steps, train_by
 
 _TOKEN_BITS = 48  # of a draft's name; workers tell each other by a float64
 _LOSSES = "losses"

@@ -15,10 +15,10 @@ import torch
 from models import Skeleton
 from suite.attention_maps import attention_maps
 from suite.continuation import continuation
-from suite.engines.evaluation import in_evaluation_mode
 from suite.position_matrices import position_matrices
 from suite.schema import Specimen
 from suite.tasks.task import Task
+from suite.training.engines.evaluation import in_evaluation_mode
 
 FIRST_SEED = 0
 _Look = Callable[[Skeleton, Task], list[Specimen]]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.journal_rows import Attempt, End
+from suite.journal.rows import Attempt, End
 from suite.schema import FAILURES
 from suite.trial_list import Listed
 

@@ -30,7 +30,7 @@ from suite.schema import (
     TrainedState,
     Trial,
 )
-from suite.training import Diverged
+from suite.training.loop import Diverged
 from suite.trial_limit import TrialTimeout
 
 Measure = Callable[[], Iterator[Said]]

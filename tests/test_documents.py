@@ -60,7 +60,7 @@ def test_every_make_target_exists() -> None:
 
 
 def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite.planning import plan
+    from suite.planning.plan import plan
 
     monkeypatch.setattr(sys, "path", sys.path[:])
     block = next(block for block in code_blocks(README) if "ABLATION" in block)

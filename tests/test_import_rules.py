@@ -101,7 +101,7 @@ def test_mlflow_is_imported_by_one_file() -> None:
 
 
 def test_deepspeed_is_imported_by_one_file_at_most() -> None:
-    assert _importers("deepspeed") <= {"suite/engines/sharded.py"}
+    assert _importers("deepspeed") <= {"suite/training/engines/sharded.py"}
 
 
 def test_the_engine_knows_no_ablation_by_name() -> None:

@@ -4,7 +4,7 @@ Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sect
 Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
     s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. Other scores than the
     product Q_h K_h^T are those of `models.scores`; a relative position
-    (`models.relative_positions`) turns queries and keys, or adds to keys, scores or values.
+    (`models.positions.relative`) turns queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
     the weights is left out. A query that may see nothing takes zeros from every head (the paper's
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, State, without_padding
-from models.relative_positions import RelativePosition, RotaryPosition, ShawPosition
+from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
 from models.scores import SCORES
 from models.softmax_attention import (
     Visibility,

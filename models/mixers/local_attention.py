@@ -24,7 +24,7 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.mixer import Cost, Mixer, State, without_padding
-from models.relative_positions import RelativePosition, ShawPosition
+from models.positions.relative import RelativePosition, ShawPosition
 from models.softmax_attention import (
     Visibility,
     fused_scratch_bytes,

@@ -33,7 +33,7 @@ _PATIENCE = "RAY_gcs_server_port_wait_time_s"
 def started(luggage: Luggage) -> Iterator[RayExecutor]:
     """An executor on a Ray of this machine, which starts and ends with the block.
 
-    See `suite.execution.executing`, which settles beforehand what Ray reads on import.
+    See `suite.sweep.executors.executing`, which settles beforehand what Ray reads on import.
 
     Raises:
         Unavailable: if it cannot be started.

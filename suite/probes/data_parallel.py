@@ -26,13 +26,13 @@ import torch
 
 from models import ModelSpec, build_model
 from suite.checkpoints import Keeper
-from suite.engines.local import LocalEngine
-from suite.engines.sharded import ShardedEngine
 from suite.probes.spread import SpreadProbe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.sharded import ShardedEngine
 from suite.trial import classified
 
 _WARM_UP_ROUNDS = 2

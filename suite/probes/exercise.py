@@ -11,7 +11,7 @@ import torch
 from models import ModelError, Skeleton, build_model
 from suite.schema import Trial
 from suite.tasks.registry import build_task
-from suite.training import Exercise
+from suite.training.loop import Exercise
 
 _TRAINING_OVER_FORWARD = 3.0
 

@@ -37,13 +37,13 @@ from torch import Tensor, nn
 
 from models import ModelSpec
 from models.language_model import LanguageModel
-from suite.engines.evaluation import in_evaluation_mode
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training import train
+from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.loop import train
 
 FLOOR = torch.finfo(torch.float32).tiny
 _INITIAL, _TRAINED = "initial_gradient_log10", "trained_gradient_log10"

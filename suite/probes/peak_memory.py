@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import torch
 
 from models import ModelSpec, build_model
-from suite.engines.local import LocalEngine
 from suite.probes.probe import Probe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
+from suite.training.engines.local import LocalEngine
 
 METRIC = "peak_memory_bytes"
 _TRAINING = Training(

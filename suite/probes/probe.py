@@ -77,7 +77,7 @@ class Probe(ABC):
         """Run the trial; points as they come, measurements as they are known, specimens last.
 
         Raises:
-            suite.training.Diverged: where the training loss is not finite.
+            suite.training.loop.Diverged: where the training loss is not finite.
         """
 
     def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:

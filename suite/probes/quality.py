@@ -6,9 +6,6 @@ import math
 from collections.abc import Iterator
 
 from suite.checkpoints import Keeper
-from suite.engines.evaluation import evaluate_in_parts
-from suite.engines.local import LocalEngine
-from suite.engines.sharded import ShardedEngine
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Said
 from suite.probes.spread import SpreadProbe
@@ -17,7 +14,10 @@ from suite.schema import Measurement, MetricSpec, Trial
 from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training import Diverged, evaluate
+from suite.training.engines.evaluation import evaluate_in_parts
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.sharded import ShardedEngine
+from suite.training.loop import Diverged, evaluate
 
 
 class Quality(SpreadProbe):

@@ -35,13 +35,13 @@ from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
 from suite.attention_maps import mixers_of
-from suite.engines.evaluation import in_evaluation_mode
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
 from suite.probes.written_softmax import softmaxes_written
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.task import Batch, Task
-from suite.training import train
+from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.loop import train
 
 _ROWS = 8  # sequences at once: the weights of all layers stand in memory
 _NUM_BATCHES = 4

@@ -21,5 +21,5 @@ class SpreadProbe(Probe):
         """As `measure`, on every worker of the trial at once; all of them say the same.
 
         Raises:
-            suite.training.Diverged: where the training loss is not finite, on all alike.
+            suite.training.loop.Diverged: where the training loss is not finite, on all alike.
         """

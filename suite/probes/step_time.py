@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.engines.local import LocalEngine
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Trial
 from suite.tasks.registry import build_task
@@ -20,6 +19,7 @@ from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
 from suite.timing.comparison import Comparison, Operations
 from suite.timing.passes import Pass, built, forward, forward_backward
+from suite.training.engines.local import LocalEngine
 
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"

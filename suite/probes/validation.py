@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from models import ModelSpec
 from suite.checkpoints import Keeper
-from suite.engines.local import LocalEngine
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe, Said
 from suite.resuming import train_resuming
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
-from suite.training import VALIDATION
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import VALIDATION
 
 
 class Validation(Probe):

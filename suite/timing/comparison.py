@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 
 from models import ModelSpec
-from suite.engines.runtime import NoRuntime
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.controls import beside
@@ -20,6 +19,7 @@ from suite.timing.parity import refuse_wrong_mixers
 from suite.timing.passes import Key, Missing, Pass
 from suite.timing.rounds import Contest, out_of_memory
 from suite.timing.stopping import DEFAULT, Limits
+from suite.training.engines.runtime import NoRuntime
 
 Operations = Mapping[str, Pass | Missing]  # by metric
 

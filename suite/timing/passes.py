@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec, Skeleton, build_model
-from suite.engines.runtime import prepared
 from suite.schema import Status
+from suite.training.engines.runtime import prepared
 
 Call = Callable[[], object]
 
@@ -63,7 +63,7 @@ def as_declared(spec: ModelSpec, device: str, seed: int) -> nn.Module:
     """The model, run as its spec says.
 
     Raises:
-        suite.engines.runtime.NoRuntime: this machine cannot.
+        suite.training.engines.runtime.NoRuntime: this machine cannot.
     """
     return prepared(built(spec, device, seed), spec.runtime, device)
 

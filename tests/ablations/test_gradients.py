@@ -1,7 +1,7 @@
 """Gradients: which mixers meet at which scale, and what the claim compares."""
 
 from models.mixers.conv import Convolution
-from suite.planning import plan
+from suite.planning.plan import plan
 
 
 def test_every_mixer_is_measured_at_every_distance_of_a_window() -> None:

@@ -12,7 +12,7 @@ import ablations
 from reports.chosen_rates import main
 from suite.catalogue import find
 from suite.learning_rates import read_rates
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Training
 
 ROOT = Path(str(ablations.__file__)).parents[1]

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from models import POSITIONS, build_model
-from models.relative_positions import ShawPosition, T5Position
+from models.positions.relative import ShawPosition, T5Position
 from suite.catalogue import find
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 
 TASKS = ("shakespeare_characters", "shakespeare_masked")

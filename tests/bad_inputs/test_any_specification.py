@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models import MIXERS, POSITIONS, SKELETONS
 from suite.exit_codes import USAGE, exit_code_of
 from suite.one_line import MOST_CHARACTERS
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.registry import PROBES
 from suite.schema import Plan
 from suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary

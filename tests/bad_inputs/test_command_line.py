@@ -119,7 +119,7 @@ def test_what_cannot_be_an_output_folder(
 
 
 def _a_journal(place: Place) -> Path:
-    from suite.journal import Journal
+    from suite.journal.journal import Journal
 
     file = place.path / "journal.db"
     with Journal(file):

@@ -19,7 +19,7 @@ from suite.checkpoints import Checkpoints
 from suite.cluster.authentication import authenticate
 from suite.events import Event, Finished, Started
 from suite.executor import Luggage
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Resources, Trial
 from tests.workplace import Workplace
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from tests.workplace import Workplace
 
 pytestmark = [pytest.mark.bench, pytest.mark.ray]

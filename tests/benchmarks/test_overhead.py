@@ -19,9 +19,9 @@ import pytest
 from suite.books import Books
 from suite.events import Event, Finished
 from suite.outbox import Outbox
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.recorder import Recorder
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from tests.workplace import Workplace
 
 pytestmark = [
@@ -116,8 +116,8 @@ def test_the_same_as_trials_of_ray_tune(
     monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     from suite.checkpoints import Checkpoints
-    from suite.execution import executing
     from suite.executor import Luggage
+    from suite.sweep.executors import executing
 
     luggage = Luggage(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
     with executing("ray", None, luggage):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.spec import Ablation, Model, Scale, vary
 
 pytestmark = pytest.mark.bench

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from suite.exit_codes import DONE, REFUSED, UNAVAILABLE
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.schema import Status
 from tests.cluster.hosts import Host, hosts, missing
 

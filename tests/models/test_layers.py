@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from models import MIXERS, POSITIONS, Mixer, ModelError, mixer_class
-from models.positions import NoPosition
+from models.positions.absolute import NoPosition
 from models.registry import relative_position
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
 

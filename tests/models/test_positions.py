@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models import POSITIONS, ModelError, position_class
-from models.positions import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
+from models.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
 from models.registry import relative_position
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models import build_mixer
-from models.relative_positions import ALiBiPosition, RotaryPosition, ShawPosition, T5Position
+from models.positions.relative import ALiBiPosition, RotaryPosition, ShawPosition, T5Position
 
 
 def vectors(length: int, width: int = 8, seed: int = 1) -> torch.Tensor:

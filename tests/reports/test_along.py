@@ -13,7 +13,7 @@ from reports.along import Along, along_coordinates, along_labels
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.page import page
 from reports.series import all_series, compared
-from reports.tables import comparison_table, whole_coverage
+from reports.tables.comparison import comparison_table, whole_coverage
 from reports.verdict import verdict
 from suite.findings import findings_of
 from suite.schema import ClaimSpec, MetricSpec

@@ -12,7 +12,7 @@ import pytest
 from reports.columns import Entry
 from reports.controls import Instrument, controls_table, in_words, instruments
 from reports.growth import growths
-from reports.tables import Table
+from reports.tables.comparison import Table
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
 from tests.reports import mixers_alone
 

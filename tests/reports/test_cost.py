@@ -13,7 +13,7 @@ from reports.columns import Column
 from reports.cost import cost_column, setting, step_times, training_costs, training_seconds
 from reports.frame import results_frame
 from reports.series import Series, all_series
-from reports.tables import comparison_table
+from reports.tables.comparison import comparison_table
 from suite.schema import About
 
 TASK = "majority"

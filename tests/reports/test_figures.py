@@ -14,7 +14,7 @@ from reports.curves import curve_figure
 from reports.figures import Drawing, score_figure
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.series import Series, all_series
-from reports.tables import primary
+from reports.tables.comparison import primary
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -23,7 +23,14 @@ from reports.printers import to_csv, to_latex, to_markdown
 from reports.render import render
 from reports.series import Series, all_series
 from reports.sides import Side, paired
-from reports.tables import Row, Table, comparison_table, primary, whole_coverage, without_controls
+from reports.tables.comparison import (
+    Row,
+    Table,
+    comparison_table,
+    primary,
+    whole_coverage,
+    without_controls,
+)
 from reports.troubles import troubles
 from suite.schema import About
 

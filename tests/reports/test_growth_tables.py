@@ -14,7 +14,7 @@ from reports.growth import Growth, find, growths
 from reports.growth_tables import costs_table, ratios_table
 from reports.powers_table import disagreements_in_words, formula, powers_table
 from reports.table_one import table_one
-from reports.tables import Table
+from reports.tables.comparison import Table
 from reports.timings import compare
 from reports.utilisation_table import peaks_in_words, utilisation_table
 from tests.reports import mixers_alone

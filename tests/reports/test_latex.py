@@ -17,7 +17,7 @@ from reports.printers import to_latex
 from reports.render import render
 from reports.series import all_series
 from reports.table_one import table_one
-from reports.tables import Table, comparison_table
+from reports.tables.comparison import Table, comparison_table
 from tests.reports import hostile, mixers_alone
 
 PDFLATEX = shutil.which("pdflatex")

@@ -11,7 +11,7 @@ import pytest
 
 from reports.learning_curves import Curves, by_flops, by_seconds, learning_curves
 from reports.series import Series, all_series
-from reports.tables import primary
+from reports.tables.comparison import primary
 
 
 def _judged(sweep: Any, task: str = "majority") -> Series:

@@ -14,7 +14,7 @@ from reports.pooled_table import pooled_exhibit
 from reports.pooling import interquartile_mean, pooled_interval
 from reports.section import Exhibit
 from reports.series import all_series
-from reports.tables import Table
+from reports.tables.comparison import Table
 from suite.schema import About
 
 TASKS = ("t1", "t2", "t3")

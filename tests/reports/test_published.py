@@ -13,7 +13,7 @@ import reports
 from reports.frame import Sweep
 from reports.growth import growths
 from reports.published import printed, published_table
-from reports.tables import Row, Table
+from reports.tables.comparison import Row, Table
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
 

@@ -16,7 +16,7 @@ from reports.columns import Entry
 from reports.frame import results_frame
 from reports.printers import frame_to_csv, to_csv, to_latex, to_markdown
 from reports.series import all_series, belongs
-from reports.tables import Table, comparison_table, whole_coverage
+from reports.tables.comparison import Table, comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
 
 

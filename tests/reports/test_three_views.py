@@ -17,7 +17,7 @@ from reports.figures import Drawing
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.section import Exhibit, View
 from reports.series import all_series
-from reports.tables import Table
+from reports.tables.comparison import Table
 from reports.three_views import views_section
 
 TASK = "majority"

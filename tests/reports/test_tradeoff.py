@@ -15,7 +15,7 @@ from reports.figures import Drawing
 from reports.frame import Sweep
 from reports.section import Exhibit, View
 from reports.series import Series, all_series
-from reports.tables import primary
+from reports.tables.comparison import primary
 from reports.tradeoff import pareto_front, tradeoff_exhibit
 from suite.schema import About
 from tests.reports import mixers_alone

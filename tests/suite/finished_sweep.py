@@ -9,8 +9,8 @@ from pathlib import Path
 
 from suite.catalogue import Entry
 from suite.frames import sweep_files
-from suite.journal import Journal
-from suite.planning import plan
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
 from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial

@@ -11,10 +11,10 @@ import torch
 from models import ModelSpec, build_model
 from suite.checkpoint_folder import FolderKeeper
 from suite.checkpoints import Keeper
-from suite.engines.local import LocalEngine
 from suite.resuming import train_resuming
 from suite.schema import Point, Remark, TrainedState
-from suite.training import Exercise
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise
 from tests.suite.toy import FirstToken, training
 
 TRIAL = "7a" * 16

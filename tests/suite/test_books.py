@@ -9,7 +9,7 @@ import pytest
 
 from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started, Waiting
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.schema import Point, Provenance, Result, Status
 
 HERE = Provenance(

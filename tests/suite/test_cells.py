@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from suite.cells import Sheet, filled_cells, trial_of
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.registry import probe
 from suite.schema import Plan
 from suite.spec import Ablation, Model, vary

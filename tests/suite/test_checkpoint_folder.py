@@ -20,9 +20,9 @@ from models import build_model
 from suite import durable, resuming
 from suite.checkpoint_folder import FolderKeeper, keeper_for, remove
 from suite.checkpoints import Checkpoints, Found
-from suite.engines.local import LocalEngine
 from suite.manifest import MANIFEST, VERSION, manifest_of, why_not_whole
 from suite.schema import Trial
+from suite.training.engines.local import LocalEngine
 from tests.suite.faulty_disk import ERRORS, Failing, Tape, restore, watch
 from tests.suite.resumed import ATTENTION, STEPS, STOP, TRIAL, Clock, Said, keeper_in, run, stopped
 from tests.suite.toy import training

@@ -12,7 +12,7 @@ import torch
 
 from suite import cli, provenance
 from suite.recorder import Recorder
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from tests.workplace import Workplace
 
 COMMITS = ("aaaa00000000", "bbbb00000000")

@@ -11,7 +11,7 @@ import pytest
 
 from suite import answers, command_run
 from suite.exit_codes import DONE, UNAVAILABLE
-from suite.sweep import Options
+from suite.sweep.driver import Options
 from tests.workplace import Workplace
 
 

@@ -31,7 +31,7 @@ from suite.dashboard import (
     running_dashboard,
     serve,
 )
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.outcome import Outcome, counted
 from suite.record import children
 from suite.recorder import Recorder

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite import sweep
 from suite.deadline import Deadline
 from suite.events import Event, Finished, Started
 from suite.executor import Work
-from suite.journal import Journal
-from suite.planning import plan
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Provenance, Resources, Result, Status, Trial
-from suite.sweep import Options, run_plans
+from suite.sweep import driver as sweep
+from suite.sweep.driver import Options, run_plans
 from tests.workplace import Workplace
 
 OLD = replace(provenance(Resources()), device="the old machine")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from suite.estimate import seconds_of, seconds_of_all
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
 from suite.spec import Ablation, vary
 

@@ -10,9 +10,9 @@ import pytest
 import ray
 
 from suite.checkpoints import Checkpoints
-from suite.execution import executing
 from suite.executor import Luggage, Unavailable
 from suite.inline import InlineExecutor
+from suite.sweep.executors import executing
 from tests.suite.test_leftovers import left_behind
 
 

@@ -11,7 +11,7 @@ import pytest
 from suite.checkpoints import Checkpoints
 from suite.exit_codes import UNAVAILABLE, exit_code_of
 from suite.lock import FolderUnavailable
-from suite.sweep import Options, _folder_for, run
+from suite.sweep.driver import Options, _folder_for, run
 from tests.workplace import Workplace
 
 

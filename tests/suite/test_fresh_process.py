@@ -21,7 +21,7 @@ from suite.events import Event, Finished, Progressed, Started
 from suite.exit_codes import INTERRUPTED
 from suite.fresh_process import events_of
 from suite.one_trial import EVENT, ORDER, Order
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 from suite.trial import run_trial

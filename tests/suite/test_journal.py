@@ -18,9 +18,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from suite.journal import Journal, JournalError
-from suite.journal_rows import Contradiction
-from suite.planning import plan
+from suite.journal.journal import Journal, JournalError
+from suite.journal.rows import Contradiction
+from suite.planning.plan import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 
 HERE = Provenance(
@@ -347,7 +347,7 @@ TestAgainstAModel = AgainstAModel.TestCase
 WRITER = """
 import sys
 from pathlib import Path
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.schema import Provenance, Result, Status
 
 place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={})
@@ -495,7 +495,7 @@ def test_a_sound_row_never_gives_way_and_a_damaged_one_does(path: Path, journal:
 FULL = """
 import resource, sys
 from pathlib import Path
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.schema import Provenance, Result, Status
 
 place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={})

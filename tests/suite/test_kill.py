@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from suite.cli import app
 from suite.exit_codes import DONE, INTERRUPTED
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.schema import Status
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.ray

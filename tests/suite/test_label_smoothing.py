@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.engines.local import LocalEngine
-from suite.engines.sharded import ShardedEngine
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Parallel
 from suite.spec import Ablation, vary
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.task import UNSCORED, Batch, Task
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.sharded import ShardedEngine
 from tests.suite.engines.pair import on_two_workers
 from tests.suite.toy import FirstToken, Reader, training
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.learning_rates import COLUMNS, rate_in, rates_in_words, read_rates, tuned_rate
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.preview import show
 from suite.spec import Ablation, SpecError, vary
 from tests.suite.probes.no_formula import Silent

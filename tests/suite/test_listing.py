@@ -8,7 +8,7 @@ import pytest
 from models import MIXERS, mixer_class
 from suite.catalogue import find, shipped
 from suite.listing import show
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.tasks.registry import TASKS
 
 COST = ("time", "sequential_operations", "maximum_path_length")

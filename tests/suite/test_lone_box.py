@@ -23,12 +23,12 @@ import suite
 from reports.frame import read_sweep
 from suite.exit_codes import DONE, FAILED
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.outcome import Outcome
 from suite.record import load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan, Result
-from suite.sweep import Options, record_journal
+from suite.sweep.driver import Options, record_journal
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from suite.missing import at, distinct_work, environment_of_most, is_done, missing_work
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Resources
 from suite.spec import Ablation, vary

@@ -3,7 +3,7 @@
 import pytest
 
 from suite.mixer_alone import coordinates
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.registry import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan
 from suite.spec import Axis, Claim, Model, Scale, SpecError, vary

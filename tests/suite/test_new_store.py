@@ -13,7 +13,7 @@ import pytest
 
 from suite.mlflow_store import StoreUnavailable
 from suite.new_store import recorder_of
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.recorder import Recorder
 from suite.store import store_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from suite.events import Started
 from suite.one_trial import EVENT, ORDER, Order
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Resources, Trial
 from tests.workplace import Workplace
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from suite.repair import repaired
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from suite.verify import differences
 from tests.workplace import Workplace
 

@@ -14,10 +14,10 @@ import pytest
 from suite import outbox as outbox_module
 from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.outbox import Outbox
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from tests.workplace import Workplace
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.outcome import counted
 from suite.schema import Result, Status
 from tests.suite.finished_sweep import FinishedSweep

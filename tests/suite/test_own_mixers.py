@@ -12,7 +12,7 @@ from reports.readings import Coverage
 from suite import time_limit
 from suite.cells import mixer_version
 from suite.own_mixers import knob_names, taken_names
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
 from suite.subjects import _why_unbuildable

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import suite
 from suite.own_module import ModuleError
 from suite.tasks.task import TaskError
-from suite.training import Diverged
+from suite.training.loop import Diverged
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from suite import parcel as parcel_
 from suite.parcel import packed
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.spec import SpecError
 from tests.suite.conftest import WriteAblation
 
@@ -100,7 +100,7 @@ def test_a_mixer_of_ours_by_its_full_name_is_no_file_of_the_users(
 
 IDS = """
 import sys
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.parcel import packed
 from pathlib import Path
 made = plan(sys.argv[1])

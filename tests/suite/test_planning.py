@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models import MIXERS
-from suite import training
 from suite.catalogue import find, shipped
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.registry import probe
 from suite.schema import Parallel, Plan, Resources, content_hash
 from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
 from suite.tasks.registry import task_class
+from suite.training import loop as training
 
 MakeAblation = Callable[..., Ablation]
 WriteAblation = Callable[..., Path]
@@ -29,7 +29,7 @@ EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
 
 PRINT_IDS = """
 import json, sys
-from suite.planning import plan
+from suite.planning.plan import plan
 print(json.dumps({name: [t.trial_id for t in plan(name).trials] for name in sys.argv[1:]}))
 """
 

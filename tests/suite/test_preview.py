@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.preview import show
 from suite.spec import SpecError
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.labels import labels_of
 from suite.missing import Missing, missing_work
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
 from suite.status_line import last_standing

@@ -19,7 +19,7 @@ from mlflow.tracking._tracking_service import utils
 from suite import journal_lines, rebuilding
 from suite.answers import reports_from_store
 from suite.frames import sweep_files
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, packed, results_in, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.outbox import Outbox

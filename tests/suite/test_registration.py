@@ -17,14 +17,14 @@ from reports.frame import read_sweep
 from reports.statistics import CONFIDENCE
 from suite.answers import sweeps_in
 from suite.frames import sweep_files, sweep_of
-from suite.journal import Journal
-from suite.planning import plan
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
 from suite.registration import ALPHA, Statement, content_of, num_pairs_known, registration_of
 from suite.rows import by_trial
 from suite.schema import About, Plan, Provenance, Registration, Result, Status
 from suite.spec import Ablation, Claim
 from suite.store import store_of
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from suite.verify import differences
 from tests.workplace import Workplace
 

@@ -18,13 +18,13 @@ import torch
 from torch import nn
 
 from models import MIXERS
-from suite import training as training_module
 from suite.checkpoints import Unfit
-from suite.engines.local import LocalEngine
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
 from suite.schema import Point, Remark, TrainedState
-from suite.training import Exercise
+from suite.training import loop as training_module
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise
 from tests.suite.resumed import (
     ATTENTION,
     NUM_LOSSES,
@@ -291,7 +291,7 @@ def test_a_checkpoint_of_another_mixer_names_a_tensor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [Quality, Validation])
 def test_a_probe_says_the_same_with_and_without_a_keeper(kind, tmp_path: Path) -> None:
     work = Workplace(tmp_path)
-    from suite.planning import plan
+    from suite.planning.plan import plan
 
     trial = next(t for t in plan(work.ablation()).trials if t.probe == "quality")
     plain = list(kind().measure(trial, "cpu"))
@@ -313,7 +313,7 @@ from pathlib import Path
 
 import torch
 
-from suite import training
+from suite.training import loop as training
 from tests.suite.resumed import ATTENTION, NUM_LOSSES, keeper_in, run
 
 training._TRAINING_LOSSES_PER_CURVE = NUM_LOSSES

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_files
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.rows import about_with_provenance, by_trial, curve_rows, result_rows
 from suite.schema import (
     CURVE_COLUMNS,

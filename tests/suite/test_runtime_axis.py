@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Trial, content_hash
 from suite.spec import Model, SpecError, vary
 from tests.suite.conftest import MakeAblation

@@ -19,7 +19,7 @@ from suite.attention_maps import mixers_of
 from suite.continuation import NUM_TOKENS, written_on
 from suite.events import Finished
 from suite.matrices import evenly_chosen, matrix_specimen
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Resources, Result, Specimen, Status, Trial
 from suite.spec import Ablation
 from suite.specimens import LOOKS, specimens_of

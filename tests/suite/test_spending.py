@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from suite import spending
-from suite.journal_rows import Attempt, End
+from suite.journal.rows import Attempt, End
 from suite.spending import Progress, spending_of
 from suite.trial_list import Listed
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from suite.missing import Missing, missing_work
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.spec import Ablation, vary
 from suite.stages import stages
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal import Journal
-from suite.planning import plan
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Result, Status, Trial
 from suite.spec import Ablation, vary

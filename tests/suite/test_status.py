@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.lock import held
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
 from suite.status import show, standing_of, status_of
 from tests.workplace import Workplace

@@ -17,12 +17,12 @@ import torch
 
 from suite import outbox
 from suite.exit_codes import UNAVAILABLE, exit_code_of
-from suite.journal import Journal, JournalError
+from suite.journal.journal import Journal, JournalError
 from suite.new_store import recorder_of
 from suite.repair import repaired
 from suite.schema import Result
 from suite.store import store_of
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from suite.verify import differences
 from tests.workplace import Workplace
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.parcel import packed
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.spec import SpecError
 from suite.submission import (
     STARTER_SCRIPT,

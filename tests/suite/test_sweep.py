@@ -19,13 +19,13 @@ from suite import command_run
 from suite.events import Event
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, FAILED, UNAVAILABLE
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.record import children
 from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
-from suite.sweep import Options, record_journal, run
+from suite.sweep.driver import Options, record_journal, run
 from suite.trial import run_trial
 from suite.verify import differences
 from tests.workplace import Workplace
@@ -224,7 +224,7 @@ def test_a_store_that_is_away_costs_nothing_but_the_report(
     def unreachable(*arguments: object) -> Recorder:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.recorder_of", unreachable)
+    monkeypatch.setattr("suite.sweep.driver.recorder_of", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
     assert "nobody answers" in capsys.readouterr().err
     assert statuses(work) == {Status.OK: 4}
@@ -329,7 +329,7 @@ def test_missing_data_are_refused_before_anything_is_made(
         raise TaskError("fashion_mnist: the data file is missing")
 
     file, fresh = work.ablation(), work.path / "fresh"
-    monkeypatch.setattr("suite.sweep.refuse_damaged", missing)
+    monkeypatch.setattr("suite.sweep.driver.refuse_damaged", missing)
     with pytest.raises(TaskError, match="missing"):
         run(file, options=Options(out=fresh, executor="inline"))
     assert not fresh.exists()

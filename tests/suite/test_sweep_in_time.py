@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 import torch
 
-from suite import alarm, cli, command_run, sweep
+from suite import alarm, cli, command_run
 from suite.deadline import Deadline
 from suite.events import Event, Finished, Started
 from suite.exit_codes import DONE, FAILED, USAGE
-from suite.journal import Journal
+from suite.journal.journal import Journal
 from suite.provenance import provenance
 from suite.record import children
 from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
-from suite.sweep import Options, run
+from suite.sweep import driver as sweep
+from suite.sweep.driver import Options, run
 from suite.verify import differences
 from tests.workplace import Workplace
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from suite.schema import Point
 from suite.tasks.task import Batch
-from suite.training import Diverged, Exercise, evaluate, train
+from suite.training.loop import Diverged, Exercise, evaluate, train
 from tests.suite.toy import FirstToken, Reader, training
 
 

@@ -13,11 +13,11 @@ import torch
 from suite import trial as trial_module
 from suite.deadline import TimeIsUp
 from suite.events import Finished, Progressed, Started
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Point, Resources, Result, Status, Trial
 from suite.tasks.task import Task
-from suite.training import Diverged
+from suite.training.loop import Diverged
 from suite.trial import classified, run_trial
 from tests.workplace import Workplace
 

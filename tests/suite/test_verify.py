@@ -14,7 +14,7 @@ import torch
 
 from suite.schema import Result
 from suite.spec import SpecError
-from suite.sweep import Options, run
+from suite.sweep.driver import Options, run
 from suite.verify import differences
 from tests.workplace import Workplace
 
@@ -166,7 +166,7 @@ def test_an_empty_folder_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_result_keeps_its_hash_through_the_journal(out: Path) -> None:
     """What `verify` rests on: the hash of a result that was read is that of the one written."""
-    from suite.journal import Journal
+    from suite.journal.journal import Journal
 
     with Journal(out / "journal.db", read_only=True) as journal:
         entries = {entry.trial_id: entry.sha256 for entry in journal.entries()}

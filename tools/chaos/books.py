@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.journal import Journal, JournalError, journal_in
+from suite.journal.journal import Journal, JournalError, journal_in
 from suite.schema import FAILURES, Result
 
 Key = tuple[str, str]  # trial_id, environment_id

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from suite.checkpoint_folder import keeper_for
 from suite.checkpoints import Checkpoints
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Status
 from tools.chaos.alone import run_alone
 from tools.chaos.books import Key, findings_in, num_amiss, num_differing

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.journal import Journal, JournalError, journal_in
-from suite.journal_rows import Attempt
+from suite.journal.journal import Journal, JournalError, journal_in
+from suite.journal.rows import Attempt
 from tools.chaos.books import (
     Watcher,
     kept_in,

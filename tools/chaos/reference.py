@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Trial
 from tools.chaos.alone import run_alone
 from tools.chaos.command import warm_up

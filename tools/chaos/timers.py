@@ -12,14 +12,14 @@ from tools.chaos.faults import located
 
 # Journal, fsync and checkpoints; what calls another of them is timed once.
 SAFETY = (
-    "suite.journal:Journal.keep_plan",
-    "suite.journal:Journal.begin",
-    "suite.journal:Journal.commit",
+    "suite.journal.journal:Journal.keep_plan",
+    "suite.journal.journal:Journal.begin",
+    "suite.journal.journal:Journal.commit",
     "suite.checkpoint_folder:FolderKeeper.latest",
     "suite.resuming:_write_own",
-    "suite.engines.local:LocalEngine.save",
+    "suite.training.engines.local:LocalEngine.save",
     "suite.checkpoint_folder:FolderKeeper.publish",
-    "suite.engines.local:LocalEngine.state_sha256",
+    "suite.training.engines.local:LocalEngine.state_sha256",
     "os:fsync",
 )
 _inside = threading.local()

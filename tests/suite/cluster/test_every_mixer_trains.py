@@ -10,10 +10,10 @@ import pytest
 from models import MIXERS, mixer_class, skeleton_class
 from suite.checkpoints import Checkpoints
 from suite.events import Finished
-from suite.execution import executing
 from suite.executor import Luggage
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Plan, Status
+from suite.sweep.executors import executing
 from suite.tasks.registry import task_class
 
 pytestmark = [pytest.mark.ray]

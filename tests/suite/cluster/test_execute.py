@@ -19,11 +19,11 @@ import torch
 from suite.checkpoints import Checkpoints
 from suite.cluster import overdue
 from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.execution import executing
 from suite.executor import Luggage, Unavailable
 from suite.inline import InlineExecutor
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
+from suite.sweep.executors import executing
 from tests.workplace import Workplace
 
 pytestmark = [
@@ -262,6 +262,6 @@ def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
 
 def test_ray_is_imported_by_nobody_else() -> None:
     """`inline` and `plan` work where Ray is not installed."""
-    code = "import sys, suite.sweep, suite.cli, suite.planning; print('ray' in sys.modules)"
+    code = "import sys, suite.cli, suite.sweep.driver; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

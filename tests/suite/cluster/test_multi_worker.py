@@ -18,12 +18,12 @@ import torch
 from suite.checkpoint_folder import remove
 from suite.checkpoints import Checkpoints
 from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.execution import executing
 from suite.executor import Luggage
 from suite.manifest import why_not_whole
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
+from suite.sweep.executors import executing
 from suite.trial import run_trial
 
 pytestmark = [pytest.mark.ray]
@@ -226,7 +226,7 @@ DRIVER = """
 from pathlib import Path
 
 from suite.checkpoints import Checkpoints
-from suite.execution import executing
+from suite.sweep.executors import executing
 from suite.executor import Luggage
 from suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with

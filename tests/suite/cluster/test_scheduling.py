@@ -17,7 +17,7 @@ from suite.checkpoints import Checkpoints
 from suite.cluster.authentication import authenticate
 from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.executor import Luggage, Unavailable
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Status, Trial
 from tests.workplace import Workplace
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from suite.engines.evaluation import evaluate, evaluate_in_parts
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
 from suite.tasks.task import UNSCORED
+from suite.training.engines.evaluation import evaluate, evaluate_in_parts
 
 
 class Echo(nn.Module):

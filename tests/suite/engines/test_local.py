@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from suite.engines.local import LocalEngine, learning_rate_factor
 from suite.tasks.task import Batch
+from suite.training.engines.local import LocalEngine, learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
 
 TASK = FirstToken()

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec, build_model
-from suite.engines import runtime
-from suite.engines.local import LocalEngine
-from suite.engines.runtime import NoRuntime, prepared, runtime_of
 from suite.events import Finished
 from suite.schema import Resources, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
+from suite.training.engines import runtime
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.runtime import NoRuntime, prepared, runtime_of
 from suite.trial import run_trial
 from tests.suite.toy import Reader, training
 
@@ -74,7 +74,7 @@ def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.Monkey
         asked.append((declared, device))
         return model
 
-    monkeypatch.setattr("suite.engines.local.prepared", noted)
+    monkeypatch.setattr("suite.training.engines.local.prepared", noted)
     engine("compiled")
     LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
     assert asked == [("compiled", "cpu"), ("eager", "cpu")]

@@ -14,17 +14,17 @@ import torch.distributed as dist
 
 from models import ModelSpec, build_model
 from suite import durable
-from suite import training as training_module
 from suite.checkpoint_folder import FolderKeeper
-from suite.engines import sharded
-from suite.engines.local import LocalEngine
-from suite.engines.sharded import NoDeepSpeed, ShardedEngine
 from suite.manifest import MANIFEST, manifest_of
 from suite.resuming import train_resuming
 from suite.schema import Parallel, Point, Remark, TrainedState
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
-from suite.training import Exercise, train
+from suite.training import loop as training_module
+from suite.training.engines import sharded
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
+from suite.training.loop import Exercise, train
 from tests.suite.engines.pair import on_two_workers
 from tests.suite.toy import training
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.checkpoints import Unfit
-from suite.engines.state_tree import read_tree, tensors_in, write_tree
+from suite.training.engines.state_tree import read_tree, tensors_in, write_tree
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 NESTS = st.recursive(

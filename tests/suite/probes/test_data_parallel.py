@@ -10,12 +10,12 @@ import torch
 
 from models import ModelSpec, build_model
 from suite.checkpoint_folder import FolderKeeper
-from suite.engines.local import LocalEngine
 from suite.probes import data_parallel
 from suite.probes.data_parallel import DataParallel
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, Parallel, Status, Trial
 from suite.tasks.registry import task_class
+from suite.training.engines.local import LocalEngine
 from tests.suite.engines.pair import on_two_workers
 from tests.suite.toy import training
 

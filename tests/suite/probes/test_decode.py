@@ -13,7 +13,7 @@ from models import ModelSpec
 from models.language_model import DecodingState, LanguageModel
 from models.mixer import State
 from models.mixers.gru import GRU
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.decode import METRIC, Decode, next_token
 from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
 from suite.spec import Model, vary

@@ -12,7 +12,7 @@ import torch
 
 from suite import Ablation, Model, Scale, vary
 from suite.catalogue import find, shipped
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.registry import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan
 from suite.spec import TUNED

@@ -9,7 +9,7 @@ from suite.estimate import seconds_of
 from suite.floors import tf_idf
 from suite.floors.registry import floor
 from suite.labels import labels_of
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.projection import (
     result_rows,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from models import ModelError
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.flops import ForwardFlops
 from suite.schema import Measurement, Trial
 from suite.spec import Ablation, Model, Scale, vary

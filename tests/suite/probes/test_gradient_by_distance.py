@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec, build_model
-from suite.engines.evaluation import in_evaluation_mode
 from suite.probes import gradient_by_distance
 from suite.probes.exercise import exercise
 from suite.probes.gradient_by_distance import (
@@ -24,7 +23,8 @@ from suite.probes.gradient_by_distance import (
 from suite.schema import Measurement, Status, Training, Trial
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
-from suite.training import train
+from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.loop import train
 
 WIDTH = 6
 LOWEST = math.log10(FLOOR)

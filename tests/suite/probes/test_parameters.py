@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.parameters import Parameters
 from suite.schema import Measurement, Trial
 from suite.spec import Ablation, Model, Scale, vary

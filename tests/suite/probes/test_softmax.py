@@ -14,7 +14,7 @@ from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, Skeleton, build_model
 from suite.attention_maps import mixers_of
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.softmax import Attended, Softmax, attended
 from suite.probes.written_softmax import softmaxes_written

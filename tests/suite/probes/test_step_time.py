@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes import step_time
 from suite.probes.step_time import StepTime
 from suite.schema import CONTROLS, Measurement, Status, Trial

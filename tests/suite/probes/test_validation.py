@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.planning import plan
+from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
 from suite.schema import Measurement, Parallel, Point, TrainedState, Trial

@@ -1,7 +1,7 @@
 """How does a model know where a token stands? Absolute encodings, which meet the embeddings.
 
 Each has a vector for every place; it is added to the token there, or concatenated with it. What
-acts inside a mixer, between two tokens, is none of these: see `models.relative_positions`.
+acts inside a mixer, between two tokens, is none of these: see `models.positions.relative`.
 """
 
 from __future__ import annotations

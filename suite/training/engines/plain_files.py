@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.checkpoints import Unfit
-from suite.engines.state_tree import read_tree, write_tree
+from suite.training.engines.state_tree import read_tree, write_tree
 
 _OPTIMIZER = "optimizer_state_dict"
 _SCALER = "loss_scaler"  # an object, of which nothing changes in float32

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from suite.journal_file import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
-from suite.journal_plans import JournalPlans
-from suite.journal_rows import (
+from suite.journal.plans import JournalPlans
+from suite.journal.rows import (
     Attempt,
     Contradiction,
     End,
@@ -25,6 +24,7 @@ from suite.journal_rows import (
     one,
     understood,
 )
+from suite.journal.sqlite_schema import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
 from suite.registration import Statement
 from suite.schema import FAILURES, Plan, Result, Status
 from suite.trial_list import Listed

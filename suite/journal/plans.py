@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from suite.journal_file import JournalError
-from suite.journal_rows import marks, one, understood
+from suite.journal.rows import marks, one, understood
+from suite.journal.sqlite_schema import JournalError
 from suite.registration import Statement, content_of, num_pairs_known, registration_of
 from suite.schema import Plan
 from suite.trial_list import Listed, listed

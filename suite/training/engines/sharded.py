@@ -28,13 +28,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from suite.checkpoints import Unfit
-from suite.engines.evaluation import in_evaluation_mode
-from suite.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
-from suite.engines.plain_files import PlainFiles
-from suite.engines.state_tree import tensors_in
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
 from suite.tensor_files import refuse_misfit, sha256_of
+from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
+from suite.training.engines.plain_files import PlainFiles
+from suite.training.engines.state_tree import tensors_in
 
 VERSION = 1  # goes up whenever a change here moves a number
 _TAG = "."  # DeepSpeed's folder inside a checkpoint: none

@@ -17,10 +17,9 @@ from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
 from suite.conclusion import close_parents, conclude
 from suite.deadline import Deadline, TimeIsUp, in_time
 from suite.events import Event, Finished
-from suite.execution import Executor, executing
 from suite.executor import Executes, Luggage
 from suite.inline import InlineExecutor
-from suite.journal import Journal, journal_in
+from suite.journal.journal import Journal, journal_in
 from suite.lock import FolderUnavailable, held
 from suite.machine import refuse_too_large
 from suite.missing import (
@@ -36,13 +35,14 @@ from suite.mlflow_store import StoreUnavailable
 from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
-from suite.planning import plan as plan_of
+from suite.planning.plan import plan as plan_of
 from suite.progress import Display, display_for
 from suite.rebuilding import taken_over
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
 from suite.stages import stages
 from suite.store import Store, mlflow_is_installed, store_of
+from suite.sweep.executors import Executor, executing
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.trial_limit import SECONDS_AT

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from suite.engines.engine import Engine
-from suite.engines.evaluation import evaluate as evaluate  # of a model that is no engine's
-from suite.engines.local import LocalEngine
 from suite.schema import Point, Training
 from suite.tasks.task import Task
+from suite.training.engines.engine import Engine
+from suite.training.engines.evaluation import evaluate as evaluate  # of a model that is no engine's
+from suite.training.engines.local import LocalEngine
 
 VERSION = 1  # goes up whenever a change here moves a number
 VALIDATION = "validation_"  # begins the name of the metric of an evaluation point

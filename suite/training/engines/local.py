@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from suite.checkpoints import Unfit
-from suite.engines.evaluation import evaluate
-from suite.engines.runtime import prepared, runtime_of
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.tensor_files import (
@@ -23,6 +21,8 @@ from suite.tensor_files import (
     write_json,
     write_tensors,
 )
+from suite.training.engines.evaluation import evaluate
+from suite.training.engines.runtime import prepared, runtime_of
 
 CLIP_NORM = 1.0
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
@@ -45,7 +45,7 @@ class LocalEngine:
         """Move the model there.
 
         Raises:
-            suite.engines.runtime.NoRuntime: this machine cannot run it as declared.
+            suite.training.engines.runtime.NoRuntime: this machine cannot run it as declared.
         """
         self.device = device
         self._label_smoothing = training.label_smoothing

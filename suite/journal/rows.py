@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from suite.journal_file import JournalError
+from suite.journal.sqlite_schema import JournalError
 
 _Body = TypeVar("_Body")
 

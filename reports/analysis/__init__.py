@@ -1,0 +1,1 @@
+"""Claims, comparisons and cost models computed from results."""

@@ -1,0 +1,1 @@
+"""Documents as HTML, Markdown, CSV and LaTeX."""

@@ -1,0 +1,1 @@
+"""Published figures: the tables and how they are matched with results."""

@@ -1,0 +1,1 @@
+"""The results frame and the series read from it."""

@@ -1,0 +1,1 @@
+"""Statistics on plain numbers: intervals, tests, corrections and number formats."""

@@ -1,1 +1,0 @@
-"""How a training step runs: on one device."""

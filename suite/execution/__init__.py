@@ -1,0 +1,1 @@
+"""Runs one trial in one process."""

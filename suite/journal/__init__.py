@@ -1,0 +1,1 @@
+"""The SQLite journal: what is planned and what is done."""

@@ -1,0 +1,1 @@
+"""Ablation to plan: load, expand, resolve, check and estimate. Pure functions."""

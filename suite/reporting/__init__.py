@@ -1,0 +1,1 @@
+"""Results to frames, and frames to reports."""

@@ -1,0 +1,1 @@
+"""How a training step runs: on one device, or on several with DeepSpeed."""
