@@ -3,7 +3,7 @@
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
 Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
     s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. Other scores than the
-    product Q_h K_h^T are those of `models.scores`; a relative position
+    product Q_h K_h^T are those of `models.kernels.scores`; a relative position
     (`models.positions.relative`) turns queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
@@ -27,11 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.heads import check_heads, draw_projections, merge_heads, split_heads
-from models.mixer import Cost, Mixer, State, without_padding
-from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
-from models.scores import SCORES
-from models.softmax_attention import (
+from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.scores import SCORES
+from models.kernels.softmax_attention import (
     Visibility,
     fused_attention,
     fused_scratch_bytes,
@@ -39,6 +37,8 @@ from models.softmax_attention import (
     softmax_weights,
     whole_sequence,
 )
+from models.mixer import Cost, Mixer, State, without_padding
+from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",

@@ -14,7 +14,7 @@ from typing import cast
 import torch
 
 from models import ModelSpec, mixer_class
-from models.language_model import LanguageModel
+from models.architectures.language_model import LanguageModel
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.task import Task

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec
-from models.layers import build_mixer_of
+from models.stack import build_mixer_of
 
 _WIDTHS = (8, 16, 32, 64)
 _MOVED_BY = 0.1  # every parameter, at random: what starts as zero would hide what it multiplies

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec
-from models.language_model import LanguageModel
+from models.architectures.language_model import LanguageModel
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_model
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite.probes.free_memory import free_bytes
 from suite.probes.probe import Probe
 from suite.probes.tensor_bytes import growth_bytes

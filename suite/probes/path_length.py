@@ -23,7 +23,7 @@ from typing import cast
 import torch
 
 from models import Mixer, ModelError, build_model
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite import theory
 from suite.probes.dependence import layers_until_all_is_seen, most_layers
 from suite.probes.dependency_chain import longest_chain

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, mixer_class
-from models.mixer_alone import CausalMixerAlone
+from models.architectures.mixer_alone import CausalMixerAlone
 from suite.schema import Status
 from suite.timing.passes import Missing, Pass, built
 

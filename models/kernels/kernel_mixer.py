@@ -1,6 +1,6 @@
 """What mixers by positive features share: heads, projections, padding, the state, the reference.
 
-A subclass says which features. The sums are those of `models.kernel_attention`.
+A subclass says which features. The sums are those of `models.kernels.kernel_attention`.
 
 Precision: features are computed in float32 at least, under autocast too; products of features are
 in the inputs' own precision, save that float16, which lacks their range, is widened.
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.heads import check_heads, draw_projections, merge_heads, split_heads
-from models.kernel_attention import (
+from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.kernel_attention import (
     Features,
     Sizes,
     kernel_flops,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelError, build_mixer
-from models.recurrence import Recurrence
+from models.kernels.recurrence import Recurrence
 
 names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
 TORCH = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}

@@ -1,20 +1,50 @@
 """A classifier of sequences: tokens or vectors in, one row of logits per sequence out.
 
 Embedding (tokens) or linear map (vectors) + position -> depth x block -> one vector for the whole
-sequence (`models.pooling`) -> linear map.
+sequence -> linear map. That vector is the mean over the tokens, or what has become of a class
+token: a learned vector that stands before the first token and goes through all blocks (Devlin et
+al. 2019, BERT, arXiv:1810.04805; Dosovitskiy et al. 2020, ViT, arXiv:2010.11929).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
+from models.architecture import Skeleton
 from models.initialisation import scaled_normal
-from models.layers import InputEmbedding, Trunk
-from models.pooling import ClassToken, Pooling, mean_of_real
+from models.mixer import without_padding
 from models.seeding import PartSeeds
-from models.skeleton import Skeleton
+from models.stack import InputEmbedding, Trunk
+
+
+Pooling = Literal["mean", "class_token"]
+
+
+class ClassToken(nn.Module):
+    """A learned vector before the first token, drawn from normal(0, 0.02) as in BERT."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.empty(dim))
+        nn.init.normal_(self.vector, std=0.02)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """`[batch, time, dim]` and mask -> the same, one token longer; the first one is real."""
+        first = self.vector.expand(x.shape[0], 1, -1).to(x.dtype)
+        real = None if mask is None else torch.cat([mask.new_ones(x.shape[0], 1), mask], dim=1)
+        return torch.cat([first, x], dim=1), real
+
+
+def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean over real tokens, `[batch, time, dim]` -> `[batch, dim]`; over none it is 0."""
+    if mask is None:
+        return x.mean(dim=1)
+    num_real = mask.sum(dim=1, keepdim=True).clamp(min=1)
+    return without_padding(x, mask).sum(dim=1) / num_real
 
 
 class Classifier(Skeleton):

@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from models.architecture import Skeleton
 from models.errors import ModelError
 from models.initialisation import scaled_normal
 from models.mixer import Mixer, State
@@ -24,7 +25,6 @@ from models.registry import (
     relative_position,
 )
 from models.seeding import PartSeeds
-from models.skeleton import Skeleton
 
 
 class TokenEmbedding(nn.Module):

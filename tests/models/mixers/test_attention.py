@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_mixer
-from models.heads import draw_projections, merge_heads, split_heads
+from models.kernels.heads import draw_projections, merge_heads, split_heads
 from suite.probes.tensor_bytes import growth_bytes
 
 

@@ -8,8 +8,8 @@ Departures from BERT: no segments, no second layer before the output matrix, no 
 
 from __future__ import annotations
 
+from models.architectures.language_model import LanguageModel
 from models.errors import ModelError
-from models.language_model import LanguageModel
 
 
 class MaskedLanguageModel(LanguageModel):

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
+from models.architecture import Skeleton
 from models.errors import ModelError
-from models.layers import build_mixer_of
 from models.mixer import Mixer
 from models.model_spec import InputKind
 from models.seeding import PartSeeds
-from models.skeleton import Skeleton
+from models.stack import build_mixer_of
 
 
 class MixerAlone(Skeleton):

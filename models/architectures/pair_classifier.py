@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.classifier import Classifier
+from models.architectures.classifier import Classifier
 
 
 class PairClassifier(Classifier):

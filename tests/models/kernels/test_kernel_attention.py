@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models.kernel_attention import Features, over_all, over_past, sums_before
+from models.kernels.kernel_attention import Features, over_all, over_past, sums_before
 
 CHUNKS = (1, 2, 7, 64, 1000)
 

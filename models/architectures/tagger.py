@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from models.architecture import Skeleton
 from models.initialisation import scaled_normal
-from models.layers import InputEmbedding, Trunk
 from models.seeding import PartSeeds
-from models.skeleton import Skeleton
+from models.stack import InputEmbedding, Trunk
 
 
 class Tagger(Skeleton):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_mixer
-from models.window import SlidingWindow
+from models.kernels.window import SlidingWindow
 
 names = pytest.mark.parametrize("name", ["conv", "dilated_conv", "separable_conv", "gated_conv"])
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models import MIXERS, ModelError, ModelSpec, build_model, mixer_class, skeleton_class
-from models.mixer_alone import CausalMixerAlone, MixerAlone
+from models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
 from models.registry import SKELETONS, WITHOUT_SKELETON
 from tests.models.small_models import build, spec
 

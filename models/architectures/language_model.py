@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from models.architecture import Skeleton
 from models.errors import ModelError
 from models.initialisation import scaled_normal
-from models.layers import TokenEmbedding, Trunk
 from models.mixer import State
 from models.seeding import PartSeeds
-from models.skeleton import Skeleton
+from models.stack import TokenEmbedding, Trunk
 
 
 @dataclass(frozen=True)
