@@ -48,7 +48,7 @@ bench: .venv/bench
 
 # The table of tuned learning rates, from the committed results of the ablation learning_rate.
 learning-rates: setup
-	$(BIN)/python -m reports.chosen_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
+	$(BIN)/python -m reports.results.best_learning_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
 	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
 
 lint: setup

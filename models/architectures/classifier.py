@@ -20,7 +20,6 @@ from models.mixer import without_padding
 from models.seeding import PartSeeds
 from models.stack import InputEmbedding, Trunk
 
-
 Pooling = Literal["mean", "class_token"]
 
 

@@ -19,7 +19,8 @@ from suite.deadline import Deadline, TimeIsUp, in_time
 from suite.events import Event, Finished
 from suite.executor import Executes, Luggage
 from suite.inline import InlineExecutor
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
 from suite.machine import refuse_too_large
 from suite.missing import (

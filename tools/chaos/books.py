@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.journal.journal import Journal, JournalError, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError, journal_in
 from suite.schema import FAILURES, Result
 
 Key = tuple[str, str]  # trial_id, environment_id

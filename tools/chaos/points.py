@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (
     Key,
     findings_in,

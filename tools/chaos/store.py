@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from suite.exit_codes import FAILED, UNAVAILABLE
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (
     Watcher,
     acknowledged_in,
