@@ -45,6 +45,7 @@ class LocalAttention(Mixer):
     supports_causal = True
     supports_step = True
     supports_relative = True
+    is_position_aware = True  # near and far differ as soon as a sequence outgrows the window
     mask_mode = "exact"
 
     @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,18 @@ every_knob = pytest.mark.parametrize(
 )
 
 
+@each_skeleton
+def test_no_two_drawn_parameters_are_equal(model_spec: ModelSpec) -> None:
+    """Parts of one shape that start bit-identical are twins: one stream was used twice."""
+    by_shape: dict[torch.Size, list[Tensor]] = {}
+    for parameter in build(model_spec).parameters():
+        if parameter.unique().numel() > 1:  # zeros and ones are not drawn
+            by_shape.setdefault(parameter.shape, []).append(parameter)
+    for alike in by_shape.values():
+        for i, parameter in enumerate(alike):
+            assert not any(torch.equal(parameter, other) for other in alike[:i])
+
+
 def num_sequences(model_spec: ModelSpec) -> int:
     return BATCH * (2 if reads_pairs(model_spec) else 1)
 
