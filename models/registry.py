@@ -1,4 +1,4 @@
-"""Which mixers, position encodings and skeletons are there, and how is one built by name?
+"""The tables of mixers, positional encodings and architectures, and how each is built by name.
 
 The tables are the list of contents: one line each, resolved on first use, so that reading them
 imports no mixer and no torch. To add a mixer, write its file and add its line; the tests of the

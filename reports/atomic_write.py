@@ -1,4 +1,4 @@
-"""How is a file written? Whole or not at all, and only where its bytes change."""
+"""Writes a file whole or not at all, and only where its bytes change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a stranger's string become harmless text? One function per kind of document.
+"""Escapes untrusted text for Markdown, CSV, terminals and file names.
 
 Names and reasons come from users' files and from exceptions. HTML is escaped by Jinja; what it
 does not know (Markdown, spreadsheets, terminals, file names) is escaped here; LaTeX, which needs

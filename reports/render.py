@@ -1,4 +1,4 @@
-"""Which files does a report consist of, and how do they come to stand on disk?
+"""Renders a report: all files of a page, written at once.
 
 All content is made before anything is written, each file is written whole or not at all, and the
 page comes last: a reader never sees half a report, and a failure leaves the old one.

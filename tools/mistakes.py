@@ -1,4 +1,4 @@
-"""Which mistakes must the battery notice? Small, plausible ones, at least one for every mixer."""
+"""Plausible bugs that the tests of mixers must notice, at least one for every mixer."""
 
 from __future__ import annotations
 

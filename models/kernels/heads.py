@@ -1,4 +1,4 @@
-"""Heads: is their number allowed, how do their projections start, how are they cut and joined?"""
+"""Attention heads: check their number, draw their projections, split and merge them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well does a key answer a query? The score functions of softmax attention.
+"""The score functions of softmax attention: dot, general, additive and cosine.
 
     name       score of query q and key k       source
     dot        q . k                            Luong 2015; scaled by 1/sqrt(d), Vaswani 2017

@@ -1,4 +1,4 @@
-"""On what does a claim rest? Its paired differences, or why there are none.
+"""The data of a claim: its paired differences, or why there are none.
 
 A run that diverged is a finding, and one that was lost is none: the first is told, and keeps its
 seed in the denominator; the second leaves the claim without a verdict.

@@ -1,4 +1,4 @@
-"""How strong is what a claim rests on, and how much more would settle it?"""
+"""The strength of a claim's data, and how many more seeds would settle it."""
 
 from __future__ import annotations
 

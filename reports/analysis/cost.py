@@ -1,4 +1,4 @@
-"""What does one training of a variant take: time, FLOPs, memory, hours of cores or of GPUs?
+"""The cost of training a variant: time, FLOPs, memory, core-hours or GPU-hours.
 
 Time is steps times the measured training step, never the clock of a training run: trials that
 train share their machine, trials that time have it to themselves. What depends on the machine is

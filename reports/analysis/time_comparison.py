@@ -1,4 +1,4 @@
-"""Which of two is faster, and how sure is that?
+"""Decides which of two variants is faster, from times in paired processes.
 
 Of two variants, each process gives one median each, taken in turns in the same process: so the
 logarithm of their ratio is one number a process, and all that the machine did to both cancels. The

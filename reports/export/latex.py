@@ -1,4 +1,4 @@
-r"""How does a stranger's string become LaTeX? ASCII that every engine and encoding typesets.
+r"""Escapes text for LaTeX: plain ASCII that every engine and encoding typesets.
 
 No package is needed and no input encoding: symbols and accents are written as commands of the
 format itself, and what LaTeX cannot typeset (other scripts, emoji) is spelled out, as ``\u9577``.

@@ -1,4 +1,4 @@
-"""How does a table look as Markdown, CSV and LaTeX? The page has a template."""
+"""Prints tables as Markdown, CSV and LaTeX; HTML has a template."""
 
 from __future__ import annotations
 

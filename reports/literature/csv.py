@@ -1,4 +1,4 @@
-"""What do the files of `published/` hold? Every row, column by column, or a refusal by line.
+"""Reads and checks the files of `published/`; a bad row is refused with its line.
 
 Only the standard library, so that a command can look at them before anything runs.
 """

@@ -1,4 +1,4 @@
-"""What did papers print of quality, and what did we find of the same comparison?
+"""Published scores beside ours, for the same comparison.
 
 Each as the difference to its own baseline, since scores of two tasks do not compare. Which printed
 row belongs to which variant stands in `published/counterparts.csv`, with what the paper has instead

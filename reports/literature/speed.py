@@ -1,4 +1,4 @@
-"""What did papers print of speed and memory, and what did we find at the same length?
+"""Published speed and memory beside ours, at the same length.
 
 Both as ratios to the Transformer of the same table, since seconds of two machines do not compare.
 Ratios do not either, strictly: each row says why.

@@ -1,4 +1,4 @@
-"""What stands on a report's page, and in which order of importance?
+"""Builds the page of one ablation.
 
 Everything here is read off a sweep: no clock, no host, no address.
 """

@@ -1,4 +1,4 @@
-"""How does a page show which learning rate each mixer gets? A row a mixer, a column a task."""
+"""The exhibit of the best learning rates: one row a mixer, one column a task."""
 
 from __future__ import annotations
 

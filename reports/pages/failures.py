@@ -1,4 +1,4 @@
-"""What failed, was skipped or is missing, and why? The same story is told once."""
+"""The section of failed, skipped and missing trials; equal reasons are shown once."""
 
 from __future__ import annotations
 

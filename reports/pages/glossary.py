@@ -1,4 +1,4 @@
-"""What do the words of a page mean, in words that need no others?
+"""Definitions of the terms that a page uses.
 
 A metric, a status or a setting that is not known here is printed by its own name.
 """

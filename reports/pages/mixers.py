@@ -1,4 +1,4 @@
-"""What stands in a report of mixers alone, and in which order would a reader ask for it?
+"""The sections of a report on mixers measured alone.
 
 When is it faster (crossover), how does it grow (Table 1, figures, times), and can that be believed
 (controls, published figures)? All of one environment: numbers of two never stand side by side.

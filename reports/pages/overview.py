@@ -1,4 +1,4 @@
-"""What stands on the overview? Every ablation, and the claims of the literature, tested."""
+"""Builds the overview page: every ablation, and all claims judged together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must a reader know who reads the first screen only?
+"""The summary at the top of a page: answer, confidence, published figure, how to repeat.
 
 What was compared, how sure the answer is, what was published, whether the claim came before its
 results, how much of it was measured, and the command that repeats it.

@@ -1,4 +1,4 @@
-"""Which learning rate does each mixer get on each task, by the results of a sweep over rates?
+"""The best learning rate of each mixer on each task, from a sweep over rates.
 
     python -m reports.results.best_learning_rates RESULTS_CSV > ablations/learning_rates.csv
 

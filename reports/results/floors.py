@@ -1,4 +1,4 @@
-"""Which rows are floors, and where do they stand? Beside the score that they are the floor of.
+"""Rows of floors: simple predictors shown beside the score of their task.
 
 A floor is no variant: it has one reading and no seed, so that nothing is judged against it, and it
 stands in no mean, no interval and no comparison of variants.

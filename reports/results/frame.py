@@ -1,4 +1,4 @@
-"""How do results cross from the store to a report? As two typed frames and what is said of them.
+"""Reads and writes the two typed frames of a sweep: results and curves.
 
 `results.parquet` and `curves.parquet` are all that a report reads. What is said of them (`About`)
 travels inside `results.parquet`, in the schema's metadata. The same frame gives the same bytes.

@@ -1,4 +1,4 @@
-"""Along which number do the labels of variants run, and which of them make one line?
+"""Finds the variants that differ by one number only, so that they form a line.
 
 A report knows variants by their labels alone, as ``mixer=attention, dim=64``. Where each of them
 names a number under one name, and something else besides, there is a line a group: the variants

@@ -1,4 +1,4 @@
-"""Which measurements stand behind one entry of a table, and how many are missing?
+"""The measurements behind one entry of a table, and its coverage.
 
 A failure is a reading too: it stays in the denominator, and is named.
 """

@@ -1,4 +1,4 @@
-"""Which numbers may stand in one column? One metric, one task, one machine where that matters."""
+"""Series: the rows that may stand in one column, of one metric, task and machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do several tasks say together? The interquartile mean, and an interval over their seeds.
+"""The interquartile mean over several tasks, with an interval over their seeds.
 
 Agarwal et al. 2021 (arXiv:2108.13264) pool over tasks by the mean of the middle half of all values,
 and take its interval from a percentile bootstrap, stratified by task. That bootstrap promises too

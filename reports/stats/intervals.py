@@ -1,4 +1,4 @@
-"""What can be said from a few numbers? Means and medians, with intervals that are honest.
+"""Means, medians and paired differences with confidence intervals.
 
 Student's t, and no percentile bootstrap: at 3 seeds a nominal 95 % bootstrap interval covers the
 truth three times in four, the t interval does nineteen in twenty (normal data).

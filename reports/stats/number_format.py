@@ -1,4 +1,4 @@
-"""How is a number written? As many digits as its interval supports, and a prefix that fits."""
+"""Writes numbers with as many digits as their interval supports, and an SI prefix that fits."""
 
 from __future__ import annotations
 

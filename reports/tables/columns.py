@@ -1,4 +1,4 @@
-"""What stands in one column of a comparison table, and how is it summed up?
+"""The columns of a comparison table and how each is summarised.
 
 Scores: mean and interval over seeds, and the difference to the baseline, paired by seed. Times:
 median over processes, and the ratio to the baseline, paired by process. Counts: the number.

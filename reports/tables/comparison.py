@@ -1,4 +1,4 @@
-"""What does a table of a report hold? And the comparison on a task: one row a variant, always.
+"""The comparison table of one task: one row a variant, then the floors.
 
 One typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
 """

@@ -1,4 +1,4 @@
-"""How much of a gradient reaches back? The last output of a language model by its earlier tokens.
+"""Probe `gradient_by_distance`: the gradient of the last output by each earlier token.
 
 What a token far back contributes is learned through a product of derivatives, one for each step
 between, which vanishes or explodes exponentially where they are all small or all large: Bengio,

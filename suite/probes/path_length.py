@@ -1,4 +1,4 @@
-"""How far apart are two tokens, and what must wait for what? Two columns of Table 1, measured.
+"""Probe `path_length`: two columns of Table 1, measured: sequential operations and path length.
 
 `sequential_operations` is the longest chain of dependent operations of one forward pass of the
 mixer alone; see `suite.probes.dependency_chain` for what counts as one. It holds a constant: 3 for

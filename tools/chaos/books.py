@@ -1,4 +1,4 @@
-"""What do the books of an output folder hold, and what is missing, doubled or changed in them?"""
+"""Reads journal and store of an output folder and counts what is missing, doubled or changed."""
 
 from __future__ import annotations
 
