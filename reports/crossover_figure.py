@@ -14,12 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
+from reports.analysis.crossover import Crossover, crossover
 from reports.baseline import shown_name, what_baseline_is
-from reports.crossover import Crossover, crossover
 from reports.figures import Drawing
-from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
 from reports.notation import as_ratio
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate
 from reports.svg import drawing_style, label, to_svg
 from reports.text import slug

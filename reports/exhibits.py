@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports.analysis.table_one import table_one
 from reports.baseline import what_baseline_is
-from reports.controls import controls_table, in_words, instruments
 from reports.crossover_figure import crossover_figure
-from reports.crossover_table import crossover_table
-from reports.growth import Axis, Growth, find, growths
 from reports.growth_figures import growth_figure
-from reports.growth_tables import costs_table, ratios_table
-from reports.powers_table import disagreements_in_words, powers_table
 from reports.published import published_table
+from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.section import Exhibit, Section, View
-from reports.table_one import table_one
 from reports.tables.comparison import Table
-from reports.utilisation_table import peaks_in_words, utilisation_table
+from reports.tables.controls import controls_table, in_words, instruments
+from reports.tables.crossover import crossover_table
+from reports.tables.exponents import disagreements_in_words, powers_table
+from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.utilisation import peaks_in_words, utilisation_table
 from suite.schema import MIXER_ALONE, About, Provenance
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"

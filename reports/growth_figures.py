@@ -16,9 +16,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from reports.baseline import shown_name
 from reports.figures import Drawing
-from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
 from reports.notation import for_quantities
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate, median_range
 from reports.svg import drawing_style, label, to_svg
 from reports.text import slug

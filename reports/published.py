@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from reports.columns import Column, Entry
-from reports.crossover_table import MATERIALISED
-from reports.growth import Growth, find
 from reports.notation import as_ratio
 from reports.published_files import rows_of
+from reports.results.length_sweep import Growth, find
 from reports.statistics import Estimate
 from reports.tables.comparison import Row, Table
+from reports.tables.crossover import MATERIALISED
 from reports.timings import compare
 from suite.schema import MIXER_ALONE, About
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reports.figures import Drawing
-from reports.powers_table import Remark
 from reports.tables.comparison import Table
+from reports.tables.exponents import Remark
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from reports.growth import Axis, Growth
 from reports.readings import Reading
+from reports.results.length_sweep import Axis, Growth
 from suite.schema import Status
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)

@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
-from reports.crossover import crossover
+from reports.analysis.crossover import crossover
 from reports.crossover_figure import crossover_figure
 from reports.figures import Drawing
 from reports.frame import Sweep, results_frame
-from reports.growth import Growth, find, growths
 from reports.notation import as_ratio
+from reports.results.length_sweep import Growth, find, growths
 from reports.timings import compare
 from tests.reports import mixers_alone
 

@@ -8,8 +8,8 @@ from functools import cache
 
 from reports.figures import Drawing
 from reports.frame import Sweep
-from reports.growth import Growth, find, growths
 from reports.growth_figures import growth_figure
+from reports.results.length_sweep import Growth, find, growths
 from suite.schema import About, Status
 from tests.reports import mixers_alone
 

@@ -10,14 +10,14 @@ from types import ModuleType
 
 import pytest
 
-from reports.growth import growths
+from reports.analysis.table_one import table_one
 from reports.latex import latex_text
-from reports.powers_table import powers_table
 from reports.printers import to_latex
 from reports.render import render
+from reports.results.length_sweep import growths
 from reports.series import all_series
-from reports.table_one import table_one
 from reports.tables.comparison import Table, comparison_table
+from reports.tables.exponents import powers_table
 from tests.reports import hostile, mixers_alone
 
 PDFLATEX = shutil.which("pdflatex")

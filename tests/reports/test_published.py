@@ -11,8 +11,8 @@ import pytest
 
 import reports
 from reports.frame import Sweep
-from reports.growth import growths
 from reports.published import printed, published_table
+from reports.results.length_sweep import growths
 from reports.tables.comparison import Row, Table
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone

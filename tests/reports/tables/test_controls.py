@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from reports.columns import Entry
-from reports.controls import Instrument, controls_table, in_words, instruments
-from reports.growth import growths
+from reports.results.length_sweep import growths
 from reports.tables.comparison import Table
+from reports.tables.controls import Instrument, controls_table, in_words, instruments
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
 from tests.reports import mixers_alone
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from reports.analysis.table_one import PathLength, TableOneRow
+from reports.analysis.theory_gap import Power
 from reports.baseline import shown_name
 from reports.columns import Column, Entry
-from reports.disagreements import Power
-from reports.growth import Axis, Growth, find
+from reports.results.length_sweep import Axis, Growth, find
 from reports.statistics import Estimate
-from reports.table_one import PathLength, TableOneRow
 from reports.tables.comparison import Table, table_of_variants
 from suite.schema import MIXER_ALONE, About
 

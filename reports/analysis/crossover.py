@@ -21,9 +21,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.growth import Growth
-from reports.log_means import Array, LogMeans
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate
+from reports.stats.log_means import Array, LogMeans
 from reports.timings import compare, log_ratios, refuse_different_environments
 
 _STEPS = 400  # between neighbouring lengths, in which ends are looked for

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports.analysis.exponent import exponent, which_growth
 from reports.columns import Column, Entry
-from reports.growth import Growth, find
 from reports.notation import as_percent, for_quantities
 from reports.readings import Reading
-from reports.scaling import exponent, which_growth
+from reports.results.length_sweep import Growth, find
 from reports.series import Series, all_series
 from reports.statistics import Estimate
 from reports.tables.comparison import Row, Table

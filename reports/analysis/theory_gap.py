@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.growth import Axis, Growth, find
-from reports.mixtures import growth_means, leading_term
-from reports.scaling import MOST_DRIFT, Exponent, slope_over
+from reports.analysis.exponent import MOST_DRIFT, Exponent, slope_over
+from reports.analysis.utilisation import FLOPS, TIME, flops_per_second, matrix_peak
+from reports.results.length_sweep import Axis, Growth, find
 from reports.statistics import Estimate
-from reports.utilisation import FLOPS, TIME, flops_per_second, matrix_peak
+from reports.stats.power_mixture import growth_means, leading_term
 
 _OPERATIONS = "theory_operations"
 _PEAK, _FORMULA = "forward_peak_bytes", "forward_formula_bytes"

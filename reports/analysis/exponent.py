@@ -23,10 +23,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.growth import Growth
-from reports.log_means import Array, LogMeans
-from reports.mixtures import Mixture, growth_means, leading_term, mixture, names_of, terms_of
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate
+from reports.stats.log_means import Array, LogMeans
+from reports.stats.power_mixture import (
+    Mixture,
+    growth_means,
+    leading_term,
+    mixture,
+    names_of,
+    terms_of,
+)
 
 __all__ = [
     "Exponent", "LocalSlope", "Mixture", "WhichGrowth", "exponent", "local_slopes", "mixture",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from reports.analysis.utilisation import TIME, flops_per_second, matrix_peak, utilisation
 from reports.columns import Column, Entry
-from reports.growth import Growth, find
-from reports.growth_tables import no_number
 from reports.notation import as_percent, for_quantities
+from reports.results.length_sweep import Growth, find
 from reports.statistics import Estimate
 from reports.tables.comparison import Table, table_of_variants
-from reports.utilisation import TIME, flops_per_second, matrix_peak, utilisation
+from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
 _COPY = "copy_peak_bytes_per_second"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from reports.analysis.crossover import Kind, crossover
 from reports.baseline import shown_name
 from reports.columns import Column, Entry
-from reports.crossover import Kind, crossover
-from reports.growth import Growth
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate
 from reports.tables.comparison import Table, table_of_variants
 from suite.schema import MIXER_ALONE, About

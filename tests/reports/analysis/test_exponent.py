@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from reports.log_means import log_means
-from reports.scaling import exponent, local_slopes, mixture, slope_over, which_growth
+from reports.analysis.exponent import exponent, local_slopes, mixture, slope_over, which_growth
+from reports.stats.log_means import log_means
 from tests.reports.made_growth import LENGTHS, counted, growth, timed
 
 LAWS = {

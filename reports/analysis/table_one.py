@@ -3,7 +3,7 @@
 Time is that of the forward and backward pass, FLOPs are those of the forward pass by formula,
 memory is the peak of the forward and backward pass. Theory's powers are slopes of its formulas
 over the same places as the measured ones, so that both are a stretch of the same curve; it says
-nothing of memory. Where the two disagree, `reports.disagreements` says so and why.
+nothing of memory. Where the two disagree, `reports.analysis.theory_gap` says so and why.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from reports.disagreements import Case, Power, disagreements
-from reports.growth import Axis, Growth, environments, find
-from reports.scaling import Exponent, exponent, slope_over
+from reports.analysis.exponent import Exponent, exponent, slope_over
+from reports.analysis.theory_gap import Case, Power, disagreements
+from reports.analysis.utilisation import FLOPS, TIME, utilisation
+from reports.results.length_sweep import Axis, Growth, environments, find
 from reports.statistics import Estimate
-from reports.utilisation import FLOPS, TIME, utilisation
 from suite.schema import About, MixerFacts
 
 __all__ = ["PathLength", "Power", "TableOneRow", "table_one", "utilisation"]
@@ -80,7 +80,7 @@ def table_one(about: About, growths: Sequence[Growth]) -> tuple[TableOneRow, ...
 
     Args:
         about: Names the variants, their mixers and the formulas.
-        growths: As `reports.growth.growths` gives them.
+        growths: As `reports.results.length_sweep.growths` gives them.
     """
     seen = {variant for growth in growths for variant in growth.variants}
     return tuple(

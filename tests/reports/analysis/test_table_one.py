@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.growth import Axis, Growth
-from reports.table_one import TableOneRow, table_one
-from reports.utilisation import utilisation
+from reports.analysis.table_one import TableOneRow, table_one
+from reports.analysis.utilisation import utilisation
+from reports.results.length_sweep import Axis, Growth
 from suite.schema import MixerFacts
 from tests.reports.made_growth import LENGTHS, counted, growth, timed
 

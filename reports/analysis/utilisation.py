@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from reports.growth import Axis, Growth, find
+from reports.results.length_sweep import Axis, Growth, find
 
 FLOPS, TIME = "forward_flops", "forward_backward_seconds"
 PEAK = "matrix_peak_flops_per_second"
@@ -27,7 +27,7 @@ def utilisation(
     """FLOPs a second over the peak, as 0.41; None where one of them was not measured.
 
     Args:
-        growths: As `reports.growth.growths` gives them.
+        growths: As `reports.results.length_sweep.growths` gives them.
         variant: Its label.
         place: Tokens, or the width.
         axis: Which of the two `place` is.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.frame import results_frame
-from reports.growth import Growth, environments, find, growths
+from reports.results.length_sweep import Growth, environments, find, growths
 from reports.series import is_bound
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, MetricSpec
 

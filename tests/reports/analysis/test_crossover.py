@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from reports.crossover import Crossover, Kind, crossover
+from reports.analysis.crossover import Crossover, Kind, crossover
 from reports.timings import DifferentEnvironments
 from tests.reports.made_growth import LENGTHS, counted, growth, reading, timed
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.growth import Axis, Growth
-from reports.log_means import Array, LogMeans, log_means
+from reports.results.length_sweep import Axis, Growth
 from reports.statistics import CONFIDENCE, Estimate
+from reports.stats.log_means import Array, LogMeans, log_means
 
 MIN_PLACES = 4
 _SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}

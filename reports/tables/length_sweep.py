@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reports.columns import Column, Entry
-from reports.growth import Growth
 from reports.notation import as_ratio, for_quantities
 from reports.readings import Reading
+from reports.results.length_sweep import Growth
 from reports.statistics import Estimate, median_range
 from reports.tables.comparison import Table, table_of_variants
 from reports.text import slug

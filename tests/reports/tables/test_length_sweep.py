@@ -7,16 +7,16 @@ from functools import cache
 
 import pytest
 
+from reports.analysis.crossover import crossover
+from reports.analysis.table_one import table_one
 from reports.columns import Entry
-from reports.crossover import crossover
-from reports.crossover_table import crossover_table
-from reports.growth import Growth, find, growths
-from reports.growth_tables import costs_table, ratios_table
-from reports.powers_table import disagreements_in_words, formula, powers_table
-from reports.table_one import table_one
+from reports.results.length_sweep import Growth, find, growths
 from reports.tables.comparison import Table
+from reports.tables.crossover import crossover_table
+from reports.tables.exponents import disagreements_in_words, formula, powers_table
+from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.utilisation import peaks_in_words, utilisation_table
 from reports.timings import compare
-from reports.utilisation_table import peaks_in_words, utilisation_table
 from tests.reports import mixers_alone
 
 ABOUT = mixers_alone.about()
