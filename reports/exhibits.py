@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.analysis.table_one import table_one
+from reports.analysis.theory_gap import table_one
 from reports.baseline import what_baseline_is
 from reports.crossover_figure import crossover_figure
 from reports.growth_figures import growth_figure
@@ -21,7 +21,7 @@ from reports.section import Exhibit, Section, View
 from reports.tables.comparison import Table
 from reports.tables.controls import controls_table, in_words, instruments
 from reports.tables.crossover import crossover_table
-from reports.tables.exponents import disagreements_in_words, powers_table
+from reports.tables.exponents import exponents_table, theory_remarks
 from reports.tables.length_sweep import costs_table, ratios_table
 from reports.tables.utilisation import peaks_in_words, utilisation_table
 from suite.schema import MIXER_ALONE, About, Provenance
@@ -149,14 +149,14 @@ def _table_one(case: _Case) -> Iterator[Exhibit]:
         for row in table_one(case.about, case.growths)
         if row.environment_id in ("", case.environment_id)
     ]
-    table = powers_table(case.about, rows, case.growths)
+    table = exponents_table(case.about, rows)
     if table:
         yield Exhibit(
             title=table.title,
             sentences=(_TABLE_ONE,),
             tables=(table,),
             remarks_title="Where measurement and theory disagree, and why",
-            remarks=disagreements_in_words(case.about, rows),
+            remarks=theory_remarks(case.about, rows),
         )
 
 

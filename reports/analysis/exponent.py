@@ -1,13 +1,12 @@
-"""With which power does it grow?
+"""Estimate the exponent with which a cost grows at the top of its range, and judge it.
 
-Three answers that check one another. Local slopes, on double logarithmic axes, step by step; the
-exponent, which is the slope over the last two steps; and the mixture of powers. An interval alone
+The exponent is the slope over the last three places on double logarithmic axes. An interval alone
 does not save a slope from a wrong model: attention with its projections has a slope of 1.8 over its
 top octaves, with an interval that excludes the true 2. So an exponent is called pre-asymptotic
-where its last two local slopes differ, or where the leading term of the mixture makes up less than
-90 % at the top: what is measured is then a stretch of the curve, and no law.
+where its last two local slopes differ, or where the leading term of a mixture of powers makes up
+less than 90 % at the top: it then describes the range that was measured, and is no law.
 
-Slopes are sums of means with weights, so their intervals are Student's t with the spread pooled
+Slopes are weighted sums of means, so their intervals are Student's t with the spread pooled
 over all places of the variant. In simulations (three and five processes, seven lengths, noise of
 0.5 to 5 %, normal, skewed or heavy-tailed) a nominal 95 % covered the true slope in 92 to 98 of
 100. Where the shortest length is three times as noisy as the longest, exponents cover more (97 and
@@ -16,51 +15,22 @@ above), and the first local slope less: 81 to 89.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from reports.results.length_sweep import Growth
+from reports.results.length_sweep import AXIS_SYMBOLS, Growth
 from reports.statistics import Estimate
-from reports.stats.log_means import Array, LogMeans
-from reports.stats.power_mixture import (
-    Mixture,
-    growth_means,
-    leading_term,
-    mixture,
-    names_of,
-    terms_of,
-)
+from reports.stats.log_means import Array, LogMeans, log_means
+from reports.stats.power_mixture import MIN_PLACES, leading_term, term_names, terms_of
 
-__all__ = [
-    "Exponent", "LocalSlope", "Mixture", "WhichGrowth", "exponent", "local_slopes", "mixture",
-    "which_growth",
-]  # fmt: skip
-
-MOST_DRIFT = 0.05  # between two exact exponents that count as the same
-LEADING_SHARE = 0.9
-NUM_TOP = 3  # places that an exponent is taken over
-_WIDEST = 0.5  # half-width of a drift that says nothing any more
+_MOST_DRIFT = 0.05  # between two exact exponents that count as the same
+_LEADING_SHARE = 0.9
+_NUM_TOP = 3  # places that an exponent is taken over
+_WIDEST = 0.5  # half-width beyond which the difference of two slopes says nothing
 _LEAST_DRAWS = 0.025
-MOST_MISFIT = 0.15
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalSlope:
-    """The power between two neighbouring places, as 1.93 between 2048 and 4096 tokens.
-
-    Attributes:
-        start: The shorter place.
-        end: The longer place.
-        slope: Ratio of the logarithms; without an interval for what is exact.
-    """
-
-    start: int
-    end: int
-    slope: Estimate
+_MOST_MISFIT = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,172 +39,148 @@ class Exponent:
 
     Attributes:
         estimate: `n` is 0 where nothing was measured; without an interval for what is exact.
-        is_pre_asymptotic: Whether it is a stretch of a curve that still bends, or the data cannot
-            say.
-        reason: Why it is that, or why there is none; one phrase, else empty.
+        is_pre_asymptotic: Whether the curve still bends, or the data cannot say whether it does.
+        why_missing: One phrase, where there is none; else empty.
         places: Those it is taken over, ascending.
-        is_noisy: Whether a process did not meet its stopping criterion at one of them.
+        is_noisy: Whether most processes did not meet their stopping criterion at one of them.
+        theory: The slope of theory's formula over the same places; None where it has none.
     """
 
     estimate: Estimate
-    is_pre_asymptotic: bool
-    reason: str = ""
+    is_pre_asymptotic: bool = True
+    why_missing: str = ""
     places: tuple[int, ...] = ()
     is_noisy: bool = False
+    theory: float | None = None
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the measurement excludes theory's slope."""
+        return self.theory is not None and self.excludes(self.theory)
+
+    def excludes(self, power: float) -> bool:
+        """Whether a power lies outside the interval; for what is exact, more than 0.05 away.
+
+        Never, where a place is noisy.
+        """
+        found = self.estimate
+        if found.point is None or self.is_noisy:
+            return False
+        if found.low is None or found.high is None:
+            return abs(found.point - power) > _MOST_DRIFT
+        return not found.low <= power <= found.high
 
 
-@dataclass(frozen=True, kw_only=True)
-class WhichGrowth:
-    """The pure models n, n log n and n^2, each with a fixed cost beside it, by how well they fit.
+def exponent(growth: Growth | None, variant: str, theory: Growth | None = None) -> Exponent:
+    """The exponent over the last three places, and whether it can be taken for a law.
 
-    Attributes:
-        ranking: Their names, the best first.
-        misfits: Name -> root of the mean squared relative residual.
-        excluded: Those that fit best in fewer than one of forty redraws of the noise; all, where
-            even the best is off by more than 15 %.
+    Args:
+        growth: What was measured, if it was.
+        variant: Its label.
+        theory: The values of the formula beside it.
     """
-
-    ranking: tuple[str, ...]
-    misfits: Mapping[str, float]
-    excluded: tuple[str, ...]
-
-    @property
-    def is_told(self) -> bool:
-        """Whether only one is left."""
-        return len(self.excluded) == len(self.ranking) - 1
-
-    @property
-    def text(self) -> str:
-        """One phrase, as ``n log n; not n, not n^2``."""
-        left = [name for name in self.ranking if name not in self.excluded]
-        if not left:
-            best = self.ranking[0]
-            off = f"{100 * self.misfits[best]:.0f} %"
-            return f"none of the three: the nearest, {best}, is off by {off}"
-        others = ", ".join(f"not {name}" for name in self.excluded)
-        return "; ".join(filter(None, [" or ".join(left), others]))
-
-
-def local_slopes(growth: Growth, variant: str) -> tuple[LocalSlope, ...]:
-    """The slope of each step between neighbouring places that have a number."""
-    means = growth_means(growth, variant)
-    return tuple(
-        LocalSlope(
-            start=start,
-            end=end,
-            slope=means.contrast(_slope_weights(means.places, (index, index + 1))),
-        )
-        for index, (start, end) in enumerate(pairwise(means.places))
-    )
-
-
-def exponent(growth: Growth, variant: str) -> Exponent:
-    """The exponent over the last three places, and whether it can be taken for a law."""
+    if growth is None:
+        return Exponent(estimate=Estimate(n=0), why_missing="not measured")
     means = growth_means(growth, variant)
     if len(means.places) < 2:
-        return Exponent(
-            estimate=Estimate(n=0), is_pre_asymptotic=True, reason=_why_none(growth, variant)
-        )
-    count = len(means.places)
-    indices = tuple(range(max(0, count - NUM_TOP), count))
-    places = means.places[-NUM_TOP:]
-    reason = _why_pre_asymptotic(means) or _why_not_leading(growth, means)
+        return Exponent(estimate=Estimate(n=0), why_missing=_why_missing(growth, variant))
+    places = means.places[-_NUM_TOP:]
+    leading = leading_term(means)
+    is_led = leading is None or leading.share >= _LEADING_SHARE
     return Exponent(
-        estimate=means.contrast(_slope_weights(means.places, indices)),
-        is_pre_asymptotic=bool(reason),
-        reason=reason,
+        estimate=means.contrast(_slope_weights(means, places)),
+        is_pre_asymptotic=not is_led or not _is_straight(means),
         places=places,
         is_noisy=any(growth.is_noisy(variant, place) for place in places),
+        theory=slope_over(theory, variant, places),
     )
 
 
-def slope_over(growth: Growth, variant: str, places: Sequence[int]) -> Estimate:
-    """The slope over exactly these places; `n` is 0 where one of them has no number."""
+def slope_over(growth: Growth | None, variant: str, places: Sequence[int]) -> float | None:
+    """The slope over exactly these places; None where one of them has no number."""
+    if growth is None or len(places) < 2:
+        return None
     means = growth_means(growth, variant)
-    if len(places) < 2 or not set(places) <= set(means.places):
-        return Estimate(n=0)
-    indices = tuple(means.places.index(place) for place in places)
-    return means.contrast(_slope_weights(means.places, indices))
+    if not set(places) <= set(means.places):
+        return None
+    return float(_slope_weights(means, places) @ means.means)
 
 
-def which_growth(growth: Growth, variant: str) -> WhichGrowth | None:
-    """Which of n, n log n, n^2 it is; None with fewer than four places.
+def growth_means(growth: Growth, variant: str) -> LogMeans:
+    """The logarithms of a variant's growth, all processes, at each place."""
+    return log_means({p: list(growth.values(variant, p).values()) for p in growth.places})
 
-    Each has one coefficient, and beside it a fixed cost that every call has, neither negative;
-    the fit is on relative residuals. A model is excluded where it fits best in fewer than one of
-    forty of 2000 redraws of the noise.
+
+def which_growth(growth: Growth, variant: str) -> str:
+    """Which of n, n log n and n^2 it is, as ``n log n; not n, not n^2``; empty below four places.
+
+    Each model has one coefficient, and beside it a fixed cost that every call has, neither
+    negative; the fit is on relative residuals. A model is excluded where it fits best in fewer
+    than one of forty redraws of the noise; all are, where even the best is off by more than 15 %.
     """
     means = growth_means(growth, variant)
-    if len(means.places) < 4:
-        return None
-    names = names_of(growth.axis)[1:]
+    if len(means.places) < MIN_PLACES:
+        return ""
+    names = term_names(AXIS_SYMBOLS[growth.axis])[1:]
     terms = terms_of(means.places)
-    points = np.stack([_misfits(terms, means.means[None, :], i) for i in (1, 2, 3)])[:, 0]
-    drawn = np.stack([_misfits(terms, means.redraws(), i) for i in (1, 2, 3)])
-    wins = np.bincount(drawn.argmin(axis=0), minlength=3) / drawn.shape[1]
-    order = [int(i) for i in np.argsort(points, kind="stable")]
-    is_any = float(points[order[0]]) <= MOST_MISFIT
-    excluded = tuple(names[i] for i in order if not is_any or wins[i] < _LEAST_DRAWS)
-    return WhichGrowth(
-        ranking=tuple(names[i] for i in order),
-        misfits={names[i]: float(points[i]) for i in order},
-        excluded=excluded,
-    )
+    misfits = _misfits(terms, means.means[None, :])[:, 0]
+    wins = np.bincount(_misfits(terms, means.redraws()).argmin(axis=0), minlength=len(names))
+    order = np.argsort(misfits, kind="stable")
+    nearest = float(misfits[order[0]])
+    if nearest > _MOST_MISFIT:
+        off = f"is off by {100 * nearest:.0f} %"
+        return f"none of the three: the nearest, {names[order[0]]}, {off}"
+    is_left = wins >= _LEAST_DRAWS * wins.sum()
+    left = " or ".join(names[i] for i in order if is_left[i])
+    others = ", ".join(f"not {names[i]}" for i in order if not is_left[i])
+    return "; ".join(filter(None, [left, others]))
 
 
-def _slope_weights(places: Sequence[int], indices: Sequence[int]) -> Array:
-    """Least-squares weights of a slope over some of the places; 0 at the others."""
-    logs = np.log(np.array([places[i] for i in indices], dtype=np.float64))
+def _slope_weights(means: LogMeans, places: Sequence[int]) -> Array:
+    """Least-squares weights of the slope over some of the places; 0 at the others."""
+    logs = np.log(np.array(places, dtype=np.float64))
     centred = logs - logs.mean()
-    weights = np.zeros(len(places))
-    weights[list(indices)] = centred / (centred @ centred)
+    weights = np.zeros(len(means.places))
+    weights[np.isin(means.places, places)] = centred / (centred @ centred)
     return weights
 
 
-def _why_none(growth: Growth, variant: str) -> str:
+def _why_missing(growth: Growth, variant: str) -> str:
     fates = dict.fromkeys(r.fate for place in growth.places for r in growth.of(variant, place))
-    others = [fate for fate in fates if fate not in ("ok", "noisy")]
     if not fates:
         return "not measured"
+    others = [fate for fate in fates if fate not in ("ok", "noisy")]
     return ", ".join(others) or "measured at one place only, or nothing to count"
 
 
-def _why_pre_asymptotic(means: LogMeans) -> str:
-    """What the last two local slopes say; empty where they agree."""
-    count = len(means.places)
-    if count < NUM_TOP:
-        return "two places cannot say whether the slope still changes"
-    last = _slope_weights(means.places, (count - 2, count - 1))
-    before = _slope_weights(means.places, (count - 3, count - 2))
+def _is_straight(means: LogMeans) -> bool:
+    """Whether the last two local slopes agree, and are sure enough to say so."""
+    if len(means.places) < _NUM_TOP:
+        return False
+    before, last = (_slope_weights(means, p) for p in (means.places[-3:-1], means.places[-2:]))
     drift = means.contrast(last - before)
     assert drift.point is not None, "three places have two slopes"
     if drift.half_width is not None and drift.half_width > _WIDEST:
-        return "too noisy to say whether the slope still changes"
+        return False
     is_clear = drift.half_width is None or drift.excludes_zero
-    if is_clear and abs(drift.point) > MOST_DRIFT:
-        first, second = (float(w @ means.means) for w in (before, last))
-        return f"the last two local slopes differ: {first:.2f} and {second:.2f}"
-    return ""
+    return not is_clear or abs(drift.point) <= _MOST_DRIFT
 
 
-def _why_not_leading(growth: Growth, means: LogMeans) -> str:
-    found = leading_term(means)
-    if found is None or found.share >= LEADING_SHARE:
-        return ""
-    name, share = names_of(growth.axis)[found.leading], math.floor(100 * found.share)
-    return f"the {name} term is only {share} % of it at {means.places[-1]:,}"
+def _misfits(terms: Array, logs: Array) -> Array:
+    """Root mean squared relative residuals: `[model, draw]`, of each term with a fixed cost.
 
-
-def _misfits(terms: Array, logs: Array, index: int) -> Array:
-    """Of one term with a fixed cost beside it, neither negative: `[draw]`."""
-    by = np.exp(-logs)
-    fixed, growing = by, terms[:, index] * by
-    ff, fg, gg = (
-        np.sum(a * b, axis=1) for a, b in ((fixed, fixed), (fixed, growing), (growing, growing))
-    )
-    f, g = fixed.sum(axis=1), growing.sum(axis=1)
-    cost = np.maximum((f * gg - g * fg) / (ff * gg - fg**2), 0.0)
-    slope = np.maximum((g - cost * fg) / gg, 0.0)
-    residuals = cost[:, None] * fixed + slope[:, None] * growing - 1
-    misfits: Array = np.sqrt((residuals**2).mean(axis=1))
-    return misfits
+    Args:
+        terms: `[place, 4]`, the first of them the fixed cost.
+        logs: `[draw, place]`.
+    """
+    fixed = np.exp(-logs)
+    ff, f = (fixed**2).sum(axis=1), fixed.sum(axis=1)
+    found = []
+    for term in terms.T[1:]:
+        growing = term * fixed
+        fg, gg, g = (x.sum(axis=1) for x in (fixed * growing, growing**2, growing))
+        cost = np.maximum((f * gg - g * fg) / (ff * gg - fg**2), 0.0)
+        slope = np.maximum((g - cost * fg) / gg, 0.0)
+        residuals = cost[:, None] * fixed + slope[:, None] * growing - 1
+        found.append(np.sqrt((residuals**2).mean(axis=1)))
+    return np.stack(found)

@@ -1,8 +1,10 @@
-"""Where do measurement and Table 1 disagree, and why? Plain sentences, derived from the numbers.
+"""Measure Table 1 of "Attention Is All You Need" (arXiv:1706.03762), and explain its gaps.
 
-Table 1 leaves out projections, fixed costs, and how well a machine is used. Which of them it is
-can be computed: the FLOPs are split into theory's operations and n d^2; and the power of the time
-is that of the FLOPs less that of the use made of the machine.
+Time is that of the forward and backward pass, FLOPs are those of the forward pass by formula,
+memory is the peak of the forward and backward pass; theory says nothing of memory. Table 1 leaves
+out projections, fixed costs, and how well a machine is used. Which of them makes the difference can
+be computed: the FLOPs are split into theory's operations and n d^2; and the exponent of the time is
+that of the FLOPs less that of the use made of the machine.
 """
 
 from __future__ import annotations
@@ -13,100 +15,123 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.exponent import MOST_DRIFT, Exponent, slope_over
-from reports.analysis.utilisation import FLOPS, TIME, flops_per_second, matrix_peak
-from reports.results.length_sweep import Axis, Growth, find
-from reports.statistics import Estimate
-from reports.stats.power_mixture import growth_means, leading_term
+from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
+from reports.analysis.utilisation import FLOPS, MATRIX_PEAK, TIME, flops_per_second, machine_peak
+from reports.notation import as_interval
+from reports.results.length_sweep import (
+    AXIS_SYMBOLS,
+    Axis,
+    Growth,
+    environments,
+    find,
+    measured_in,
+    place_label,
+)
+from reports.stats.power_mixture import leading_term
+from suite.schema import About, MixerFacts
 
-_OPERATIONS = "theory_operations"
-_PEAK, _FORMULA = "forward_peak_bytes", "forward_formula_bytes"
-_PATH = "maximum_path_length"
-_LEAST_FACTOR = 0.8  # times theory's length, or the inverse, to be worth a word
-_COUNTED = {
-    "sequential_operations": "Sequential operations grow",
-    _PATH: "The maximum path length grows",
+MEMORY = "forward_backward_peak_bytes"
+STEPS, PATH = "sequential_operations", "maximum_path_length"
+_PEAK = "forward_peak_bytes"
+_FORMULAS: Mapping[str, str] = {
+    TIME: "theory_operations",
+    FLOPS: "theory_operations",
+    STEPS: "theory_sequential_operations",
+    PATH: "theory_maximum_path_length",
+    _PEAK: "forward_formula_bytes",
 }
-_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
 _PROJECTIONS: Mapping[Axis, int] = {"length": 1, "dim": 2}  # powers of n d^2
-_EXACT = 0.01  # relative; FLOPs split so well are what they are said to be
+_EXACT = 0.01  # relative error of a split of the FLOPs that explains them
+_LEAST_FIXED = 0.1  # share of a fixed cost that is reported
 _MEMORY_MARGIN = 0.05
-_LEAST_SHARE = 0.1  # of what does not grow, to be worth a word
+_LEAST_FACTOR = 0.8  # times theory's path length, or the inverse, that is not reported
+
+_Pairs = Mapping[int, tuple[float, float]]  # place -> measured, by formula
 
 
 @dataclass(frozen=True, kw_only=True)
-class Power:
-    """A measured power, and that of theory over the same places.
+class TableOneRow:
+    """One variant, in one environment.
 
     Attributes:
-        theory: None where theory has no formula.
+        environment_id: Where times and memory were measured; empty where none were.
+        theory: Its row of Table 1, as formulas.
+        growths: All that was measured in the environment, with the counts.
+        exponents: By metric and axis, each beside that of theory.
     """
 
-    measured: Exponent
-    theory: float | None
-
-    @property
-    def disagrees(self) -> bool:
-        """Whether theory lies beyond the interval; for what is exact, more than 0.05 away.
-
-        Never, where a place is noisy.
-        """
-        return self.theory is not None and excludes(self.measured, self.theory)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One variant in one environment, and all that is known of it.
-
-    Attributes:
-        growths: Of that environment, with the counts.
-        powers: Metric -> axis -> power.
-    """
-
-    growths: Sequence[Growth]
     variant: str
     environment_id: str
-    powers: Mapping[str, Mapping[Axis, Power]]
+    theory: MixerFacts
+    growths: Sequence[Growth]
+    exponents: Mapping[tuple[str, Axis], Exponent]
+
+    def numbers(self, metric: str, axis: Axis = "length") -> dict[int, float]:
+        """Place, ascending -> the variant's median, where it has one."""
+        growth = find(self.growths, metric, axis)
+        points = {p: growth.point(self.variant, p) for p in growth.places} if growth else {}
+        return {place: point for place, point in points.items() if point is not None}
 
 
-def excludes(measured: Exponent, power: float) -> bool:
-    """Whether a power is out of the question for what was measured."""
-    found = measured.estimate
-    if found.point is None or measured.is_noisy:
-        return False
-    if found.low is None or found.high is None:
-        return abs(found.point - power) > MOST_DRIFT
-    return not found.low <= power <= found.high
+def table_one(about: About, growths: Sequence[Growth]) -> tuple[TableOneRow, ...]:
+    """One row a variant and environment, in the order of the ablation.
+
+    Args:
+        about: Names the variants, their mixers and the formulas.
+        growths: As `reports.results.length_sweep.growths` gives them.
+    """
+    seen = {variant for growth in growths for variant in growth.variants}
+    return tuple(
+        _row(about, measured_in(growths, environment_id), variant, environment_id)
+        for environment_id in environments(growths) or ("",)
+        for variant in about.variants
+        if variant in seen
+    )
 
 
-def disagreements(case: Case) -> Iterator[str]:
-    """Every sentence that must stand beside the row."""
-    for axis in _SYMBOLS:
-        yield from _about_flops(case, axis)
-        yield from _about_time(case, axis)
-    yield from _about_memory(case)
-    for metric in _COUNTED:
-        yield from _about_steps(case, metric)
+def theory_gaps(row: TableOneRow) -> Iterator[str]:
+    """Every disagreement of measurement and theory, in a sentence that gives its cause."""
+    for axis in AXIS_SYMBOLS:
+        yield from _about_flops(row, axis)
+        yield from _about_time(row, axis)
+    yield from _about_memory(row)
+    yield from _about_steps(row, STEPS, "Sequential operations grow")
+    yield from _about_steps(row, PATH, "The maximum path length grows")
+    yield from _about_path(row)
 
 
-def _about_flops(case: Case, axis: Axis) -> Iterator[str]:
-    power = case.powers[FLOPS][axis]
-    if power.disagrees and power.theory is not None:
-        grown, expected = _written(power.measured.estimate, axis), _of(power.theory, axis)
-        yield f"FLOPs grow with {grown} here, not {expected}: {_why_flops(case, axis)}."
+def _row(about: About, here: Sequence[Growth], variant: str, environment_id: str) -> TableOneRow:
+    exponents = {
+        (metric, axis): exponent(
+            find(here, metric, axis), variant, find(here, _FORMULAS.get(metric, ""), axis)
+        )
+        for metric in (TIME, FLOPS, MEMORY, STEPS, PATH)
+        for axis in AXIS_SYMBOLS
+    }
+    return TableOneRow(
+        variant=variant,
+        environment_id=environment_id,
+        theory=about.subjects.get(variant, MixerFacts(mixer="")),
+        growths=here,
+        exponents=exponents,
+    )
 
 
-def _why_flops(case: Case, axis: Axis) -> str:
-    """Which of them Table 1 leaves out."""
-    counts, formula = (_numbers(case, metric, axis) for metric in (FLOPS, _OPERATIONS))
-    places = sorted(counts.keys() & formula.keys())
-    flops = np.array([counts[place] for place in places])
-    theory = np.array([formula[place] for place in places])
-    rest = np.array(places, dtype=np.float64) ** _PROJECTIONS[axis]
-    parts = np.stack([theory, rest], axis=1) / flops[:, None]
+def _about_flops(row: TableOneRow, axis: Axis) -> Iterator[str]:
+    found = row.exponents[FLOPS, axis]
+    if found.disagrees:
+        yield f"FLOPs grow with {_beside_theory(found, axis)}: {_why_flops(row, axis)}."
+
+
+def _why_flops(row: TableOneRow, axis: Axis) -> str:
+    """The projections, if they explain the FLOPs that Table 1 leaves out."""
+    pairs = _pairs(row, FLOPS, axis)
+    places = np.array(list(pairs), dtype=np.float64)
+    flops, theory = np.array(list(pairs.values())).T
+    parts = np.stack([theory, places ** _PROJECTIONS[axis]], axis=1) / flops[:, None]
     scale = parts.max(axis=0)
     shares = parts / scale * np.linalg.lstsq(parts / scale, np.ones(len(places)), rcond=None)[0]
-    first, last = (_at(place, axis) for place in (places[0], places[-1]))
+    first, last = (place_label(axis, place) for place in (min(pairs), max(pairs)))
     is_split = np.abs(shares.sum(axis=1) - 1).max() < _EXACT and (shares >= 0).all()
     if is_split and len(places) > shares.shape[1]:
         return (
@@ -117,171 +142,134 @@ def _why_flops(case: Case, axis: Axis) -> str:
     return f"to each operation of the formula belong {a:.3g} FLOPs at {first} and {b:.3g} at {last}"
 
 
-def _about_time(case: Case, axis: Axis) -> Iterator[str]:
-    power, flops = case.powers[TIME][axis], case.powers[FLOPS][axis].measured
-    measured, places = power.measured, power.measured.places
-    if measured.estimate.point is None or not places:
+def _about_time(row: TableOneRow, axis: Axis) -> Iterator[str]:
+    time = row.exponents[TIME, axis]
+    of_flops = slope_over(find(row.growths, FLOPS, axis), row.variant, time.places)
+    follows_flops = of_flops is None or not time.excludes(of_flops)
+    if follows_flops and not time.disagrees:
         return
-    counts = find(case.growths, FLOPS, axis)
-    beside = slope_over(counts, case.variant, places).point if counts else None
-    is_beside = beside is None or not excludes(measured, beside)
-    if is_beside and not power.disagrees:
-        return
-    reasons = [_why_flops_differ(power, flops, axis)]
-    if not is_beside:
-        reasons += [_why_use(case, axis, places), _why_fixed(case, axis, places)]
-    head = f"Time grows with {_written(measured.estimate, axis)} here"
-    if power.disagrees and power.theory is not None:
-        head += f", not {_of(power.theory, axis)}"
-    elif beside is not None:
-        head += f", its FLOPs with {_of(beside, axis)}"
+    reasons = [_why_flops_differ(row, axis)]
+    if not follows_flops:
+        reasons += [_why_use(row, axis), _why_fixed(row, axis)]
+    grown = _beside_theory(time, axis)
+    if not time.disagrees and of_flops is not None:
+        grown += f", its FLOPs with {_power(of_flops, axis)}"
     because = "; ".join(filter(None, reasons))
-    yield f"{head}: {because or 'it has no FLOPs by formula that could say why'}."
+    yield f"Time grows with {grown}: {because or 'it has no FLOPs by formula that could say why'}."
 
 
-def _why_flops_differ(power: Power, flops: Exponent, axis: Axis) -> str:
-    point = flops.estimate.point
-    if power.theory is None or point is None or not excludes(flops, power.theory):
+def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
+    theory, flops = row.exponents[TIME, axis].theory, row.exponents[FLOPS, axis]
+    if theory is None or flops.estimate.point is None or not flops.excludes(theory):
         return ""
-    return f"its FLOPs themselves grow with {_of(point, axis)}"
+    return f"its FLOPs themselves grow with {_power(flops.estimate.point, axis)}"
 
 
-def _why_use(case: Case, axis: Axis, places: Sequence[int]) -> str:
+def _why_use(row: TableOneRow, axis: Axis) -> str:
     """How the use made of the machine changes over the places of the exponent."""
-    ends = (places[0], places[-1])
-    rates = [
-        flops_per_second(case.growths, case.variant, place, axis, case.environment_id)
-        for place in ends
-    ]
+    start, *_, end = row.exponents[TIME, axis].places
+    rates = (flops_per_second(row.growths, row.variant, place, axis) for place in (start, end))
     first, last = rates
     if first is None or last is None:
         return ""
-    peak = matrix_peak(case.growths, case.environment_id)
+    peak = machine_peak(row.growths, MATRIX_PEAK)
     verb = "rises" if last > first else "falls"
-    between = f"between {places[0]:,} and {places[-1]:,} tokens"
-    if axis == "dim":
-        between = f"between the widths {places[0]:,} and {places[-1]:,}"
+    between = (
+        f"the widths {start:,} and {end:,}" if axis == "dim" else f"{start:,} and {end:,} tokens"
+    )
     if peak is None:
-        low, high = _told_apart(first / 1e9, last / 1e9)
-        return f"the rate of work {verb} from {low} to {high} GFLOP/s {between}"
-    low, high = _told_apart(100 * first / peak, 100 * last / peak)
-    return f"the machine's use {verb} from {low} % to {high} % of its matrix peak {between}"
+        low, high = _distinct(first / 1e9, last / 1e9)
+        return f"the rate of work {verb} from {low} to {high} GFLOP/s between {between}"
+    low, high = _distinct(100 * first / peak, 100 * last / peak)
+    return f"the machine's use {verb} from {low} % to {high} % of its matrix peak between {between}"
 
 
-def _why_fixed(case: Case, axis: Axis, places: Sequence[int]) -> str:
-    """What does not grow, as far as a mixture of powers finds it."""
-    growth = find(case.growths, TIME, axis, case.environment_id)
-    found = leading_term(growth_means(growth, case.variant)) if growth else None
-    if growth is None or found is None:
+def _why_fixed(row: TableOneRow, axis: Axis) -> str:
+    """The fixed cost, as far as a mixture of powers finds one."""
+    growth, place = find(row.growths, TIME, axis), row.exponents[TIME, axis].places[0]
+    found = leading_term(growth_means(growth, row.variant)) if growth else None
+    seconds = growth.point(row.variant, place) if growth else None
+    share = float(found.coefficients[0]) / seconds if found and seconds else 0.0
+    if share < _LEAST_FIXED:
         return ""
-    seconds = growth.point(case.variant, places[0])
-    share = float(found.coefficients[0]) / seconds if seconds else 0.0
-    if share < _LEAST_SHARE:
-        return ""
-    symbol, where = _SYMBOLS[axis], _at(places[0], axis)
+    symbol, where = AXIS_SYMBOLS[axis], place_label(axis, place)
     return f"what does not grow with {symbol} is still {_percent(share)} of it at {where}"
 
 
-def _about_memory(case: Case) -> Iterator[str]:
-    peaks, formula = (_numbers(case, metric, "length") for metric in (_PEAK, _FORMULA))
-    places = sorted(peaks.keys() & formula.keys())
-    if not places:
+def _about_memory(row: TableOneRow) -> Iterator[str]:
+    pairs = _pairs(row, _PEAK)
+    last = max(pairs, default=0)
+    measured, formula = pairs.get(last, (1.0, 1.0))
+    if abs(measured / formula - 1) > _MEMORY_MARGIN:
+        yield (
+            f"The peak memory of the forward pass is {measured / formula:.2f} times its formula "
+            f"at {last:,} tokens: {'more' if measured > formula else 'less'} is held at once than "
+            f"the formula counts, by {abs(measured - formula) / 2**20:.3g} MiB."
+        )
+
+
+def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
+    found, pairs = row.exponents[metric, "length"], _pairs(row, metric)
+    if not found.disagrees or _is_rounding(pairs):
         return
-    last = places[-1]
-    ratio = peaks[last] / formula[last]
-    if abs(ratio - 1) <= _MEMORY_MARGIN:
-        return
-    kind = "more" if ratio > 1 else "less"
-    rest = abs(peaks[last] - formula[last]) / 2**20
+    (start, (a, b)), *_, (end, (c, d)) = pairs.items()
     yield (
-        f"The peak memory of the forward pass is {ratio:.2f} times its formula at "
-        f"{_at(last, 'length')}: {kind} is held at once than the formula counts, by {rest:.3g} MiB."
+        f"{head} with {_beside_theory(found, 'length')}: this form of the mixer has "
+        f"{'more' if c > d else 'fewer'} dependent steps, {a:,.4g} at {start:,} tokens and "
+        f"{c:,.4g} at {end:,} tokens, where the formula gives {b:,.4g} and {d:,.4g}."
     )
 
 
-def _about_steps(case: Case, metric: str) -> Iterator[str]:
-    power = case.powers[metric]["length"]
-    counts, formula = (_numbers(case, name, "length") for name in (metric, f"theory_{metric}"))
-    places = sorted(counts.keys() & formula.keys())
-    if not power.disagrees or power.theory is None:
-        yield from _about_constant(metric, counts, formula, places)
-        return
-    if _is_rounding(counts, formula, places):
-        return
-    grown, expected = _written(power.measured.estimate, "length"), _of(power.theory, "length")
-    ends = (places[0], places[-1])
-    found = " and ".join(f"{counts[place]:,.4g} at {_at(place, 'length')}" for place in ends)
-    by_theory = " and ".join(f"{formula[place]:,.4g}" for place in ends)
-    more = "more" if counts[places[-1]] > formula[places[-1]] else "fewer"
-    yield (
-        f"{_COUNTED[metric]} with {grown} here, not {expected}: this form of the mixer has "
-        f"{more} dependent steps, {found}, where the formula gives {by_theory}."
-    )
+def _about_path(row: TableOneRow) -> Iterator[str]:
+    """A path is counted in layers, so that a constant factor means something; no chain's does."""
+    pairs = {} if row.exponents[PATH, "length"].disagrees else _pairs(row, PATH)
+    last = max(pairs, default=0)
+    measured, formula = pairs.get(last, (1.0, 1.0))
+    if not _LEAST_FACTOR < measured / formula < 1 / _LEAST_FACTOR:
+        yield (
+            f"The maximum path length grows as theory says and is {measured / formula:.2g} times "
+            f"as long, {measured:,.4g} at {last:,} tokens where the formula gives {formula:,.4g}: "
+            "Table 1 leaves constant factors out, as that a centred kernel of k taps reaches "
+            "(k - 1) / 2 tokens to a side."
+        )
 
 
-def _about_constant(
-    metric: str, counts: Mapping[int, float], formula: Mapping[int, float], places: Sequence[int]
-) -> Iterator[str]:
-    """A path is counted in layers, so that its constant means something; a chain's does not."""
-    if metric != _PATH or not places:
-        return
-    last = places[-1]
-    ratio = counts[last] / formula[last]
-    if _LEAST_FACTOR < ratio < 1 / _LEAST_FACTOR:
-        return
-    yield (
-        f"The maximum path length grows as theory says and is {ratio:.2g} times as long, "
-        f"{counts[last]:,.4g} at {_at(last, 'length')} where the formula gives "
-        f"{formula[last]:,.4g}: Table 1 leaves constant factors out, as that a centred kernel of "
-        "k taps reaches (k - 1) / 2 tokens to a side."
-    )
-
-
-def _is_rounding(
-    counts: Mapping[int, float], formula: Mapping[int, float], places: Sequence[int]
-) -> bool:
+def _is_rounding(pairs: _Pairs) -> bool:
     """Whether one constant times the formula is within a step of every count: they are whole."""
-    least = max((counts[place] - 1) / formula[place] for place in places)
-    most = min((counts[place] + 1) / formula[place] for place in places)
+    least = max((count - 1) / formula for count, formula in pairs.values())
+    most = min((count + 1) / formula for count, formula in pairs.values())
     return least <= most
 
 
-def _numbers(case: Case, metric: str, axis: Axis) -> dict[int, float]:
-    """Place -> positive number of the variant."""
-    growth = find(case.growths, metric, axis)
-    if growth is None:
-        return {}
-    points = {place: growth.point(case.variant, place) for place in growth.places}
-    return {place: point for place, point in points.items() if point}
+def _pairs(row: TableOneRow, metric: str, axis: Axis = "length") -> _Pairs:
+    """Measured and by formula at each place, ascending, where neither is missing or zero."""
+    formula = row.numbers(_FORMULAS[metric], axis)
+    pairs = {p: (number, formula.get(p, 0.0)) for p, number in row.numbers(metric, axis).items()}
+    return {place: pair for place, pair in pairs.items() if all(pair)}
 
 
-def _of(power: float, axis: Axis) -> str:
-    return f"{_SYMBOLS[axis]}^{power:.2f}"
+def _power(exponent: float, axis: Axis) -> str:
+    return f"{AXIS_SYMBOLS[axis]}^{exponent:.2f}"
 
 
-def _written(estimate: Estimate, axis: Axis) -> str:
+def _beside_theory(found: Exponent, axis: Axis) -> str:
+    """As ``n^1.94 [1.92, 1.96] here, not n^2.00``; theory's only where it disagrees."""
+    estimate = found.estimate
     assert estimate.point is not None, "only what was measured disagrees"
-    if estimate.low is None or estimate.high is None:
-        return _of(estimate.point, axis)
-    return f"{_of(estimate.point, axis)} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    text = f"{_power(estimate.point, axis)} {as_interval(estimate, '{:.2f}'.format)}".rstrip()
+    if found.theory is None or not found.disagrees:
+        return f"{text} here"
+    return f"{text} here, not {_power(found.theory, axis)}"
 
 
-def _at(place: int, axis: Axis) -> str:
-    return f"{place:,} tokens" if axis == "length" else f"width {place:,}"
-
-
-def _told_apart(first: float, last: float) -> tuple[str, str]:
+def _distinct(first: float, last: float) -> tuple[str, str]:
     """Both with two significant digits, or as many as show that they differ."""
     for digits in range(2, 6):
-        texts = _significant(first, digits), _significant(last, digits)
+        decimals = (max(0, digits - 1 - math.floor(math.log10(x))) for x in (first, last))
+        texts = f"{first:,.{next(decimals)}f}", f"{last:,.{next(decimals)}f}"
         if texts[0] != texts[1]:
             break
     return texts
-
-
-def _significant(value: float, digits: int) -> str:
-    decimals = max(0, digits - 1 - math.floor(math.log10(value)))
-    return f"{value:,.{decimals}f}"
 
 
 def _percent(share: float) -> str:

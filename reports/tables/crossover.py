@@ -1,4 +1,4 @@
-"""When is a mixer really faster? One row a variant, one column a rival that is named.
+"""Tabulate from which length each mixer is faster: one row a variant, one column a rival.
 
 Rivals are the baseline, and attention with its matrix written out, which papers compare with.
 """
@@ -14,6 +14,7 @@ from reports.columns import Column, Entry
 from reports.results.length_sweep import Growth
 from reports.statistics import Estimate
 from reports.tables.comparison import Table, table_of_variants
+from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
 MATERIALISED = "kernel=materialised"
@@ -31,7 +32,7 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     columns = [
         _column(about, growth, rival, kind)
         for kind, growth in timed.items()
-        for rival in rivals(about, growth)
+        for rival in _rivals(about, growth)
     ]
     if not columns or not columns[0].entries:
         return None
@@ -41,8 +42,8 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     )  # fmt: skip
 
 
-def rivals(about: About, growth: Growth) -> list[str]:
-    """Whom the others are held against: the baseline, and the written-out kernel."""
+def _rivals(about: About, growth: Growth) -> list[str]:
+    """The baseline, and the first with its matrix written out."""
     written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
     return list(dict.fromkeys([about.baseline, *written_out[:1]]))
 
@@ -62,7 +63,7 @@ def _column(about: About, growth: Growth, rival: str, kind: str) -> Column:
 
 def _entry(growth: Growth, variant: str, rival: str) -> Entry:
     if variant == rival:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+        return no_number(())
     found = crossover(growth, variant, rival)
     head, *rest = _REST.split(found.text, maxsplit=1)
     return Entry(

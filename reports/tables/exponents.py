@@ -1,28 +1,30 @@
-"""How does Table 1 of "Attention Is All You Need" look with every column measured?
+"""Tabulate Table 1 of "Attention Is All You Need" with every column measured.
 
-One row a variant. Powers are slopes on logarithmic axes over the last places; theory's stand
-beside them, and the words where the two disagree stand under the table.
+One row a variant. Exponents are slopes on logarithmic axes over the last places; theory's stand
+beside them, and remarks under the table say where the two disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.analysis.table_one import PathLength, TableOneRow
-from reports.analysis.theory_gap import Power
+from reports.analysis.exponent import Exponent
+from reports.analysis.theory_gap import MEMORY, PATH, STEPS, TableOneRow, theory_gaps
+from reports.analysis.utilisation import FLOPS, TIME
 from reports.baseline import shown_name
 from reports.columns import Column, Entry
-from reports.results.length_sweep import Axis, Growth, find
+from reports.notation import as_interval
+from reports.results.length_sweep import AXIS_SYMBOLS, find
 from reports.statistics import Estimate
 from reports.tables.comparison import Table, table_of_variants
+from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
-_SYMBOLS: dict[Axis, str] = {"length": "n", "dim": "d"}
-_STEPS = "sequential_operations"
+_TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
 _NEW_LINE = "\n"
 _LONG = 9  # letters of a formula that gets a line of its own
-_NO_GROWTH = 0.005  # a power that two decimals show as none
+_NO_GROWTH = 0.005  # an exponent that two decimals show as 0
 _PRE_ASYMPTOTIC = (
     "Pre-asymptotic: the slope still changes where the measurements end, or its leading term is "
     "not yet 90 % of the whole; such a power describes this range, and is no law."
@@ -37,17 +39,14 @@ class Remark:
     text: str
 
 
-def powers_table(
-    about: About, rows: Sequence[TableOneRow], growths: Sequence[Growth]
-) -> Table | None:
+def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
     """Table 1, measured; None where nothing was.
 
     Args:
         about: Says which variant is the baseline.
         rows: Of one environment.
-        growths: As the rows were made from; the lengths of the counted steps are read off them.
     """
-    columns = [*_powers(rows), *_steps(rows, growths), *_paths(rows)]
+    columns = [*_exponents(rows), *_steps(rows), *_paths(rows)]
     kept = [c for c in columns if any(e.estimate.point is not None for e in c.entries.values())]
     if not kept:
         return None
@@ -55,19 +54,19 @@ def powers_table(
         about, kept, name=f"{MIXER_ALONE}-table-1", title="Table 1, measured", task=MIXER_ALONE
     )
     theory = {row.variant: formula(row.theory.time) for row in rows}
-    named = tuple(replace(row, note=_with_theory(row.note, theory[row.name])) for row in made.rows)
-    notes = [entry.note for row in made.rows for entry in row.entries]
-    is_bent = any("pre-asymptotic" in note for note in notes)
+    named = tuple(
+        replace(row, note=f"{row.note}; theory {text}".removeprefix("; ")) if text else row
+        for row in made.rows
+        for text in (theory[row.name],)
+    )
+    is_bent = any("pre-asymptotic" in entry.note for row in made.rows for entry in row.entries)
     return replace(made, rows=named, footnotes=(_PRE_ASYMPTOTIC,) if is_bent else ())
 
 
-def disagreements_in_words(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
+def theory_remarks(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
     """Where measurement and theory disagree: one remark a variant that does."""
-    return tuple(
-        Remark(name=shown_name(about, row.variant), text=" ".join(row.disagreements))
-        for row in rows
-        if row.disagreements
-    )
+    texts = ((row.variant, " ".join(theory_gaps(row))) for row in rows)
+    return tuple(Remark(name=shown_name(about, name), text=text) for name, text in texts if text)
 
 
 def formula(text: str) -> str:
@@ -75,46 +74,97 @@ def formula(text: str) -> str:
     return text.replace("**2", "²").replace(" * ", " ")
 
 
-def _with_theory(note: str, theory: str) -> str:
-    """What is said of a variant's name, and theory's formula of its time."""
-    return "; ".join(filter(None, [note, f"theory {theory}" if theory else ""]))
+def _exponents(rows: Sequence[TableOneRow]) -> Iterator[Column]:
+    for metric, title in _TITLES.items():
+        for axis, symbol in AXIS_SYMBOLS.items():
+            entries = {row.variant: _exponent(row.exponents[metric, axis]) for row in rows}
+            yield _column(
+                f"{title.lower()}_power_in_{symbol}", f"{title}, power of {symbol}", entries
+            )
 
 
-def _powers(rows: Sequence[TableOneRow]) -> Iterator[Column]:
-    for name in ("time", "flops", "memory"):
-        for axis, symbol in _SYMBOLS.items():
-            yield Column(
-                key=f"{name}_power_in_{symbol}",
-                title=f"{'FLOPs' if name == 'flops' else name}, power of {symbol}",
-                measured_unit="1", unit="", arrow="", note="",
-                entries={row.variant: _power(getattr(row, name)[axis]) for row in rows},
-            )  # fmt: skip
-
-
-def _power(power: Power) -> Entry:
-    found = power.measured.estimate
-    if found.point is None:
-        return Entry(estimate=found, text=power.measured.reason or "–", tone="none")
-    interval = ""
-    if found.low is not None and found.high is not None:
-        interval = f"[{_two(found.low)}, {_two(found.high)}]"
+def _exponent(found: Exponent) -> Entry:
+    estimate = found.estimate
+    if estimate.point is None:
+        return Entry(estimate=estimate, text=found.why_missing, tone="none")
     notes = [
-        _beside_theory(power),
-        "noisy" if power.measured.is_noisy else "",
-        "pre-asymptotic" if power.measured.is_pre_asymptotic else "",
+        _beside_theory(found),
+        "noisy" if found.is_noisy else "",
+        "pre-asymptotic" if found.is_pre_asymptotic else "",
     ]
     return Entry(
-        estimate=found, text=_two(found.point), interval=interval,
+        estimate=estimate,
+        text=_two(estimate.point),
+        interval=as_interval(estimate, _two),
         note=_lines(*notes),
-    )  # fmt: skip
+    )
 
 
-def _beside_theory(power: Power) -> str:
-    if power.theory is None:
+def _beside_theory(found: Exponent) -> str:
+    if found.theory is None:
         return ""
-    words = "not theory’s" if power.disagrees else "theory"
-    unjudged = ", not judged" if power.measured.is_noisy else ""
-    return f"{words} {_two(power.theory)}{unjudged}"
+    words = "not theory’s" if found.disagrees else "theory"
+    unjudged = ", not judged" if found.is_noisy else ""
+    return f"{words} {_two(found.theory)}{unjudged}"
+
+
+def _steps(rows: Sequence[TableOneRow]) -> Iterator[Column]:
+    counted = find(rows[0].growths, STEPS) if rows else None
+    if counted is None:
+        return
+    last = counted.places[-1]
+    entries = {}
+    for row in rows:
+        power = row.exponents[STEPS, "length"].estimate.point
+        theory = formula(row.theory.sequential_operations)
+        entries[row.variant] = _count(
+            counted.point(row.variant, last), _in_words(power), theory and f"theory {theory}"
+        )
+    yield _counts("sequential operations", last, entries)
+
+
+def _in_words(power: float | None) -> str:
+    if power is None:
+        return ""
+    return "constant" if abs(power) < _NO_GROWTH else f"as n^{_two(power)}"
+
+
+def _paths(rows: Sequence[TableOneRow]) -> Iterator[Column]:
+    """Each path at the largest length where it was measured."""
+    places = [place for row in rows for place in row.numbers(PATH)]
+    if places:
+        entries = {row.variant: _path(row, max(places)) for row in rows}
+        yield _counts("maximum path length", max(places), entries)
+
+
+def _path(row: TableOneRow, last: int) -> Entry:
+    numbers, theory = row.numbers(PATH), formula(row.theory.maximum_path_length)
+    place = max(numbers, default=last)
+    value = row.numbers(f"theory_{PATH}").get(place)
+    notes = [
+        "" if place == last else f"at {place:,} tokens",
+        theory and f"theory{_NEW_LINE if len(theory) > _LONG else ' '}{theory}",
+    ]
+    if theory and not theory.isdigit() and value is not None:
+        notes.append(f"which is {value:,.4g}")
+    return _count(numbers.get(place), *notes)
+
+
+def _count(number: float | None, *notes: str) -> Entry:
+    if number is None:
+        return no_number(())
+    return Entry(estimate=Estimate(n=1, point=number), text=f"{number:,.0f}", note=_lines(*notes))
+
+
+def _counts(name: str, place: int, entries: Mapping[str, Entry]) -> Column:
+    key = f"{name.replace(' ', '_')}_length={place}"
+    return _column(key, name, entries, f"at {place:,} tokens")
+
+
+def _column(key: str, title: str, entries: Mapping[str, Entry], note: str = "") -> Column:
+    return Column(
+        key=key, title=title, measured_unit="1", unit="", arrow="", note=note, entries=entries
+    )
 
 
 def _lines(*parts: str) -> str:
@@ -125,59 +175,3 @@ def _lines(*parts: str) -> str:
 def _two(power: float) -> str:
     """Two decimals; a power of nothing is 0.00, whichever side of zero rounding fell."""
     return f"{power:.2f}".replace("-0.00", "0.00").replace("-", "−")
-
-
-def _steps(rows: Sequence[TableOneRow], growths: Sequence[Growth]) -> Iterator[Column]:
-    counted = find(growths, _STEPS)
-    if counted is None:
-        return
-    last = counted.places[-1]
-    entries = {}
-    for row in rows:
-        number = counted.point(row.variant, last)
-        power = row.sequential_operations.measured.estimate.point
-        by_formula = row.theory.sequential_operations
-        theory = f"theory {formula(by_formula)}" if by_formula else ""
-        entries[row.variant] = _count(number, _lines(_growth_in_words(power), theory))
-    yield _counts("sequential operations", last, entries)
-
-
-def _growth_in_words(power: float | None) -> str:
-    if power is None:
-        return ""
-    return "constant" if abs(power) < _NO_GROWTH else f"as n^{_two(power)}"
-
-
-def _paths(rows: Sequence[TableOneRow]) -> Iterator[Column]:
-    places = [row.maximum_path_length.place for row in rows if row.maximum_path_length]
-    if not places:
-        return
-    entries = {
-        row.variant: _path(row.maximum_path_length, max(places), row.theory.maximum_path_length)
-        for row in rows
-    }
-    yield _counts("maximum path length", max(places), entries)
-
-
-def _path(found: PathLength | None, place: int, by_formula: str) -> Entry:
-    if found is None:
-        return _count(None, "")
-    where = "" if found.place == place else f"at {found.place:,} tokens"
-    shown = formula(by_formula)
-    theory = f"theory{_NEW_LINE if len(shown) > _LONG else ' '}{shown}" if shown else ""
-    is_number = not by_formula or by_formula.isdigit() or found.by_theory is None
-    value = "" if is_number else f"which is {found.by_theory:,.4g}"
-    return _count(found.measured, _lines(where, theory, value))
-
-
-def _count(number: float | None, note: str) -> Entry:
-    if number is None:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
-    return Entry(estimate=Estimate(n=1, point=number), text=f"{number:,.0f}", note=note)
-
-
-def _counts(name: str, place: int, entries: dict[str, Entry]) -> Column:
-    return Column(
-        key=f"{name.replace(' ', '_')}_length={place}", title=name, measured_unit="1", unit="",
-        arrow="", note=f"at {place:,} tokens", entries=entries,
-    )  # fmt: skip

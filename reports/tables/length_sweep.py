@@ -1,4 +1,4 @@
-"""What do the mixers alone cost at each length? One row a variant, one column a place.
+"""Tabulate what the mixers alone cost: one row a variant, one column a length or a width.
 
 Each time stands beside its ratio to the baseline and the verdict on that ratio; a word such as
 faster stands only where the interval of the ratio says so.
@@ -6,12 +6,12 @@ faster stands only where the interval of the ratio says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.columns import Column, Entry
-from reports.notation import as_ratio, for_quantities
+from reports.notation import Notation, as_interval, as_ratio, for_quantities
 from reports.readings import Reading
-from reports.results.length_sweep import Growth
+from reports.results.length_sweep import Growth, place_label
 from reports.statistics import Estimate, median_range
 from reports.tables.comparison import Table, table_of_variants
 from reports.text import slug
@@ -19,72 +19,64 @@ from reports.timings import Comparison, Outcome, compare
 from suite.schema import MIXER_ALONE, About
 
 _TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}
-_MakeEntry = Callable[[str, int], Entry]
 
 
 def costs_table(about: About, growth: Growth, title: str) -> Table | None:
     """The metric of each variant at each place, with the ratio to the baseline; None if empty."""
-    name = f"{MIXER_ALONE}-{growth.metric}-by-{growth.axis}"
     columns = []
     for place in growth.places:
         points = [growth.point(variant, place) for variant in growth.variants]
-        written = for_quantities(growth.unit, [point for point in points if point is not None])
-
-        def entry(variant: str, place: int, write: Callable[[float], str] = written.write) -> Entry:
-            return _cost(about, growth, variant, place, write)
-
-        columns.append(_column(growth, place, written.unit, growth.unit, entry))
-    return _table(about, columns, name, title)
+        notation = for_quantities(growth.unit, [point for point in points if point is not None])
+        entries = {v: _cost(about, growth, v, place, notation) for v in growth.variants}
+        columns.append(_column(growth, place, entries, growth.unit, notation.unit))
+    return _table(about, columns, f"{growth.metric}-by-{growth.axis}", title)
 
 
 def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
     """Each ratio of times to the baseline, with its interval and verdict; None if empty."""
-    name = f"{MIXER_ALONE}-{growth.metric}-by-{growth.axis}-ratios"
-    columns = [
-        _column(growth, place, "", "1", lambda variant, at: _ratio(about, growth, variant, at))
-        for place in growth.places
-    ]
-    return _table(about, columns, name, title)
+    columns = []
+    for place in growth.places:
+        entries = {variant: _ratio(about, growth, variant, place) for variant in growth.variants}
+        columns.append(_column(growth, place, entries, "1", ""))
+    return _table(about, columns, f"{growth.metric}-by-{growth.axis}-ratios", title)
 
 
-def place_title(growth: Growth, place: int) -> str:
-    """As a column is headed: ``1,024 tokens``."""
-    return f"{place:,} tokens" if growth.axis == "length" else f"width {place:,}"
+def no_number(readings: Sequence[Reading]) -> Entry:
+    """What became of the readings, in place of a number; a dash where there are none."""
+    fates = dict.fromkeys(reading.fate for reading in readings)
+    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "–", tone="none")
 
 
 def _table(about: About, columns: Sequence[Column], name: str, title: str) -> Table | None:
     if not any(e.estimate.point is not None for c in columns for e in c.entries.values()):
         return None
-    return table_of_variants(about, columns, name=slug(name), title=title, task=MIXER_ALONE)
+    name = slug(f"{MIXER_ALONE}-{name}")
+    return table_of_variants(about, columns, name=name, title=title, task=MIXER_ALONE)
 
 
-def _column(growth: Growth, place: int, unit: str, measured: str, entry: _MakeEntry) -> Column:
+def _column(
+    growth: Growth, place: int, entries: Mapping[str, Entry], measured_unit: str, unit: str
+) -> Column:
     return Column(
-        key=f"{growth.metric}_{growth.axis}={place}",
-        title=place_title(growth, place),
-        measured_unit=measured,
-        unit=unit,
-        arrow="",
-        note="",
-        entries={variant: entry(variant, place) for variant in growth.variants},
-    )
+        key=f"{growth.metric}_{growth.axis}={place}", title=place_label(growth.axis, place),
+        measured_unit=measured_unit, unit=unit, arrow="", note="", entries=entries,
+    )  # fmt: skip
 
 
-def _cost(
-    about: About, growth: Growth, variant: str, place: int, write: Callable[[float], str]
-) -> Entry:
-    values = tuple(growth.values(variant, place).values())
-    estimate = median_range(values)
+def _cost(about: About, growth: Growth, variant: str, place: int, notation: Notation) -> Entry:
+    readings = growth.of(variant, place)
+    estimate = median_range(tuple(growth.values(variant, place).values()))
     if estimate.point is None:
-        return no_number(growth.of(variant, place))
-    text = write(estimate.point)
+        return no_number(readings)
+    text = notation.write(estimate.point)
     noise = "noisy" if growth.is_noisy(variant, place) else ""
     if variant == about.baseline:
         return Entry(estimate=estimate, text=text, note=noise)
-    found = compare(growth.of(variant, place), growth.of(about.baseline, place))
+    found = compare(readings, growth.of(about.baseline, place))
+    times = "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
-        return Entry(estimate=estimate, text=text, note=_times(found))
-    words = dict.fromkeys((_times(found), _word(found), noise))  # the verdict may be that word
+        return Entry(estimate=estimate, text=text, note=times)
+    words = dict.fromkeys((times, _verdict(found), noise))  # the verdict may be that word
     note = ", ".join(filter(None, words))
     return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
 
@@ -96,25 +88,12 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     ratio = found.ratio
     if ratio.point is None:
         return no_number(growth.of(variant, place))
-    interval = ""
-    if ratio.low is not None and ratio.high is not None:
-        interval = f"[{as_ratio(ratio.low)}, {as_ratio(ratio.high)}]"
-    tone = _TONES.get(found.outcome, "")
     return Entry(
-        estimate=ratio, text=as_ratio(ratio.point), interval=interval, note=_word(found), tone=tone
-    )
+        estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
+        note=_verdict(found), tone=_TONES.get(found.outcome, ""),
+    )  # fmt: skip
 
 
-def _times(found: Comparison) -> str:
-    return "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
-
-
-def _word(found: Comparison) -> str:
-    """The verdict; nothing where there is no pair to judge."""
+def _verdict(found: Comparison) -> str:
+    """Empty where there is no pair to judge."""
     return "" if found.ratio.point is None else str(found.outcome)
-
-
-def no_number(readings: Sequence[Reading]) -> Entry:
-    """What became of it, in place of a number."""
-    fates = dict.fromkeys(reading.fate for reading in readings)
-    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "–", tone="none")

@@ -1,95 +1,78 @@
-"""How much of what the machine can do does each mixer use, at the longest length?"""
+"""Tabulate how much of what the machine can do each mixer uses, at the longest length."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from reports.analysis.utilisation import TIME, flops_per_second, matrix_peak, utilisation
+from reports.analysis.utilisation import (
+    COPY_PEAK,
+    MATRIX_PEAK,
+    TIME,
+    flops_per_second,
+    machine_peak,
+)
 from reports.columns import Column, Entry
-from reports.notation import as_percent, for_quantities
-from reports.results.length_sweep import Growth, find
+from reports.notation import as_percent, as_quantity, for_quantities
+from reports.results.length_sweep import Growth, find, measured_in
 from reports.statistics import Estimate
 from reports.tables.comparison import Table, table_of_variants
 from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
-_COPY = "copy_peak_bytes_per_second"
-
 
 def utilisation_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
     """FLOPs a second and their share of the matrix peak; None where no peak was measured."""
-    times = find(growths, TIME, "length", environment_id)
-    if times is None or matrix_peak(growths, environment_id) is None:
+    here = measured_in(growths, environment_id)
+    times, peak = find(here, TIME), machine_peak(here, MATRIX_PEAK)
+    if times is None or peak is None:
         return None
     last = {v: (times.measured(v) or times.places)[-1] for v in times.variants}
-    rates = {
-        variant: flops_per_second(growths, variant, place, "length", environment_id)
-        for variant, place in last.items()
-    }
-    shares = {
-        variant: utilisation(growths, variant, place, "length", environment_id)
-        for variant, place in last.items()
-    }
+    rates = {variant: flops_per_second(here, variant, place) for variant, place in last.items()}
     if not any(rates.values()):
         return None
-    columns = [_rates(times, rates, last), _shares(times, shares)]
+    shares = {
+        variant: Entry(estimate=Estimate(n=1, point=rate / peak), text=as_percent(rate / peak))
+        if rate
+        else no_number(())
+        for variant, rate in rates.items()
+    }
+    shares_column = Column(
+        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1", unit="",
+        arrow="", note="", entries=shares,
+    )  # fmt: skip
     return table_of_variants(
-        about, columns, name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine",
-        task=MIXER_ALONE,
+        about, [_rates_column(times, rates, last), shares_column],
+        name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,
     )  # fmt: skip
 
 
 def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:
     """The peaks that the instrument measured, in one sentence."""
-    copies = [
-        value
-        for growth in growths
-        if growth.metric == _COPY and growth.environment_id == environment_id
-        for variant in growth.variants
-        for place in growth.places
-        for value in growth.values(variant, place).values()
-    ]
+    here = measured_in(growths, environment_id)
+    matrix, copy = (machine_peak(here, metric) for metric in (MATRIX_PEAK, COPY_PEAK))
     parts = []
-    peak = matrix_peak(growths, environment_id)
-    if peak is not None:
-        parts.append(f"multiplies large matrices at {_written('FLOP/s', peak)}")
-    if copies:
-        parts.append(f"copies memory at {_written('B/s', statistics.median(copies))}")
+    if matrix is not None:
+        parts.append(f"multiplies large matrices at {as_quantity('FLOP/s', matrix)}")
+    if copy is not None:
+        parts.append(f"copies memory at {as_quantity('B/s', copy)}")
     return f"In the same processes this machine {' and '.join(parts)} (medians)."
 
 
-def _written(unit: str, value: float) -> str:
-    notation = for_quantities(unit, [value])
-    return notation.with_unit(f"{value / notation.factor:.3g}")
-
-
-def _rates(times: Growth, rates: dict[str, float | None], last: dict[str, int]) -> Column:
-    written = for_quantities("FLOP/s", [rate for rate in rates.values() if rate])
+def _rates_column(
+    times: Growth, rates: Mapping[str, float | None], last: Mapping[str, int]
+) -> Column:
+    notation = for_quantities("FLOP/s", [rate for rate in rates.values() if rate])
     longest = max(last.values())
     entries = {}
     for variant, rate in rates.items():
         where = "" if last[variant] == longest else f"at {last[variant]:,} tokens"
         entries[variant] = (
-            Entry(estimate=Estimate(n=1, point=rate), text=written.write(rate), note=where)
+            Entry(estimate=Estimate(n=1, point=rate), text=notation.write(rate), note=where)
             if rate
             else no_number(times.of(variant, last[variant]))
         )
     return Column(
         key="flops_per_second", title=f"FLOPs a second at {longest:,} tokens",
-        measured_unit="FLOP/s", unit=written.unit, arrow="", note="forward and backward",
+        measured_unit="FLOP/s", unit=notation.unit, arrow="", note="forward and backward",
         entries=entries,
-    )  # fmt: skip
-
-
-def _shares(times: Growth, shares: dict[str, float | None]) -> Column:
-    entries = {
-        variant: Entry(estimate=Estimate(n=1, point=share), text=as_percent(share))
-        if share
-        else Entry(estimate=Estimate(n=0), text="–", tone="none")
-        for variant, share in shares.items()
-    }
-    return Column(
-        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1", unit="",
-        arrow="", note="", entries=entries,
     )  # fmt: skip
