@@ -1,19 +1,21 @@
-"""Do the tables of mixers alone say what the rows and the verdicts say?"""
+"""The tables of mixers alone say what the rows and the verdicts say."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from functools import cache
 
 import pytest
 
 from reports.analysis.crossover import crossover
-from reports.analysis.table_one import table_one
+from reports.analysis.theory_gap import MEMORY, table_one, theory_gaps
+from reports.analysis.utilisation import FLOPS, TIME
 from reports.columns import Entry
 from reports.results.length_sweep import Growth, find, growths
 from reports.tables.comparison import Table
 from reports.tables.crossover import crossover_table
-from reports.tables.exponents import disagreements_in_words, formula, powers_table
+from reports.tables.exponents import exponents_table, formula, theory_remarks
 from reports.tables.length_sweep import costs_table, ratios_table
 from reports.tables.utilisation import peaks_in_words, utilisation_table
 from reports.timings import compare
@@ -21,7 +23,6 @@ from tests.reports import mixers_alone
 
 ABOUT = mixers_alone.about()
 HERE = mixers_alone.PLACE.environment_id
-TIME = "forward_backward_seconds"
 
 
 @cache
@@ -98,9 +99,9 @@ def test_crossovers_stand_beside_both_rivals() -> None:
     assert crossover_table(ABOUT, {}) is None
 
 
-def test_powers_stand_beside_theory_and_say_where_it_is_not_so() -> None:
+def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     rows = table_one(ABOUT, _growths())
-    table = powers_table(ABOUT, rows, _growths())
+    table = exponents_table(ABOUT, rows)
     assert table is not None
     titles = [column.title for column in table.columns]
     assert titles == [
@@ -108,22 +109,21 @@ def test_powers_stand_beside_theory_and_say_where_it_is_not_so() -> None:
         "memory, power of n", "memory, power of d", "sequential operations", "maximum path length",
     ]  # fmt: skip
     for row in rows:
-        for axis, column in (("length", 0), ("dim", 1)):
-            power, entry = row.time[axis], _entry(table, row.variant, column)
-            assert entry.estimate == power.measured.estimate
-            assert ("not theory’s" in entry.note) == power.disagrees
-            assert ("pre-asymptotic" in entry.note) == power.measured.is_pre_asymptotic
+        keys = itertools.product((TIME, FLOPS, MEMORY), ("length", "dim"))
+        for column, key in enumerate(keys):
+            found, entry = row.exponents[key], _entry(table, row.variant, column)
+            assert entry.estimate == found.estimate
+            assert ("not theory’s" in entry.note) == found.disagrees
+            assert ("pre-asymptotic" in entry.note) == found.is_pre_asymptotic
     assert table.footnotes[0].startswith("Pre-asymptotic: ")
     assert _entry(table, "mixer=lstm", 6).note == "as n^1.00,\ntheory n"
     assert _entry(table, "mixer=dilated_conv", 7).note == "theory\nlog2(n) / log2(k),\nwhich is 9"
     assert table.rows[0].note == "attention, kernel=fused; theory n² d"
-
-
-def test_every_disagreement_is_told() -> None:
-    rows = table_one(ABOUT, _growths())
-    told = " ".join(remark.text for remark in disagreements_in_words(ABOUT, rows))
-    assert all(sentence in told for row in rows for sentence in row.disagreements)
-    assert powers_table(ABOUT, table_one(ABOUT, ()), ()) is None
+    told = [(remark.name, remark.text) for remark in theory_remarks(ABOUT, rows)]
+    said = [(row.variant, " ".join(theory_gaps(row))) for row in rows]
+    assert [text for _, text in told] == [text for _, text in said if text]
+    assert told[0][0] == "baseline (attention, kernel=fused)"
+    assert exponents_table(ABOUT, table_one(ABOUT, ())) is None
 
 
 @pytest.mark.parametrize(
