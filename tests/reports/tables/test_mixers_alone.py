@@ -54,11 +54,7 @@ def test_times_are_medians_with_ratio_and_verdict() -> None:
     assert _entry(table, "mixer=fnet", 6).tone == "better"
     assert _entry(table, "mixer=lstm", 0).tone == "worse"
     assert _entry(table, "baseline", 0).note == ""
-
-
-def test_noise_is_said_beside_the_verdict() -> None:
-    entry = _entry(costs_table(ABOUT, _growth(), "T"), "mixer=performer", 1)
-    assert entry.note.endswith(", slower, noisy")
+    assert _entry(table, "mixer=performer", 1).note.endswith(", slower, noisy")
 
 
 def test_ratios_have_intervals() -> None:
