@@ -113,9 +113,6 @@ def test_the_order_of_rows_does_not_matter_within_a_metric(grown: Grown) -> None
     assert [g.variants for g in grown(*rows)] == [("a", "b")]
 
 
-@pytest.mark.parametrize(
-    ("unit", "is_local"),
-    [("s", True), ("B", True), ("FLOP/s", True), ("B/s", True), ("FLOP", False), ("1", False)],
-)
-def test_times_rates_and_memory_depend_on_the_machine(unit: str, is_local: bool) -> None:
-    assert is_bound(unit) is is_local
+def test_times_rates_and_memory_depend_on_the_machine() -> None:
+    units = ("s", "B", "FLOP/s", "B/s", "FLOP", "1")
+    assert [unit for unit in units if is_bound(unit)] == ["s", "B", "FLOP/s", "B/s"]

@@ -15,7 +15,7 @@ from reports.columns import Entry
 from reports.results.length_sweep import Growth, find, growths
 from reports.tables.comparison import Table
 from reports.tables.crossover import crossover_table
-from reports.tables.exponents import exponents_table, formula, theory_remarks
+from reports.tables.exponents import exponents_table, theory_remarks
 from reports.tables.length_sweep import costs_table, ratios_table
 from reports.tables.utilisation import peaks_in_words, utilisation_table
 from reports.timings import compare
@@ -120,13 +120,6 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     assert [text for _, text in told] == [text for _, text in said if text]
     assert told[0][0] == "baseline (attention, kernel=fused)"
     assert exponents_table(ABOUT, table_one(ABOUT, ())) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"), [("n**2 * d", "n² d"), ("n / k", "n / k"), ("1", "1"), ("", "")]
-)
-def test_formulas_are_read_as_written_by_hand(text: str, shown: str) -> None:
-    assert formula(text) == shown
 
 
 def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
