@@ -144,11 +144,7 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
 
 
 def _table_one(case: _Case) -> Iterator[Exhibit]:
-    rows = [
-        row
-        for row in table_one(case.about, case.growths)
-        if row.environment_id in ("", case.environment_id)
-    ]
+    rows = table_one(case.about, case.growths, case.environment_id)
     table = exponents_table(case.about, rows)
     if table:
         yield Exhibit(

@@ -22,7 +22,6 @@ from reports.results.length_sweep import (
     AXIS_SYMBOLS,
     Axis,
     Growth,
-    environments,
     find,
     measured_in,
     place_label,
@@ -51,17 +50,15 @@ _Pairs = Mapping[int, tuple[float, float]]  # place -> measured, by formula
 
 @dataclass(frozen=True, kw_only=True)
 class TableOneRow:
-    """One variant, in one environment.
+    """One variant.
 
     Attributes:
-        environment_id: Where times and memory were measured; empty where none were.
         theory: Its row of Table 1, as formulas.
-        growths: All that was measured in the environment, with the counts.
+        growths: All that was measured in one environment, with the counts.
         exponents: By metric and axis, each beside that of theory.
     """
 
     variant: str
-    environment_id: str
     theory: MixerFacts
     growths: Sequence[Growth]
     exponents: Mapping[tuple[str, Axis], Exponent]
@@ -73,20 +70,19 @@ class TableOneRow:
         return {place: point for place, point in points.items() if point is not None}
 
 
-def table_one(about: About, growths: Sequence[Growth]) -> tuple[TableOneRow, ...]:
-    """One row a variant and environment, in the order of the ablation.
+def table_one(
+    about: About, growths: Sequence[Growth], environment_id: str
+) -> tuple[TableOneRow, ...]:
+    """One row a variant, in the order of the ablation.
 
     Args:
         about: Names the variants, their mixers and the formulas.
         growths: As `reports.results.length_sweep.growths` gives them.
+        environment_id: Where times and memory are taken from.
     """
+    here = measured_in(growths, environment_id)
     seen = {variant for growth in growths for variant in growth.variants}
-    return tuple(
-        _row(about, measured_in(growths, environment_id), variant, environment_id)
-        for environment_id in environments(growths) or ("",)
-        for variant in about.variants
-        if variant in seen
-    )
+    return tuple(_row(about, here, variant) for variant in about.variants if variant in seen)
 
 
 def theory_gaps(row: TableOneRow) -> Iterator[str]:
@@ -100,7 +96,7 @@ def theory_gaps(row: TableOneRow) -> Iterator[str]:
     yield from _about_path(row)
 
 
-def _row(about: About, here: Sequence[Growth], variant: str, environment_id: str) -> TableOneRow:
+def _row(about: About, here: Sequence[Growth], variant: str) -> TableOneRow:
     exponents = {
         (metric, axis): exponent(
             find(here, metric, axis), variant, find(here, _FORMULAS.get(metric, ""), axis)
@@ -110,7 +106,6 @@ def _row(about: About, here: Sequence[Growth], variant: str, environment_id: str
     }
     return TableOneRow(
         variant=variant,
-        environment_id=environment_id,
         theory=about.subjects.get(variant, MixerFacts(mixer="")),
         growths=here,
         exponents=exponents,
@@ -198,8 +193,9 @@ def _why_fixed(row: TableOneRow, axis: Axis) -> str:
 
 def _about_memory(row: TableOneRow) -> Iterator[str]:
     pairs = _pairs(row, _PEAK)
-    last = max(pairs, default=0)
-    measured, formula = pairs.get(last, (1.0, 1.0))
+    if not pairs:
+        return
+    last, (measured, formula) = max(pairs.items())
     if abs(measured / formula - 1) > _MEMORY_MARGIN:
         yield (
             f"The peak memory of the forward pass is {measured / formula:.2f} times its formula "
@@ -222,9 +218,10 @@ def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
 
 def _about_path(row: TableOneRow) -> Iterator[str]:
     """A path is counted in layers, so that a constant factor means something; no chain's does."""
-    pairs = {} if row.exponents[PATH, "length"].disagrees else _pairs(row, PATH)
-    last = max(pairs, default=0)
-    measured, formula = pairs.get(last, (1.0, 1.0))
+    pairs = _pairs(row, PATH)
+    if row.exponents[PATH, "length"].disagrees or not pairs:
+        return
+    last, (measured, formula) = max(pairs.items())
     if not _LEAST_FACTOR < measured / formula < 1 / _LEAST_FACTOR:
         yield (
             f"The maximum path length grows as theory says and is {measured / formula:.2g} times "
@@ -265,11 +262,10 @@ def _beside_theory(found: Exponent, axis: Axis) -> str:
 def _distinct(first: float, last: float) -> tuple[str, str]:
     """Both with two significant digits, or as many as show that they differ."""
     for digits in range(2, 6):
-        decimals = (max(0, digits - 1 - math.floor(math.log10(x))) for x in (first, last))
-        texts = f"{first:,.{next(decimals)}f}", f"{last:,.{next(decimals)}f}"
+        texts = [f"{x:,.{max(0, digits - 1 - math.floor(math.log10(x)))}f}" for x in (first, last)]
         if texts[0] != texts[1]:
             break
-    return texts
+    return texts[0], texts[1]
 
 
 def _percent(share: float) -> str:

@@ -109,11 +109,6 @@ def find(
     return next((g for g in there if (g.metric, g.axis) == (metric, axis)), None)
 
 
-def environments(among: Iterable[Growth]) -> tuple[str, ...]:
-    """The ids of all environments that something was measured in, sorted."""
-    return tuple(sorted({growth.environment_id for growth in among} - {""}))
-
-
 def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, ...]:
     """The growths of one environment, and the counts, which belong to every one."""
     return tuple(growth for growth in among if growth.environment_id in ("", environment_id))

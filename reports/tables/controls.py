@@ -116,16 +116,13 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
         elif environment_id in ids:
             places.append((str(task), str(probe), environment_id))
     places.sort(key=lambda place: (order.index(place[0]), place[1]))
-    return [_instrument(about, results, *place) for place in places]
-
-
-def _instrument(
-    about: About, results: pd.DataFrame, task: str, probe: str, environment_id: str
-) -> Instrument:
-    is_there = (results["task"] == task) & (results["probe"] == probe)
-    here = results[is_there & (results["environment_id"] == environment_id)]
-    series = tuple(series for series in all_series(about, here) if series.num_seen)
-    return Instrument(task=task, probe=probe, environment_id=environment_id, series=series)
+    made = []
+    for task, probe, place in places:
+        is_there = (results["task"] == task) & (results["probe"] == probe)
+        here = results[is_there & (results["environment_id"] == place)]
+        series = tuple(series for series in all_series(about, here) if series.num_seen)
+        made.append(Instrument(task=task, probe=probe, environment_id=place, series=series))
+    return made
 
 
 def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:

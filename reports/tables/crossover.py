@@ -30,10 +30,14 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
         timed: As ``forward and backward`` -> the times of that.
     """
     columns = [
-        _column(about, growth, rival, kind)
+        Column(
+            key=f"{growth.metric}_against_{rival}", title=f"than {shown_name(about, rival)}",
+            measured_unit="tokens", unit="from so many tokens on", arrow="", note=kind,
+            entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
+        )
         for kind, growth in timed.items()
         for rival in _rivals(about, growth)
-    ]
+    ]  # fmt: skip
     if not columns or not columns[0].entries:
         return None
     return table_of_variants(
@@ -46,19 +50,6 @@ def _rivals(about: About, growth: Growth) -> list[str]:
     """The baseline, and the first with its matrix written out."""
     written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
     return list(dict.fromkeys([about.baseline, *written_out[:1]]))
-
-
-def _column(about: About, growth: Growth, rival: str, kind: str) -> Column:
-    others = [variant for variant in growth.variants if variant != about.baseline]
-    return Column(
-        key=f"{growth.metric}_against_{rival}",
-        title=f"than {shown_name(about, rival)}",
-        measured_unit="tokens",
-        unit="from so many tokens on",
-        arrow="",
-        note=kind,
-        entries={variant: _entry(growth, variant, rival) for variant in others},
-    )
 
 
 def _entry(growth: Growth, variant: str, rival: str) -> Entry:

@@ -69,7 +69,9 @@ def test_ordinary_tables(synthetic: ModuleType, tmp_path: Path) -> None:
     swept, mixers = synthetic.sweep(), mixers_alone.sweep()
     measured = all_series(swept.about, swept.results)
     grown = growths(mixers.about, mixers.results)
-    powers = exponents_table(mixers.about, table_one(mixers.about, grown))
+    powers = exponents_table(
+        mixers.about, table_one(mixers.about, grown, mixers_alone.PLACE.environment_id)
+    )
     assert powers is not None
     tables = [comparison_table(swept.about, measured, task) for task in synthetic.TASKS]
     _compiled(tmp_path, _paper(_written(tmp_path, *tables, powers)))

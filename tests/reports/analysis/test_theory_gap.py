@@ -16,7 +16,7 @@ from reports.analysis.theory_gap import MEMORY, PATH, STEPS, TableOneRow, table_
 from reports.analysis.utilisation import FLOPS, TIME, flops_per_second
 from reports.results.length_sweep import Axis, Growth
 from suite.schema import MixerFacts
-from tests.reports.made_growth import LENGTHS, counted, growth, timed
+from tests.reports.made_growth import HERE, LENGTHS, counted, growth, timed
 
 DIMS, DIM, LENGTH = (32, 64, 128, 256), 64, 1024
 PEAK = 1e11
@@ -73,7 +73,7 @@ def row(synthetic: ModuleType) -> Callable[..., TableOneRow]:
     def made(*args: Any, **laws: Law) -> TableOneRow:
         facts = MixerFacts(mixer="attention", time="n**2 * d", maximum_path_length="1")
         about = synthetic.about(variants=("a",), baseline="a", subjects={"a": facts})
-        (found,) = table_one(about, _growths(*args, **laws))
+        (found,) = table_one(about, _growths(*args, **laws), HERE)
         return found
 
     return made
@@ -194,15 +194,16 @@ def test_noise_at_a_place_of_the_exponent_silences_it(synthetic: ModuleType) -> 
         growth({"a": times}, metric=TIME, noisy=[("a", 4096)]),
         growth({"a": counted(lambda n: n * n)}, metric="theory_operations"),
     ]
-    (found,) = table_one(synthetic.about(variants=("a",), baseline="a"), made)
+    (found,) = table_one(synthetic.about(variants=("a",), baseline="a"), made, HERE)
     assert found.exponents[TIME, "length"].theory == pytest.approx(2.0)
     assert list(theory_gaps(found)) == []
     assert found.exponents[FLOPS, "length"].why_missing == "not measured"
 
 
-def test_two_machines_have_a_row_each(synthetic: ModuleType) -> None:
+def test_each_machine_has_its_own_exponents(synthetic: ModuleType) -> None:
     times = growth({"a": timed(lambda n: 1e-9 * n, np.random.default_rng(2))}, metric=TIME)
     made = (times, replace(times, environment_id="bbbbbbbbbbbb"))
-    found = table_one(synthetic.about(variants=("a",), baseline="a"), made)
-    assert [row.environment_id for row in found] == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
-    assert [row.growths for row in found] == [(one,) for one in made]
+    about = synthetic.about(variants=("a", "never measured"), baseline="a")
+    for one in made:
+        (row,) = table_one(about, made, one.environment_id)
+        assert row.growths == (one,)

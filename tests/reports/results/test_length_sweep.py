@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reports.frame import results_frame
-from reports.results.length_sweep import Growth, environments, find, growths, measured_in
+from reports.results.length_sweep import Growth, find, growths, measured_in
 from reports.series import is_bound
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, MetricSpec
 
@@ -80,7 +80,6 @@ def test_times_of_two_machines_are_two_growths_and_counts_are_one(grown: Grown) 
         ("forward_seconds", "x"), ("forward_seconds", "y"), ("forward_flops", ""),
         (BASELINE_AGAIN, "x"), (BASELINE_AGAIN, "y"),
     ]  # fmt: skip
-    assert environments(found) == ("x", "y")
     assert measured_in(found, "y") == (found[1], found[2], found[4])
     assert find(found, "forward_seconds") is found[0]
     assert find(found, "forward_seconds", environment_id="y") is found[1]

@@ -96,7 +96,7 @@ def test_crossovers_stand_beside_both_rivals() -> None:
 
 
 def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
-    rows = table_one(ABOUT, _growths())
+    rows = table_one(ABOUT, _growths(), HERE)
     table = exponents_table(ABOUT, rows)
     assert table is not None
     titles = [column.title for column in table.columns]
@@ -119,7 +119,7 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     said = [(row.variant, " ".join(theory_gaps(row))) for row in rows]
     assert [text for _, text in told] == [text for _, text in said if text]
     assert told[0][0] == "baseline (attention, kernel=fused)"
-    assert exponents_table(ABOUT, table_one(ABOUT, ())) is None
+    assert exponents_table(ABOUT, table_one(ABOUT, (), HERE)) is None
 
 
 def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
