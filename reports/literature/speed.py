@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from reports.analysis.time_comparison import compare
-from reports.crossover_table import MATERIALISED
 from reports.document import Column, Entry, Row, Table
-from reports.growth import Growth, find
 from reports.literature.csv import CONDITIONS, rows_of
+from reports.results.length_sweep import Growth, find
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_ratio
+from reports.tables.crossover import MATERIALISED
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")

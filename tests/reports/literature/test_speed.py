@@ -11,10 +11,10 @@ import pytest
 
 import reports
 from reports.document import Row, Table
-from reports.growth import growths
 from reports.literature.csv import CONDITIONS, rows_of
 from reports.literature.speed import printed, published_table
 from reports.results.frame import Sweep
+from reports.results.length_sweep import growths
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
 

@@ -1,26 +1,27 @@
-"""Do the tables of mixers alone say what the rows and the verdicts say?"""
+"""The tables of mixers alone say what the rows and the verdicts say."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from functools import cache
 
 import pytest
 
+from reports.analysis.crossover import crossover
+from reports.analysis.theory_gap import MEMORY, table_one, theory_gaps
 from reports.analysis.time_comparison import compare
-from reports.crossover import crossover
-from reports.crossover_table import crossover_table
+from reports.analysis.utilisation import FLOPS, TIME
 from reports.document import Entry, Table
-from reports.growth import Growth, find, growths
-from reports.growth_tables import costs_table, ratios_table
-from reports.powers_table import disagreements_in_words, formula, powers_table
-from reports.table_one import table_one
-from reports.utilisation_table import peaks_in_words, utilisation_table
+from reports.results.length_sweep import Growth, find, growths
+from reports.tables.crossover import crossover_table
+from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.utilisation import peaks_in_words, utilisation_table
 from tests.reports import mixers_alone
 
 ABOUT = mixers_alone.about()
 HERE = mixers_alone.PLACE.environment_id
-TIME = "forward_backward_seconds"
 
 
 @cache
@@ -52,11 +53,7 @@ def test_times_are_medians_with_ratio_and_verdict() -> None:
     assert _entry(table, "mixer=fnet", 6).tone == "better"
     assert _entry(table, "mixer=lstm", 0).tone == "worse"
     assert _entry(table, "baseline", 0).note == ""
-
-
-def test_noise_is_said_beside_the_verdict() -> None:
-    entry = _entry(costs_table(ABOUT, _growth(), "T"), "mixer=performer", 1)
-    assert entry.note.endswith(", slower, noisy")
+    assert _entry(table, "mixer=performer", 1).note.endswith(", slower, noisy")
 
 
 def test_ratios_have_intervals() -> None:
@@ -97,9 +94,9 @@ def test_crossovers_stand_beside_both_rivals() -> None:
     assert crossover_table(ABOUT, {}) is None
 
 
-def test_powers_stand_beside_theory_and_say_where_it_is_not_so() -> None:
-    rows = table_one(ABOUT, _growths())
-    table = powers_table(ABOUT, rows, _growths())
+def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
+    rows = table_one(ABOUT, _growths(), HERE)
+    table = exponents_table(ABOUT, rows)
     assert table is not None
     titles = [column.title for column in table.columns]
     assert titles == [
@@ -107,29 +104,21 @@ def test_powers_stand_beside_theory_and_say_where_it_is_not_so() -> None:
         "memory, power of n", "memory, power of d", "sequential operations", "maximum path length",
     ]  # fmt: skip
     for row in rows:
-        for axis, column in (("length", 0), ("dim", 1)):
-            power, entry = row.time[axis], _entry(table, row.variant, column)
-            assert entry.estimate == power.measured.estimate
-            assert ("not theory’s" in entry.note) == power.disagrees
-            assert ("pre-asymptotic" in entry.note) == power.measured.is_pre_asymptotic
+        keys = itertools.product((TIME, FLOPS, MEMORY), ("length", "dim"))
+        for column, key in enumerate(keys):
+            found, entry = row.exponents[key], _entry(table, row.variant, column)
+            assert entry.estimate == found.estimate
+            assert ("not theory’s" in entry.note) == found.disagrees
+            assert ("pre-asymptotic" in entry.note) == found.is_pre_asymptotic
     assert table.footnotes[0].startswith("Pre-asymptotic: ")
     assert _entry(table, "mixer=lstm", 6).note == "as n^1.00,\ntheory n"
     assert _entry(table, "mixer=dilated_conv", 7).note == "theory\nlog2(n) / log2(k),\nwhich is 9"
     assert table.rows[0].note == "attention, kernel=fused; theory n² d"
-
-
-def test_every_disagreement_is_told() -> None:
-    rows = table_one(ABOUT, _growths())
-    told = " ".join(remark.text for remark in disagreements_in_words(ABOUT, rows))
-    assert all(sentence in told for row in rows for sentence in row.disagreements)
-    assert powers_table(ABOUT, table_one(ABOUT, ()), ()) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"), [("n**2 * d", "n² d"), ("n / k", "n / k"), ("1", "1"), ("", "")]
-)
-def test_formulas_are_read_as_written_by_hand(text: str, shown: str) -> None:
-    assert formula(text) == shown
+    told = [(remark.name, remark.text) for remark in theory_remarks(ABOUT, rows)]
+    said = [(row.variant, " ".join(theory_gaps(row))) for row in rows]
+    assert [text for _, text in told] == [text for _, text in said if text]
+    assert told[0][0] == "baseline (attention, kernel=fused)"
+    assert exponents_table(ABOUT, table_one(ABOUT, (), HERE)) is None
 
 
 def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:

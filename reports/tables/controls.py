@@ -1,4 +1,4 @@
-"""How far can the times be trusted? What the instruments said of themselves, in one table.
+"""Tabulate the controls: what the timing instruments said of themselves.
 
 An instrument that times the baseline against itself must see no difference; against a baseline
 that is made 5 % slower on purpose it must see one; kernels whose cost is known must grow as they
@@ -8,11 +8,13 @@ do. Beside that, what else the machine was busy with.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
+from reports.analysis.exponent import exponent, which_growth
 from reports.analysis.time_comparison import (
     Comparison,
     Share,
@@ -22,12 +24,11 @@ from reports.analysis.time_comparison import (
     smallest_detectable_effect,
 )
 from reports.document import Column, Entry, Row, Table
-from reports.growth import Growth, find
+from reports.results.length_sweep import Growth, find
 from reports.results.readings import Reading
 from reports.results.series import Series, all_series
-from reports.scaling import exponent, which_growth
 from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_percent, for_quantities
+from reports.stats.number_format import as_interval, as_percent, as_quantity
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,
@@ -45,8 +46,8 @@ _KERNELS = {
     "quadratic_kernel_seconds": "a kernel known to grow with n²: exponent found",
 }
 _SLOWED = f"{INJECTED - 1:.0%}".replace("%", " %")
-_MAX_STORIES = 3
-_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
+_MAX_NAMED = 3
+_EMPTY = Entry(estimate=Estimate(n=0), text="–", tone="none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,29 +103,25 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
     Args:
         about: Gives the order of tasks and probes.
         results: Columns as `suite.schema.RESULT_COLUMNS`.
-        environment_id: That of the mixers alone; the others need not have stood there.
+        environment_id: That of the mixers alone; the others may have been measured elsewhere.
     """
     rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]
-    found_places = []
+    order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
+    places = []
     for (task, probe), some in rows.groupby(["task", "probe"], sort=True):
         ids = list(some["environment_id"])
-        most = max(sorted(set(ids)), key=ids.count)
         if task != MIXER_ALONE:
-            found_places.append((str(task), str(probe), most))
+            places.append((str(task), str(probe), max(sorted(set(ids)), key=ids.count)))
         elif environment_id in ids:
-            found_places.append((str(task), str(probe), environment_id))
-    order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
-    found_places.sort(key=lambda place: (order.index(place[0]), place[1]))
-    return [_instrument(about, results, *place) for place in found_places]
-
-
-def _instrument(
-    about: About, results: pd.DataFrame, task: str, probe: str, environment_id: str
-) -> Instrument:
-    is_there = (results["task"] == task) & (results["probe"] == probe)
-    here = results[is_there & (results["environment_id"] == environment_id)]
-    series = tuple(series for series in all_series(about, here) if series.num_seen)
-    return Instrument(task=task, probe=probe, environment_id=environment_id, series=series)
+            places.append((str(task), str(probe), environment_id))
+    places.sort(key=lambda place: (order.index(place[0]), place[1]))
+    made = []
+    for task, probe, place in places:
+        is_there = (results["task"] == task) & (results["probe"] == probe)
+        here = results[is_there & (results["environment_id"] == place)]
+        series = tuple(series for series in all_series(about, here) if series.num_seen)
+        made.append(Instrument(task=task, probe=probe, environment_id=place, series=series))
+    return made
 
 
 def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:
@@ -135,22 +132,20 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         kept: At least one.
         growths: Of the same sweep; the synthetic kernels are among them.
     """
-    rows = {name: [check(one) for one in kept] for name, check in _CHECKS.items()}
-    for metric, name in _KERNELS.items():
-        rows[name] = [_kernel(growths, metric, one) for one in kept]
-    said = {name: entries for name, entries in rows.items() if any(e != _NOTHING for e in entries)}
+    checks = [_checks(one, growths) for one in kept]
+    names = [name for name in checks[0] if any(of[name] != _EMPTY for of in checks)]
     columns = tuple(
         Column(
             key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
             unit="", arrow="", note=_machine(about, one, kept),
-            entries={name: entries[index] for name, entries in said.items()},
+            entries={name: of[name] for name in names},
         )
-        for index, one in enumerate(kept)
+        for one, of in zip(kept, checks, strict=True)
     )  # fmt: skip
     return Table(
         name=NAME, title="Controls", task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
-        row_title="check", columns=columns, footnotes=tuple(_noise_stories(kept)),
-        rows=tuple(Row(name=name, entries=tuple(entries)) for name, entries in said.items()),
+        row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
+        rows=tuple(Row(name=name, entries=tuple(of[name] for of in checks)) for name in names),
     )  # fmt: skip
 
 
@@ -185,122 +180,92 @@ def in_words(kept: Sequence[Instrument]) -> tuple[str, str]:
     )
 
 
-def _entry(text: str, estimate: Estimate, note: str = "") -> Entry:
-    return Entry(estimate=estimate, text=text, note=note)
-
-
-def _alarms(one: Instrument) -> Entry:
-    return _share(false_alarms(one.judged(BASELINE_AGAIN)))
-
-
-def _finds(one: Instrument) -> Entry:
-    return _share(found(one.judged(BASELINE_SLOWED)))
-
-
-def _share(share: Share) -> Entry:
-    if not share.num_total:
-        return _NOTHING
-    return _entry(str(share), Estimate(n=share.num_total, point=float(share.num)))
-
-
-def _effect(one: Instrument) -> Entry:
-    again = one.judged(BASELINE_AGAIN)
+def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
+    """Every check, by the name of its row; a dash where it was not made."""
+    again, rounds = one.judged(BASELINE_AGAIN), one.numbers("num_disturbed")
+    is_noisy = [reading.status is Status.NOISY for _, _, reading in one.timed]
     effect = smallest_detectable_effect(again)
-    if effect is None:
-        return _NOTHING
-    return _entry(as_percent(effect), Estimate(n=len(again), point=effect))
+    return {
+        "the baseline against itself: called different": _share(false_alarms(again)),
+        f"the baseline made {_SLOWED} slower: found": _share(found(one.judged(BASELINE_SLOWED))),
+        "smallest difference found four times in five": _entry(
+            as_percent(effect or 0.0), len(again), effect
+        ),
+        "measurements that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
+        "load of other programs on the machine: median": _median(
+            one.numbers("other_load"), as_percent
+        ),
+        "rounds repeated because others were busy": _entry(
+            f"{sum(rounds):,.0f}", len(rounds), sum(rounds) if rounds else None
+        ),
+        "outliers among the samples, kept all the same": _outliers(one),
+        "first call, compilation included: median": _median(
+            one.numbers("first_call_seconds"), partial(as_quantity, "s")
+        ),
+    } | {name: _kernel(growths, metric, one) for metric, name in _KERNELS.items()}
 
 
-def _load(one: Instrument) -> Entry:
-    loads = one.numbers("other_load")
-    if not loads:
-        return _NOTHING
-    estimate = Estimate(n=len(loads), point=statistics.median(loads))
-    return _entry(
-        as_percent(statistics.median(loads)), estimate, f"at most {as_percent(max(loads))}"
+def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:
+    """A dash where there is no number."""
+    return (
+        _EMPTY
+        if point is None
+        else Entry(estimate=Estimate(n=n, point=point), text=text, note=note)
     )
 
 
-def _repeated(one: Instrument) -> Entry:
-    rounds = one.numbers("num_disturbed")
-    total = sum(rounds)
-    return _entry(f"{total:,.0f}", Estimate(n=len(rounds), point=total)) if rounds else _NOTHING
+def _share(share: Share) -> Entry:
+    point = float(share.num) if share.num_total else None
+    return _entry(str(share), share.num_total, point)
+
+
+def _median(values: Sequence[float], write: Callable[[float], str]) -> Entry:
+    if not values:
+        return _EMPTY
+    middle = statistics.median(values)
+    return _entry(write(middle), len(values), middle, f"at most {write(max(values))}")
 
 
 def _outliers(one: Instrument) -> Entry:
     samples = sum(one.numbers("num_samples"))
     if not samples:
-        return _NOTHING
+        return _EMPTY
     mild, severe = (sum(one.numbers(f"{kind}_outliers")) / samples for kind in ("mild", "severe"))
-    estimate = Estimate(n=round(samples), point=mild + severe)
-    return _entry(f"{as_percent(mild)} mild, {as_percent(severe)} severe", estimate)
-
-
-def _noisy(one: Instrument) -> Entry:
-    timed = one.timed
-    noisy = [reading for _, _, reading in timed if reading.status is Status.NOISY]
-    return _share(Share(num=len(noisy), num_total=len(timed)))
-
-
-def _first_call(one: Instrument) -> Entry:
-    seconds = one.numbers("first_call_seconds")
-    if not seconds:
-        return _NOTHING
-    middle = statistics.median(seconds)
-    return _entry(
-        _time(middle), Estimate(n=len(seconds), point=middle), f"at most {_time(max(seconds))}"
-    )
-
-
-_CHECKS: Mapping[str, Callable[[Instrument], Entry]] = {
-    "the baseline against itself: called different": _alarms,
-    f"the baseline made {_SLOWED} slower: found": _finds,
-    "smallest difference found four times in five": _effect,
-    "measurements that stayed noisy": _noisy,
-    "load of other programs on the machine: median": _load,
-    "rounds repeated because others were busy": _repeated,
-    "outliers among the samples, kept all the same": _outliers,
-    "first call, compilation included: median": _first_call,
-}
+    text = f"{as_percent(mild)} mild, {as_percent(severe)} severe"
+    return _entry(text, round(samples), mild + severe)
 
 
 def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
+    """The exponent of a synthetic kernel, which is timed beside the mixers alone only."""
     growth = find(growths, metric, "length", one.environment_id)
     timed = [variant for variant in growth.variants if growth.measured(variant)] if growth else []
     if one.task != MIXER_ALONE or growth is None or not timed:
-        return _NOTHING
-    answer = exponent(growth, timed[0])
-    point, low, high = answer.estimate.point, answer.estimate.low, answer.estimate.high
-    if point is None:
-        return _NOTHING
-    interval = "" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
-    told = which_growth(growth, timed[0])
-    note = f"told as {told.text.replace('n^2', 'n²')}" if told else ""
-    return Entry(estimate=answer.estimate, text=f"{point:.2f}", interval=interval, note=note)
+        return _EMPTY
+    estimate = exponent(growth, timed[0]).estimate
+    if estimate.point is None:
+        return _EMPTY
+    law = which_growth(growth, timed[0]).replace("n^2", "n²")
+    note = f"told as {law}" if law else ""
+    return Entry(
+        estimate=estimate, text=f"{estimate.point:.2f}",
+        interval=as_interval(estimate, "{:.2f}".format), note=note,
+    )  # fmt: skip
 
 
-def _noise_stories(kept: Iterable[Instrument]) -> Iterator[str]:
+def _noise_footnotes(kept: Iterable[Instrument]) -> Iterator[str]:
     """Where a stopping criterion was not met, and which; the first of many."""
     metrics: dict[tuple[str, str, int, str], list[str]] = {}
     for one in kept:
         for variant, metric, reading in one.timed:
             if reading.status is Status.NOISY:
                 key = (variant, reading.at, reading.seed, reading.reason)
-                metrics.setdefault(key, []).append(_words(metric))
-    stories = [
+                words = metric.removesuffix("_seconds").replace("_", " ")
+                metrics.setdefault(key, []).append(words)
+    named = [
         f"{' at '.join(filter(None, (variant, at)))} in process {seed} ({', '.join(names)}): {why}"
         for (variant, at, seed, why), names in metrics.items()
     ]
-    if stories:
-        more = len(stories) - _MAX_STORIES
+    if named:
+        more = len(named) - _MAX_NAMED
         rest = f"; and {more} more, in results.csv" if more > 0 else ""
-        yield f"Noisy: {'; '.join(stories[:_MAX_STORIES])}{rest}."
-
-
-def _words(metric: str) -> str:
-    return metric.removesuffix("_seconds").replace("_", " ")
-
-
-def _time(seconds: float) -> str:
-    notation = for_quantities("s", [seconds])
-    return notation.with_unit(f"{seconds / notation.factor:.3g}")
+        yield f"Noisy: {'; '.join(named[:_MAX_NAMED])}{rest}."

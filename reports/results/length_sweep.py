@@ -1,16 +1,16 @@
-"""How does one metric of the mixers alone grow along one axis, in one environment?
+"""Collect one metric of the mixers alone along lengths or widths, in one environment.
 
-Times, rates and memory are split by environment, and so is all that an instrument says of itself;
-counts (FLOPs, path lengths) are the same everywhere and stand once.
+Times, rates and memory are split by environment, and so are the controls of an instrument. Counts
+(FLOPs, path lengths) are the same everywhere and appear once.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import pandas as pd
 
@@ -19,12 +19,12 @@ from reports.results.series import is_bound, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]
-_AXES: tuple[Axis, ...] = get_args(Axis)
-_COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
+AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
+_COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
-_At = Mapping[str, Mapping[int, tuple[Reading, ...]]]
-_Key = tuple[str, str, Axis]  # metric, unit, axis
+_Key = tuple[str, str, str]  # metric, unit, axis
+_ByVariant = Mapping[str, Mapping[int, Sequence[Reading]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Growth:
         metric: Its name, as ``forward_seconds``.
         unit: Of the values.
         axis: ``length`` in tokens, or ``dim``, the width.
-        environment_id: Where it was measured, if that moves the number; else empty.
+        environment_id: Where it was measured, if that changes the number; else empty.
         readings: Variant -> place -> one reading a process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
     """
@@ -44,7 +44,7 @@ class Growth:
     unit: str
     axis: Axis
     environment_id: str
-    readings: _At
+    readings: _ByVariant
     places: tuple[int, ...]
 
     @property
@@ -52,13 +52,14 @@ class Growth:
         """Those with a reading, in the order of the ablation."""
         return tuple(self.readings)
 
-    def of(self, variant: str, place: int) -> tuple[Reading, ...]:
+    def of(self, variant: str, place: int) -> Sequence[Reading]:
         """The readings there, in the order of processes; empty where there are none."""
         return self.readings.get(variant, {}).get(place, ())
 
     def values(self, variant: str, place: int) -> dict[int, float]:
         """Seed -> value, of the readings that are ok or noisy and have a number."""
-        return {r.seed: r.value for r in self.of(variant, place) if _is_usable(r)}
+        usable = (r for r in self.of(variant, place) if r.has_number and r.status in _RANK)
+        return {r.seed: r.value for r in usable}
 
     def is_noisy(self, variant: str, place: int) -> bool:
         """Whether most processes there did not meet their stopping criterion."""
@@ -82,14 +83,12 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
         results: Columns as `suite.schema.RESULT_COLUMNS`; rows of tasks are left out.
     """
     found: dict[_Key, dict[str, dict[int, list[Reading]]]] = {}
-    alone = results[results["task"] == MIXER_ALONE]
-    for row in alone.to_dict("records"):
+    for row in results[results["task"] == MIXER_ALONE].to_dict("records"):
         where = _COORDINATE.fullmatch(str(row["at"]))
-        if where is None:
-            continue
-        axis, place = _axis(where[1]), int(where[2])
-        by_variant = found.setdefault((row["metric"], row["unit"], axis), {})
-        by_variant.setdefault(row["variant"], {}).setdefault(place, []).append(reading_of(row))
+        if where:
+            by_variant = found.setdefault((row["metric"], row["unit"], where[1]), {})
+            by_place = by_variant.setdefault(row["variant"], {})
+            by_place.setdefault(int(where[2]), []).append(reading_of(row))
     return tuple(
         growth for key, by_variant in found.items() for growth in _split(about, key, by_variant)
     )
@@ -98,7 +97,7 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
 def find(
     among: Iterable[Growth], metric: str, axis: Axis = "length", environment_id: str = ""
 ) -> Growth | None:
-    """The growth of that name; None where there is none.
+    """The first growth of that name; None where there is none.
 
     Args:
         among: As `growths` gives them.
@@ -106,64 +105,53 @@ def find(
         axis: Along lengths, or along widths.
         environment_id: Where measured; empty takes the first. Counts belong to every environment.
     """
-    for growth in among:
-        is_there = not environment_id or growth.environment_id in ("", environment_id)
-        if (growth.metric, growth.axis) == (metric, axis) and is_there:
-            return growth
-    return None
+    there = measured_in(among, environment_id) if environment_id else among
+    return next((g for g in there if (g.metric, g.axis) == (metric, axis)), None)
 
 
-def environments(among: Iterable[Growth]) -> tuple[str, ...]:
-    """The ids of all environments that something was measured in, sorted."""
-    return tuple(sorted({growth.environment_id for growth in among} - {""}))
+def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, ...]:
+    """The growths of one environment, and the counts, which belong to every one."""
+    return tuple(growth for growth in among if growth.environment_id in ("", environment_id))
 
 
-def _axis(name: str) -> Axis:
-    return next(axis for axis in _AXES if axis == name)
+def place_label(axis: Axis, place: int) -> str:
+    """A place with its unit: ``1,024 tokens``, ``width 64``."""
+    return f"{place:,} tokens" if axis == "length" else f"width {place:,}"
 
 
-def _is_usable(reading: Reading) -> bool:
-    return reading.has_number and reading.status in _RANK
-
-
-def _split(
-    about: About, key: _Key, by_variant: Mapping[str, Mapping[int, list[Reading]]]
-) -> Iterator[Growth]:
-    """One growth per environment where that moves the number; else one."""
-    metric, unit, axis = key
+def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
+    """One growth per environment where that changes the number; else one."""
+    metric, unit, name = key
     every = [r for at in by_variant.values() for some in at.values() for r in some]
     is_local = is_bound(unit) or metric in CONTROLS
     ids = sorted({r.environment_id for r in every if r.has_number}) if is_local else []
-    order = [v for v in about.variants if v in by_variant]
     for environment_id in ids or [""]:
         readings = {
             variant: {
-                place: _one_a_seed(_there(some, environment_id))
+                place: _one_per_seed(some, environment_id)
                 for place, some in sorted(by_variant[variant].items())
             }
-            for variant in order
+            for variant in about.variants
+            if variant in by_variant
         }
         yield Growth(
             metric=metric,
             unit=unit,
-            axis=axis,
+            axis=next(axis for axis in AXIS_SYMBOLS if axis == name),
             environment_id=environment_id,
             readings=readings,
             places=tuple(sorted({place for at in readings.values() for place in at})),
         )
 
 
-def _there(some: list[Reading], environment_id: str) -> list[Reading]:
-    """Those of the environment; what never got a number tells its story where nothing else does."""
-    if not environment_id:
-        return some
-    here = [reading for reading in some if reading.environment_id == environment_id]
-    return here or [reading for reading in some if not reading.has_number]
+def _one_per_seed(some: Sequence[Reading], environment_id: str) -> tuple[Reading, ...]:
+    """The best reading of each seed in the environment, then the first by environment.
 
-
-def _one_a_seed(some: Iterable[Reading]) -> tuple[Reading, ...]:
-    """The best reading where a seed has several, then the first by environment."""
+    Where an environment has none, those without a number count: they say why there is none.
+    """
+    here = [r for r in some if environment_id in ("", r.environment_id)]
+    kept = here or [r for r in some if not r.has_number]
     by_seed: dict[int, Reading] = {}
-    for reading in sorted(some, key=lambda r: (r.seed, _RANK.get(r.status, 2), r.environment_id)):
+    for reading in sorted(kept, key=lambda r: (r.seed, _RANK.get(r.status, 2), r.environment_id)):
         by_seed.setdefault(reading.seed, reading)
     return tuple(by_seed.values())

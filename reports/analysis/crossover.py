@@ -1,4 +1,4 @@
-"""From which length is a mixer faster than a named baseline? With an interval, or "not below N".
+"""Find the length from which a mixer is faster than a named baseline, with an interval.
 
 Read off the ratio of the two, process by process, without a model of either: its logarithm is
 taken to run straight between neighbouring lengths (logarithmic too), and the crossover is where it
@@ -22,9 +22,9 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.time_comparison import compare, log_ratios, refuse_different_environments
-from reports.growth import Growth
-from reports.log_means import Array, LogMeans
+from reports.results.length_sweep import Growth
 from reports.stats.intervals import Estimate
+from reports.stats.log_means import Array, LogMeans
 
 _STEPS = 400  # between neighbouring lengths, in which ends are looked for
 _DIGITS = 3
@@ -42,22 +42,21 @@ class Kind(StrEnum):
     NOT_MEASURED = "not measured"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Crossover:
     """The answer for one variant beside one baseline.
 
     Attributes:
-        place: In the unit of the axis. Ends that lie beyond the range stand at its end, and the
-            text says so; without an interval for what is exact. None where there is none.
+        kind: Which answer it is.
         text: As ``1,230 [1,010, 1,480]``, ``not below 4,096``, ``below 64 (faster at every
             length)``, ``noisy at 1,024``.
+        place: In the unit of the axis. Ends that lie beyond the range stand at its end, and the
+            text says so; without an interval for what is exact. None where there is none.
     """
 
-    variant: str
-    baseline: str
-    place: Estimate | None
-    text: str
     kind: Kind
+    text: str
+    place: Estimate | None = None
 
 
 def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
@@ -68,80 +67,61 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
     """
     full = _ratios(growth, variant, baseline)
     if variant == baseline or len(full.places) < 2:
-        return _answer(variant, baseline, Kind.NOT_MEASURED, _why_not(variant, baseline))
-    noisy = [place for place in full.places if _is_restless(growth, (variant, baseline), place)]
+        return Crossover(
+            Kind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
+        )
+    noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
     is_ahead = full.means < 0
     changes = [int(index) for index in np.flatnonzero(is_ahead[:-1] != is_ahead[1:])]
     beside = full.places[-1:] if not changes else full.places[changes[-1] : changes[-1] + 2]
     if set(beside) & set(noisy):
         where = " and ".join(f"{place:,}" for place in beside if place in noisy)
-        return _answer(variant, baseline, Kind.NOISY, f"noisy at {where}")
-    clean = _without(full, noisy)
+        return Crossover(Kind.NOISY, f"noisy at {where}")
+    clean = LogMeans({p: some for p, some in full.samples.items() if p not in noisy})
     if not changes:
-        kind, text = _unchanged(clean, is_ahead=bool(is_ahead[-1]))
-        return _answer(variant, baseline, kind, text)
+        return _unchanged(clean, is_ahead=bool(is_ahead[-1]))
     place, text = _crossing(clean, clean.places.index(beside[0]))
     if place is None:
-        return _answer(variant, baseline, Kind.UNDECIDED, text)
-    kind = Kind.FASTER_FROM if is_ahead[-1] else Kind.FASTER_BELOW
-    words = text if is_ahead[-1] else f"faster only below {text}"
+        return Crossover(Kind.UNDECIDED, text)
     several = f" (the last of {len(changes)} changes)" if len(changes) > 1 else ""
-    return _answer(variant, baseline, kind, words + several, place)
+    if is_ahead[-1]:
+        return Crossover(Kind.FASTER_FROM, text + several, place)
+    return Crossover(Kind.FASTER_BELOW, f"faster only below {text}{several}", place)
 
 
-def _is_restless(growth: Growth, pair: tuple[str, str], place: int) -> bool:
-    if not any(growth.is_noisy(variant, place) for variant in pair):
-        return False
-    return not compare(*(growth.of(variant, place) for variant in pair)).is_certain
-
-
-def _answer(
-    variant: str, baseline: str, kind: Kind, text: str, place: Estimate | None = None
-) -> Crossover:
-    return Crossover(variant=variant, baseline=baseline, place=place, text=text, kind=kind)
-
-
-def _why_not(variant: str, baseline: str) -> str:
-    return "the baseline" if variant == baseline else "not measured"
+def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
+    """Whether one of them is noisy there, and neither is surely ahead."""
+    is_noisy = any(growth.is_noisy(variant, place) for variant in pair)
+    return is_noisy and not compare(*(growth.of(variant, place) for variant in pair)).is_certain
 
 
 def _ratios(growth: Growth, variant: str, baseline: str) -> LogMeans:
     """Log of variant over baseline, one a process, at each place that both have."""
-    found: dict[int, tuple[float, ...]] = {}
+    found = {}
     for place in growth.places:
         refuse_different_environments(growth.of(variant, place), growth.of(baseline, place))
         logs = log_ratios(growth.values(variant, place), growth.values(baseline, place))
         if logs:
             found[place] = tuple(logs.values())
-    return LogMeans(places=tuple(found), samples=tuple(found.values()))
+    return LogMeans(found)
 
 
-def _without(means: LogMeans, noisy: list[int]) -> LogMeans:
-    kept = {
-        place: some
-        for place, some in zip(means.places, means.samples, strict=True)
-        if place not in noisy
-    }
-    return LogMeans(places=tuple(kept), samples=tuple(kept.values()))
-
-
-def _unchanged(means: LogMeans, *, is_ahead: bool) -> tuple[Kind, str]:
+def _unchanged(means: LogMeans, *, is_ahead: bool) -> Crossover:
     """What to say where one of the two leads at every length."""
     least = means.quantile * means.spread / np.sqrt(means.counts) if means.freedom else 0.0
-    unsure = [
-        f"{place:,}"
-        for place, is_sure in zip(means.places, np.abs(means.means) > least, strict=True)
-        if not is_sure
-    ]
-    if len(unsure) == len(means.places):
-        return Kind.UNDECIDED, _alike(means)
+    is_sure = np.abs(means.means) > least
+    unsure = [f"{p:,}" for p, sure in zip(means.places, is_sure, strict=True) if not sure]
+    if not is_sure.any():
+        return Crossover(Kind.UNDECIDED, _alike(means))
     if is_ahead:
         doubt = f", though not surely at {', '.join(unsure)}" if unsure else ""
-        return Kind.ALWAYS, f"below {means.places[0]:,} (faster at every length{doubt})"
+        text = f"below {means.places[0]:,} (faster at every length{doubt})"
+        return Crossover(Kind.ALWAYS, text)
     last = f"{means.places[-1]:,}"
     if last in unsure:
-        return Kind.UNDECIDED, f"not seen below {last}, where the two cannot be told apart"
-    return Kind.NEVER, f"not below {last}"
+        text = f"not seen below {last}, where the two cannot be told apart"
+        return Crossover(Kind.UNDECIDED, text)
+    return Crossover(Kind.NEVER, f"not below {last}")
 
 
 def _alike(means: LogMeans) -> str:
@@ -157,16 +137,14 @@ def _crossing(means: LogMeans, index: int) -> tuple[Estimate | None, str]:
     point, n = math.exp(at), int(means.counts.sum())
     if not means.freedom:
         return Estimate(n=n, point=point), _rounded(point)
+    first, last = float(logs[0]), float(logs[-1])
     low, high = _ends(means, logs, at)
-    if low <= logs[0] and high >= logs[-1]:
+    if low <= first and high >= last:
         return None, _alike(means)
-    ends = [_rounded(math.exp(low)), _rounded(math.exp(high))]
-    if low <= logs[0]:
-        ends[0] = f"below {means.places[0]:,}"
-    if high >= logs[-1]:
-        ends[1] = f"beyond {means.places[-1]:,}"
     place = Estimate(n=n, point=point, low=math.exp(low), high=math.exp(high))
-    return place, f"{_rounded(point)} [{ends[0]}, {ends[1]}]"
+    start = f"below {means.places[0]:,}" if low <= first else _rounded(math.exp(low))
+    end = f"beyond {means.places[-1]:,}" if high >= last else _rounded(math.exp(high))
+    return place, f"{_rounded(point)} [{start}, {end}]"
 
 
 def _ends(means: LogMeans, logs: Array, at: float) -> tuple[float, float]:
@@ -175,14 +153,13 @@ def _ends(means: LogMeans, logs: Array, at: float) -> tuple[float, float]:
     grid = np.concatenate([*steps, logs[-1:]])
     weights = np.stack([np.interp(grid, logs, row) for row in np.eye(len(logs))], axis=1)
     error = means.spread * np.sqrt(weights**2 @ (1 / means.counts))
-    slack = means.quantile * error + _missed(means, logs, grid)
+    slack = means.quantile * error + _curvature_error(means, logs, grid)
     is_apart = np.abs(weights @ means.means) > slack
     below, above = grid[is_apart & (grid < at)], grid[is_apart & (grid > at)]
-    low = float(below[-1]) if len(below) else float(logs[0])
-    return low, float(above[0]) if len(above) else float(logs[-1])
+    return float([logs[0], *below][-1]), float([*above, logs[-1]][0])
 
 
-def _missed(means: LogMeans, logs: Array, grid: Array) -> Array:
+def _curvature_error(means: LogMeans, logs: Array, grid: Array) -> Array:
     """What a straight line between two places may miss: `[grid]`, from the second differences."""
     if len(logs) < 3:
         return np.zeros_like(grid)

@@ -1,4 +1,4 @@
-"""When is a mixer really faster? One row a variant, one column a rival that is named.
+"""Tabulate from which length each mixer is faster: one row a variant, one column a rival.
 
 Rivals are the baseline, and attention with its matrix written out, which papers compare with.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from reports.crossover import Kind, crossover
+from reports.analysis.crossover import Kind, crossover
 from reports.document import Column, Entry, Table
-from reports.growth import Growth
+from reports.results.length_sweep import Growth
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate
 from reports.tables.comparison import table_of_variants
+from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
 MATERIALISED = "kernel=materialised"
@@ -29,10 +30,14 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
         timed: As ``forward and backward`` -> the times of that.
     """
     columns = [
-        _column(about, growth, rival, kind)
+        Column(
+            key=f"{growth.metric}_against_{rival}", title=f"than {shown_name(about, rival)}",
+            measured_unit="tokens", unit="from so many tokens on", arrow="", note=kind,
+            entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
+        )
         for kind, growth in timed.items()
-        for rival in rivals(about, growth)
-    ]
+        for rival in _rivals(about, growth)
+    ]  # fmt: skip
     if not columns or not columns[0].entries:
         return None
     return table_of_variants(
@@ -41,28 +46,15 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     )  # fmt: skip
 
 
-def rivals(about: About, growth: Growth) -> list[str]:
-    """Whom the others are held against: the baseline, and the written-out kernel."""
+def _rivals(about: About, growth: Growth) -> list[str]:
+    """The baseline, and the first with its matrix written out."""
     written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
     return list(dict.fromkeys([about.baseline, *written_out[:1]]))
 
 
-def _column(about: About, growth: Growth, rival: str, kind: str) -> Column:
-    others = [variant for variant in growth.variants if variant != about.baseline]
-    return Column(
-        key=f"{growth.metric}_against_{rival}",
-        title=f"than {shown_name(about, rival)}",
-        measured_unit="tokens",
-        unit="from so many tokens on",
-        arrow="",
-        note=kind,
-        entries={variant: _entry(growth, variant, rival) for variant in others},
-    )
-
-
 def _entry(growth: Growth, variant: str, rival: str) -> Entry:
     if variant == rival:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+        return no_number(())
     found = crossover(growth, variant, rival)
     head, *rest = _REST.split(found.text, maxsplit=1)
     return Entry(
