@@ -55,12 +55,8 @@ class ChangeOutcome(StrEnum):
     NO_NUMBER = "no number"
 
 
-CERTAIN = frozenset(
-    {
-        ChangeOutcome.CHANGED, ChangeOutcome.FASTER, ChangeOutcome.SLOWER,
-        ChangeOutcome.ENDED_DIFFERENTLY,
-    }
-)  # fmt: skip
+_DIRECTED = {ChangeOutcome.CHANGED, ChangeOutcome.SLOWER, ChangeOutcome.FASTER}
+CERTAIN = frozenset({*_DIRECTED, ChangeOutcome.ENDED_DIFFERENTLY})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +99,7 @@ class Change:
     def tone(self) -> str:
         """``better`` or ``worse`` for B, of a certain or possible change; else empty."""
         change, better = self.estimate.point, self.pair.key.better
-        is_judged = self.is_certain or self.outcome is ChangeOutcome.POSSIBLE
-        is_directed = is_judged and self.outcome is not ChangeOutcome.ENDED_DIFFERENTLY
+        is_directed = self.outcome in {*_DIRECTED, ChangeOutcome.POSSIBLE}
         if not is_directed or better == "none" or change is None:
             return ""
         is_up = change > (0.0 if self.kind is NumberKind.SCORE else 1.0)

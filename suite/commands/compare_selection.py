@@ -104,7 +104,7 @@ def _resolve(name: str, ablation: str, own: Callable[[], Sequence[Sweep]]) -> _C
 
 def _named_store(name: str) -> Store | None:
     """The store at an address or in a folder; None where the name is neither."""
-    if ":" in name and "://" in name:
+    if "://" in name:
         return store_of(Path(), name)
     try:
         is_store = bool(name) and (Path(name) / "mlflow.db").is_file()
@@ -137,7 +137,7 @@ def _meanings(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_abbreviated(commit: str, digits: str) -> bool:
-    """Whether the digits are the start of the commit, or the whole of what rows hold the start of."""
+    """Whether the digits begin the commit or, as a whole hash, begin with it."""
     is_long = len(commit) > 3 and digits.startswith(commit)
     return bool(_HEXADECIMAL.fullmatch(digits)) and (commit.startswith(digits) or is_long)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from reports.frame import Sweep, curves_frame, results_frame
-from suite.selection import selected
+from suite.commands.compare_selection import select_for_comparison
 from suite.spec import SpecError
 from suite.tracking_uri import RefusedUri
-from tests.reports.made_sides import ABOUT, HERE, THERE, rows
+from tests.reports.compare.made_selections import ABOUT, HERE, THERE, rows
 
 OLD, NEW = "abcd11112222", "abce33334444"
 
@@ -41,39 +41,50 @@ LISTING = (
 )
 
 
-def two(a: str, b: str, scale: str | None = None) -> list[tuple[str, str, int]]:
-    sides = selected((a, b), "heads", lambda: SWEEPS, scale)
-    return [(side.name, side.about.scale, len(side.results)) for side in sides]
+OLD_ROWS, NEW_ROWS = (OLD, "quick", 2), (NEW, "quick", 4)
+HERE_ROWS, THERE_ROWS = (HERE.environment_id, "quick", 6), (THERE.environment_id, "quick", 1)
 
 
-@pytest.mark.parametrize("old", [OLD, "abcd", "ABCD1", OLD + "0" * 28])
-def test_a_commit_is_named_by_its_first_digits(old: str) -> None:
-    assert two(old, NEW) == [(OLD, "quick", 2), (NEW, "quick", 4)]
+def two(
+    a: str, b: str, scale: str | None = None, own: Sequence[Sweep] = SWEEPS
+) -> list[tuple[str, str, int]]:
+    both = select_for_comparison((a, b), "heads", lambda: own, scale)
+    return [(one.name, one.about.scale, len(one.results)) for one in both]
 
 
-def test_a_commit_with_changes_is_another() -> None:
-    assert two(NEW, f"{NEW}+") == [(NEW, "quick", 4), (f"{NEW}+", "quick", 1)]
+UNDERSTOOD = {
+    "whole commits": ((OLD, NEW), [OLD_ROWS, NEW_ROWS]),
+    "first digits": (("abcd", NEW), [OLD_ROWS, NEW_ROWS]),
+    "first digits, in capitals": (("ABCD1", NEW), [OLD_ROWS, NEW_ROWS]),
+    "a whole hash": ((OLD + "0" * 28, NEW), [OLD_ROWS, NEW_ROWS]),
+    "a commit with changes": ((NEW, f"{NEW}+"), [NEW_ROWS, (f"{NEW}+", "quick", 1)]),
+    "an environment": (("old", THERE.environment_id), [HERE_ROWS, THERE_ROWS]),
+    "a device": (("old", "New GPU"), [HERE_ROWS, THERE_ROWS]),
+    "a part of a device": (("old", "gpu"), [HERE_ROWS, THERE_ROWS]),
+    "a commit and a device": ((OLD, "gpu"), [OLD_ROWS, THERE_ROWS]),
+}
 
 
-@pytest.mark.parametrize("there", [THERE.environment_id, "New GPU", "gpu"])
-def test_a_device_is_named_by_its_id_or_a_part_of_its_name(there: str) -> None:
-    here = HERE.environment_id
-    assert two("old", there) == [(here, "quick", 6), (THERE.environment_id, "quick", 1)]
-    titles = [side.title for side in selected(("old", there), "heads", lambda: SWEEPS, None)]
-    assert titles[1] == f"device New GPU ({THERE.environment_id})"
+@pytest.mark.parametrize("case", UNDERSTOOD)
+def test_a_name_is_a_commit_an_environment_or_a_part_of_a_device(case: str) -> None:
+    names, wanted = UNDERSTOOD[case]
+    assert two(*names) == wanted
 
 
-def test_a_commit_and_a_device_may_be_compared() -> None:
-    assert two(OLD, "gpu")[1] == (THERE.environment_id, "quick", 1)
+def test_the_titles_say_what_was_understood() -> None:
+    found = select_for_comparison(("abcd", "gpu"), "heads", lambda: SWEEPS, None)
+    wanted = [f"commit {OLD}", f"device New GPU ({THERE.environment_id})"]
+    assert [one.title for one in found] == wanted
 
 
 def test_the_scale_is_the_largest_that_both_have_or_the_one_asked_for() -> None:
     own = (SWEEPS[0], sweep("standard", rows("bits", [5.0], commit=OLD),
                             rows("bits", [6.0], commit=NEW, variant="heads=1")))  # fmt: skip
-    found = selected((OLD, NEW), "heads", lambda: own, None)
-    assert [side.about.scale for side in found] == ["standard", "standard"]
-    found = selected((OLD, NEW), "heads", lambda: own, "quick")
-    assert [side.about.scale for side in found] == ["quick", "quick"]
+    assert two(OLD, NEW, own=own) == [(OLD, "standard", 1), (NEW, "standard", 1)]
+    assert two(OLD, NEW, "quick", own) == [OLD_ROWS, NEW_ROWS]
+    with pytest.raises(SpecError, match=r"no scale 'standard' in common; commit abcd11112222 has "
+                       r"results at quick, standard, commit abce33334444 at quick\."):  # fmt: skip
+        two(OLD, NEW, "standard")
 
 
 REFUSED = {
@@ -95,14 +106,8 @@ REFUSED = {
 def test_what_is_not_clear_is_refused_with_what_there_is(case: str) -> None:
     names, fragments = REFUSED[case]
     with pytest.raises(SpecError) as caught:
-        selected(names, "heads", lambda: SWEEPS, None)
+        two(*names)
     assert [part for part in fragments if part not in str(caught.value)] == []
-
-
-def test_a_scale_of_one_side_only_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"no scale 'standard' in common; commit abcd11112222 has "
-                       r"results at quick, standard, commit abce33334444 at quick\."):  # fmt: skip
-        two(OLD, NEW, "standard")
 
 
 def test_a_bare_folder_as_an_address_is_refused_for_safety() -> None:
