@@ -12,8 +12,6 @@ import math
 import statistics
 from collections.abc import Iterable
 
-import pandas as pd
-
 from reports.compare.pairs import Selection
 from reports.series import reading_of
 
@@ -31,12 +29,8 @@ def recorded_differences(a: Selection, b: Selection) -> dict[str, tuple[str, str
     return {name: values for name, values in both.items() if values[0] != values[1]}
 
 
-def machine_drift(a: pd.DataFrame, b: pd.DataFrame) -> tuple[float, int] | None:
+def machine_drift(a: Selection, b: Selection) -> tuple[float, int] | None:
     """How many times as long the kernels took in B.
-
-    Args:
-        a: Rows of results; columns as `suite.schema.RESULT_COLUMNS`.
-        b: Likewise.
 
     Returns:
         The median ratio over kernels, coordinates and processes, and the number of ratios; None
@@ -81,8 +75,9 @@ def _joined(values: Iterable[str]) -> str:
     return ", ".join(sorted(set(values) - {""})) or _NOTHING
 
 
-def _kernel_seconds(results: pd.DataFrame) -> dict[tuple[str, ...], float]:
+def _kernel_seconds(selection: Selection) -> dict[tuple[str, ...], float]:
     """Seconds by `_KERNEL_KEY`."""
+    results = selection.results
     found: dict[tuple[str, ...], float] = {}
     for row in results[results["metric"].isin(_KERNELS)].to_dict("records"):
         reading = reading_of(row)

@@ -131,7 +131,7 @@ def _sentences(a: Selection, b: Selection, changes: Sequence[Change]) -> Iterato
             "is certain on its own, and not among so many."
         )
     times = (c.outcome for c in changes if c.kind is NumberKind.TIME)
-    drift = machine_drift(a.results, b.results)
+    drift = machine_drift(a, b)
     if drift and any(outcome is not ChangeOutcome.OTHER_DEVICE for outcome in times):
         ratio, num_pairs = drift
         yield (

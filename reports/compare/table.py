@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -88,11 +88,10 @@ def change_table(title: str, changes: Iterable[Change]) -> Table:
 
 def unpaired_table(unpaired: Iterable[UnpairedMetric]) -> Table:
     """What only one selection has, one line for each variant, task and device."""
-    groups: dict[tuple[str, str, str], Counter[str]] = {}
+    groups: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for only in unpaired:
         where = f"{only.selection} only" + (f", on {only.device}" if only.device else "")
-        group = groups.setdefault((only.key.variant, where, _task(only.key)), Counter())
-        group[_words(only.key.metric)] += 1
+        groups[only.key.variant, where, _task(only.key)][_words(only.key.metric)] += 1
     rows = (
         Row(name=variant, entries=(_text(where), _text(task), _text(_listed(metrics))))
         for (variant, where, task), metrics in groups.items()

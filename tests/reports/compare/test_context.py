@@ -50,6 +50,6 @@ def test_only_environments_of_the_rows_count() -> None:
 def test_the_drift_is_the_median_ratio_of_the_kernels_of_one_machine() -> None:
     a = selection(rows(KERNEL, [1.0, 1.0, 1.0]), rows("seconds", [1.0, 1.0, 1.0]))
     b = selection(rows(KERNEL, [1.1, 1.2, 5.0]), rows("seconds", [9.0, 9.0, 9.0]))
-    assert machine_drift(a.results, b.results) == (pytest.approx(1.2), 3)
+    assert machine_drift(a, b) == (pytest.approx(1.2), 3)
     elsewhere = selection(rows(KERNEL, [2.0], made=THERE))
-    assert machine_drift(a.results, elsewhere.results) is None
+    assert machine_drift(a, elsewhere) is None
