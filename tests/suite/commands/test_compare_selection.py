@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.selection import selected
+from suite.commands.compare_selection import select_for_comparison
 from suite.spec import SpecError
-from suite.tracking_uri import RefusedUri
-from tests.reports.made_sides import ABOUT, HERE, THERE, rows
+from tests.reports.compare.made_selections import ABOUT, HERE, THERE, rows
 
 OLD, NEW = "abcd11112222", "abce33334444"
 
@@ -41,39 +40,46 @@ LISTING = (
 )
 
 
-def two(a: str, b: str, scale: str | None = None) -> list[tuple[str, str, int]]:
-    sides = selected((a, b), "heads", lambda: SWEEPS, scale)
-    return [(side.name, side.about.scale, len(side.results)) for side in sides]
+Chosen = tuple[str, str, str, int]  # name, title, scale, number of rows
+HERE_ID, THERE_ID = HERE.environment_id, THERE.environment_id
+OLD_ROWS, NEW_ROWS = (OLD, f"commit {OLD}", "quick", 2), (NEW, f"commit {NEW}", "quick", 4)
+CHANGED_ROWS = (f"{NEW}+", f"commit {NEW}+", "quick", 1)
+HERE_ROWS = (HERE_ID, f"device Old CPU ({HERE_ID})", "quick", 6)
+THERE_ROWS = (THERE_ID, f"device New GPU ({THERE_ID})", "quick", 1)
 
 
-@pytest.mark.parametrize("old", [OLD, "abcd", "ABCD1", OLD + "0" * 28])
-def test_a_commit_is_named_by_its_first_digits(old: str) -> None:
-    assert two(old, NEW) == [(OLD, "quick", 2), (NEW, "quick", 4)]
+def two(a: str, b: str, scale: str | None = None, own: Sequence[Sweep] = SWEEPS) -> list[Chosen]:
+    both = select_for_comparison((a, b), "heads", lambda: own, scale)
+    return [(one.name, one.title, one.about.scale, len(one.results)) for one in both]
 
 
-def test_a_commit_with_changes_is_another() -> None:
-    assert two(NEW, f"{NEW}+") == [(NEW, "quick", 4), (f"{NEW}+", "quick", 1)]
+UNDERSTOOD = {
+    "whole commits": ((OLD, NEW), [OLD_ROWS, NEW_ROWS]),
+    "first digits": (("abcd", NEW), [OLD_ROWS, NEW_ROWS]),
+    "first digits, in capitals": (("ABCD1", NEW), [OLD_ROWS, NEW_ROWS]),
+    "a whole hash": ((OLD + "0" * 28, NEW), [OLD_ROWS, NEW_ROWS]),
+    "a commit with changes": ((NEW, f"{NEW}+"), [NEW_ROWS, CHANGED_ROWS]),
+    "an environment": (("old", THERE_ID), [HERE_ROWS, THERE_ROWS]),
+    "a device": (("old", "New GPU"), [HERE_ROWS, THERE_ROWS]),
+    "a part of a device": (("old", "gpu"), [HERE_ROWS, THERE_ROWS]),
+    "a commit and a device": ((OLD, "gpu"), [OLD_ROWS, THERE_ROWS]),
+}
 
 
-@pytest.mark.parametrize("there", [THERE.environment_id, "New GPU", "gpu"])
-def test_a_device_is_named_by_its_id_or_a_part_of_its_name(there: str) -> None:
-    here = HERE.environment_id
-    assert two("old", there) == [(here, "quick", 6), (THERE.environment_id, "quick", 1)]
-    titles = [side.title for side in selected(("old", there), "heads", lambda: SWEEPS, None)]
-    assert titles[1] == f"device New GPU ({THERE.environment_id})"
-
-
-def test_a_commit_and_a_device_may_be_compared() -> None:
-    assert two(OLD, "gpu")[1] == (THERE.environment_id, "quick", 1)
+@pytest.mark.parametrize("case", UNDERSTOOD)
+def test_a_name_is_a_commit_an_environment_or_a_part_of_a_device(case: str) -> None:
+    names, wanted = UNDERSTOOD[case]
+    assert two(*names) == wanted
 
 
 def test_the_scale_is_the_largest_that_both_have_or_the_one_asked_for() -> None:
     own = (SWEEPS[0], sweep("standard", rows("bits", [5.0], commit=OLD),
                             rows("bits", [6.0], commit=NEW, variant="heads=1")))  # fmt: skip
-    found = selected((OLD, NEW), "heads", lambda: own, None)
-    assert [side.about.scale for side in found] == ["standard", "standard"]
-    found = selected((OLD, NEW), "heads", lambda: own, "quick")
-    assert [side.about.scale for side in found] == ["quick", "quick"]
+    assert [one[2:] for one in two(OLD, NEW, own=own)] == [("standard", 1), ("standard", 1)]
+    assert two(OLD, NEW, "quick", own) == [OLD_ROWS, NEW_ROWS]
+    with pytest.raises(SpecError, match=r"no scale 'standard' in common; commit abcd11112222 has "
+                       r"results at quick, standard, commit abce33334444 at quick\."):  # fmt: skip
+        two(OLD, NEW, "standard")
 
 
 REFUSED = {
@@ -83,7 +89,7 @@ REFUSED = {
     "ambiguous device": (("U", OLD), ["may mean device", "New GPU", " or ", "Old CPU"]),
     "empty": (("", OLD), ["''", LISTING]),
     "the same": (("abcd", OLD), [f"both are commit {OLD}", "two that differ"]),
-    "the same device": (("gpu", THERE.environment_id), ["both are device New GPU"]),
+    "the same device": (("gpu", THERE_ID), ["both are device New GPU"]),
     "a folder without a store": (("/", NEW), ["'/'", "no output folder with a store"]),
     "too long": (("a" * 5000, NEW), ["no output folder"]),
     "null": (("a\0b", NEW), [r"a\x00b"]),
@@ -95,16 +101,5 @@ REFUSED = {
 def test_what_is_not_clear_is_refused_with_what_there_is(case: str) -> None:
     names, fragments = REFUSED[case]
     with pytest.raises(SpecError) as caught:
-        selected(names, "heads", lambda: SWEEPS, None)
+        two(*names)
     assert [part for part in fragments if part not in str(caught.value)] == []
-
-
-def test_a_scale_of_one_side_only_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"no scale 'standard' in common; commit abcd11112222 has "
-                       r"results at quick, standard, commit abce33334444 at quick\."):  # fmt: skip
-        two(OLD, NEW, "standard")
-
-
-def test_a_bare_folder_as_an_address_is_refused_for_safety() -> None:
-    with pytest.raises(RefusedUri):
-        two("file:///etc", NEW)

@@ -1,4 +1,4 @@
-"""Selections of rows whose movement is known."""
+"""Selections of rows whose changes are known."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from reports.compare.pairs import Selection
 from reports.results.frame import results_frame
-from reports.sides import Side
 from suite.schema import About, ClaimSpec, Provenance
 
 HERE = Provenance(
@@ -57,7 +57,9 @@ def rows(metric: str, values: Iterable[float], **changes: Any) -> list[dict[str,
     return [row(metric, value, seed, **changes) for seed, value in enumerate(values)]
 
 
-def side(*given: Sequence[Mapping[str, Any]], name: str = "out", about: About = ABOUT) -> Side:
+def selection(
+    *given: Sequence[Mapping[str, Any]], name: str = "out", about: About = ABOUT
+) -> Selection:
     """A selection of these rows."""
     frame = results_frame([row for some in given for row in some])
-    return Side(name=name, title=f"store {name}", about=about, results=frame)
+    return Selection(name=name, title=f"store {name}", about=about, results=frame)
