@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from reports.baseline import shown_name
 from reports.columns import Column, Entry
-from reports.matrices import Gaze, Matrix, gaze, of_heads
+from reports.plots.heatmaps import WEIGHT_SHADES, grid_figure, one_row_a_layer
+from reports.results.matrices import Gaze, Matrix, gaze, of_heads
 from reports.section import Exhibit, View
 from reports.shown_variants import shown_variants
-from reports.specimen_figures import Words, grid_figure, one_row_a_layer, weight_shades
 from reports.statistics import Estimate
 from reports.tables.comparison import Row, Table
 from reports.text import one_line, slug
@@ -40,14 +40,13 @@ def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View
     gazes = {matrix.name: gaze(matrix) for matrix in maps}
     known = {name: found for name, found in gazes.items() if found is not None}
     named = one_line(shown_name(about, variant))
-    words = Words(
-        name=slug(f"{task}-attention-{variant}"),
-        title=f"Attention of {named} on {task}",
+    drawing = grid_figure(
+        one_row_a_layer(maps), WEIGHT_SHADES,
+        name=slug(f"{task}-attention-{variant}"), title=f"Attention of {named} on {task}",
         caption=f"The first {len(maps[0].values)} tokens of a held-out example. Shades grow with "
         "the square root of the weight.",
         description=_in_words(known) or f"Maps of {len(maps)} heads.",
-    )
-    drawing = grid_figure(one_row_a_layer(maps), weight_shades(), words)
+    )  # fmt: skip
     tables = (_table(task, variant, known),) if known else ()
     return View(title=named, drawings=(drawing,), tables=tables)
 

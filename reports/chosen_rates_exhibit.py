@@ -9,8 +9,8 @@ import pandas as pd
 
 from reports.chosen_rates import ANY_MIXER, Choice, choices, mixer_and_rate
 from reports.columns import Column, Entry
-from reports.figures import words
 from reports.notation import for_scores
+from reports.plots.style import readable
 from reports.section import Exhibit
 from reports.statistics import Estimate
 from reports.tables.comparison import Row, Table
@@ -63,7 +63,7 @@ def _column(chosen: _Chosen, task: str, mixers: Sequence[str]) -> Column:
         choice = chosen.get((task, mixer))
         entries[mixer] = _entry(choice) if choice else _NOTHING
     return Column(
-        key=task, title=words(task), measured_unit="1", unit="", arrow="", note="learning rate",
+        key=task, title=readable(task), measured_unit="1", unit="", arrow="", note="learning rate",
         entries=entries,
     )  # fmt: skip
 

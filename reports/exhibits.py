@@ -13,11 +13,10 @@ import pandas as pd
 
 from reports.baseline import what_baseline_is
 from reports.controls import controls_table, in_words, instruments
-from reports.crossover_figure import crossover_figure
 from reports.crossover_table import crossover_table
 from reports.growth import Axis, Growth, find, growths
-from reports.growth_figures import growth_figure
 from reports.growth_tables import costs_table, ratios_table
+from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.powers_table import disagreements_in_words, powers_table
 from reports.published import published_table
 from reports.section import Exhibit, Section, View

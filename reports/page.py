@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.along_exhibits import along_exhibits
 from reports.chosen_rates_exhibit import chosen_rates_exhibit
 from reports.exhibits import controls_section, mixers_section
-from reports.figures import Drawing, score_figure
 from reports.frame import FrameError, Sweep
 from reports.glossary import READING, fates_in_words, metric_in_words
 from reports.in_short import Point, in_short
-from reports.pooled_table import pooled_exhibit
+from reports.pages.axis_series import axis_exhibits
+from reports.pages.budgets import budgets_exhibit
+from reports.plots.scores import score_figure
+from reports.plots.svg import Drawing
+from reports.plots.tradeoff import tradeoff_exhibit
 from reports.published_scores import published_exhibit
 from reports.readings import Coverage
 from reports.section import Exhibit, Section
@@ -28,8 +30,7 @@ from reports.tables.comparison import (
     whole_coverage,
     without_controls,
 )
-from reports.three_views import views_section
-from reports.tradeoff import tradeoff_exhibit
+from reports.tables.pooled import pooled_exhibit
 from reports.troubles import MAX_TROUBLES, Trouble, troubles
 from reports.verdict import Verdict, verdict
 from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
@@ -172,7 +173,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     beside = compared(measured)
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
-    along = tuple(along_exhibits(sweep.about, measured, task))
+    along = tuple(axis_exhibits(sweep.about, measured, task))
     is_told = len(table.rows) > MAX_DOTS and _has_groups(along)
     score = score_figure(sweep.about, judged) if judged and not is_told else None
     comparison = Exhibit(
@@ -198,7 +199,7 @@ def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> I
     if judged is None:
         return
     yield from filter(None, [
-        views_section(sweep, measured, judged.task),
+        budgets_exhibit(sweep, measured, judged.task),
         tradeoff_exhibit(sweep.about, measured, judged),
     ])  # fmt: skip
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reports.baseline import shown_name
-from reports.matrices import Matrix, at_distance, matrices, of_heads
-from reports.section import Exhibit, View
-from reports.shown_variants import MAX_SHOWN, shown_variants
-from reports.specimen_figures import (
+from reports.plots.heatmaps import (
+    COSINE_SHADES,
     Panel,
-    Words,
     bias_shades,
-    cosine_shades,
     grid_figure,
     one_row_a_layer,
 )
+from reports.results.matrices import Matrix, at_distance, matrices, of_heads
+from reports.section import Exhibit, View
+from reports.shown_variants import MAX_SHOWN, shown_variants
 from reports.text import one_line, slug
 from suite.schema import About
 
@@ -40,14 +39,13 @@ def cosines_exhibit(about: About, task: str) -> Exhibit | None:
         Panel(title=_names(variants, num_having), matrix=matrix)
         for matrix, variants in shared[:MAX_SHOWN]
     ]
-    words = Words(
-        name=slug(f"{task}-positions"),
-        title=f"Cosines between positions on {task}",
+    drawing = grid_figure(
+        [panels], COSINE_SHADES,
+        name=slug(f"{task}-positions"), title=f"Cosines between positions on {task}",
         caption=f"Of the first {len(panels[0].matrix.values)} places; "
         f"{_how_many(len(panels), len(shared), num_having)}",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )
-    drawing = grid_figure([panels], cosine_shades(), words)
+    )  # fmt: skip
     return Exhibit(
         title=f"The position matrix on {task}", sentences=(_COSINES,), drawings=(drawing,)
     )
@@ -69,14 +67,15 @@ def _view(about: About, task: str, variant: str, biases: Mapping[str, Sequence[M
     rows = one_row_a_layer(biases[variant])
     panels = [panel for row in rows for panel in row]
     named = one_line(shown_name(about, variant))
-    words = Words(
+    drawing = grid_figure(
+        rows, bias_shades(panels),
         name=slug(f"{task}-biases-{variant}"),
         title=f"What distance adds to the scores of {named} on {task}",
         caption=f"The first {len(panels[0].matrix.values)} places. A shade means the same number "
         "in all squares; layers that add what the first one adds are left out.",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )
-    return View(title=named, drawings=(grid_figure(rows, bias_shades(panels), words),))
+    )  # fmt: skip
+    return View(title=named, drawings=(drawing,))
 
 
 def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:

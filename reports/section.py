@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports.figures import Drawing
+from reports.plots.svg import Drawing
 from reports.powers_table import Remark
 from reports.tables.comparison import Table
 

@@ -16,9 +16,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.figures import sentence
 from reports.glossary import setting_name, setting_value
 from reports.page import used
+from reports.plots.style import capitalized
 from reports.printers import in_print, to_markdown
 from reports.text import (
     markdown_code,
@@ -68,7 +68,7 @@ def _environment(finalize: Callable[[object], object]) -> Environment:
     )  # fmt: skip
     made.filters |= {
         "slug": slug, "svg": Markup, "used": used, "in_print": in_print,
-        "setting_name": setting_name, "setting_value": setting_value, "capital": sentence,
+        "setting_name": setting_name, "setting_value": setting_value, "capital": capitalized,
         "paragraphs": paragraphs,
     }  # fmt: skip
     return made

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.columns import ARROWS, Column, Entry
-from reports.figures import sentence, words
 from reports.notation import Notation, as_percent, for_scores
+from reports.plots.style import capitalized, readable
 from reports.pooling import MIN_TASKS_TO_TRIM, improvement, interquartile_mean, pooled_interval
 from reports.section import Exhibit
 from reports.series import Series, belongs, num_expected
@@ -103,14 +103,14 @@ def _pools(about: About, measured: Sequence[Series]) -> Iterator[_Pool]:
 
 
 def _sentence(pool: _Pool) -> str:
-    tasks = ", ".join(words(series.task) for series in pool.scores)
+    tasks = ", ".join(readable(series.task) for series in pool.scores)
     how = (
         "the interquartile mean, which leaves out the lowest and the highest quarter of all values"
         if pool.is_trimmed
         else "the mean, to which each task counts alike"
     )
     return (
-        f"{sentence(words(pool.metric))} over {len(pool.scores)} tasks ({tasks}). Differences are "
+        f"{capitalized(readable(pool.metric))} over {len(pool.scores)} tasks ({tasks}). Differences are "
         f"paired by seed and pooled by {how}; their interval is a bootstrap over seeds, "
         "stratified by task, and says nothing of other tasks. All of this is exploratory."
     )
@@ -122,7 +122,7 @@ def _table(pool: _Pool) -> Table:
     is_partial = any("†" in entry.text for entry in filled[0].entries.values())
     return table_of_variants(
         pool.about, filled, name=f"pooled-{slug(pool.metric)}",
-        title=f"{words(pool.metric)} over all tasks", task=_ALL_TASKS,
+        title=f"{readable(pool.metric)} over all tasks", task=_ALL_TASKS,
         footnotes=(_FOOTNOTE,) if is_partial else (),
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _means(pool: _Pool) -> Column:
         means = [statistics.fmean(some) for some in values.values()]
         return Estimate(n=n, point=statistics.fmean(means) if means else None)
 
-    return _column(pool, pool.metric, words(pool.metric), "mean of the tasks’ means", of)
+    return _column(pool, pool.metric, readable(pool.metric), "mean of the tasks’ means", of)
 
 
 def _trimmed(pool: _Pool) -> Column:
@@ -168,7 +168,7 @@ def _column(
 
 def _lacking(pool: _Pool, variant: str) -> str:
     lacking = [series.task for series in pool.scores if not series.values(variant)]
-    return f"no result on {', '.join(words(task) for task in lacking)}"
+    return f"no result on {', '.join(readable(task) for task in lacking)}"
 
 
 def _differences(pool: _Pool) -> Column:
