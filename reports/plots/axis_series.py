@@ -16,18 +16,10 @@ from reports.plots.line_chart import (
     LineChart,
     LineStyle,
     PlotAxis,
-    caption,
     draw,
     evenly_spaced,
 )
-from reports.plots.style import (
-    GREY,
-    MAX_LINES,
-    axis_title,
-    capitalized,
-    label,
-    readable,
-)
+from reports.plots.style import GREY, MAX_LINES, axis_title, capitalized, caption, label, readable
 from reports.plots.svg import Drawing
 from reports.text import slug
 

@@ -17,10 +17,9 @@ from reports.plots.line_chart import (
     LineStyle,
     PlotAxis,
     Stroke,
-    caption,
     draw,
 )
-from reports.plots.style import MAX_LINES, axis_title, capitalized, line_look, readable
+from reports.plots.style import MAX_LINES, axis_title, capitalized, caption, line_look, readable
 from reports.plots.svg import Drawing
 from reports.results.learning_curves import STEPS, Curves, SeedCurve
 from reports.series import belongs
@@ -70,7 +69,7 @@ def curves_figure(about: About, curves: Curves, budget: float | None = None) -> 
 def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
     """Each seed, and their mean over the steps that every seed reached."""
     index, name = about.variants.index(variant), shown_name(about, variant)
-    look = line_look(index)
+    look, is_baseline = line_look(index), variant == about.baseline
     at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
     mean = {
         spent: mean_interval([scores[step] for scores in at_step])
@@ -91,9 +90,12 @@ def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
         )  # fmt: skip
     else:  # the seeds share no step: the name stands where the first one ends
         last = 0.0
-        end = Stroke(x=seeds[0].spent[-1:], y=seeds[0].scores[-1:], look=look, name=name)
+        width = _STYLE.baseline if is_baseline else _STYLE.line
+        end = Stroke(
+            x=seeds[0].spent[-1:], y=seeds[0].scores[-1:], look={**look, **width}, name=name
+        )
     return ChartLine(
-        name=name, index=index, is_baseline=variant == about.baseline, estimates=mean,
+        name=name, index=index, is_baseline=is_baseline, estimates=mean,
         mark=" †" if last < max(seed.spent[-1] for seed in seeds) else "",
         below=[thin], above=[end],
     )  # fmt: skip

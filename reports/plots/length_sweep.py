@@ -20,12 +20,10 @@ from reports.plots.line_chart import (
     LineStyle,
     PlotAxis,
     Stroke,
-    caption,
     draw,
     evenly_spaced,
-    with_unit,
 )
-from reports.plots.style import GREY, INK, MAX_LINES, label, line_look
+from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from reports.plots.svg import Drawing
 from reports.statistics import Estimate, median_range
 from reports.text import slug

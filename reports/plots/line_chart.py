@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullLocator
 
-from reports.notation import for_quantities
 from reports.plots.style import MAX_LETTERS, drawing_style, label, line_look, marker
 from reports.plots.svg import Drawing, to_svg
 from reports.statistics import Estimate
@@ -121,8 +120,8 @@ class LineStyle:
     bars: Look | None = None
     point_size: float = 0.0
 
-    def of(self, line: ChartLine) -> dict[str, Any]:
-        """All that is drawn with the line itself."""
+    def of(self, line: ChartLine) -> Look:
+        """The look of a line."""
         shape = {"marker": marker(line.index), "markersize": 4} if self.has_markers else {}
         return line_look(line.index) | shape | (self.baseline if line.is_baseline else self.line)
 
@@ -173,17 +172,6 @@ def draw(chart: LineChart) -> Drawing:
 def evenly_spaced(places: Sequence[float]) -> FixedLocator:
     """Ticks at places where something was measured, of many at every second, third and so on."""
     return FixedLocator(places[:: math.ceil(len(places) / _MAX_TICKS)])
-
-
-def with_unit(unit: str, value: float) -> str:
-    """Three digits with a prefix of its own: over six decades one for all would not do."""
-    notation = for_quantities(unit, [value * (1 + 1e-9)])
-    return notation.with_unit(f"{value / notation.factor:.3g}")
-
-
-def caption(sentences: Mapping[str, bool]) -> str:
-    """The sentences that hold, in one line."""
-    return " ".join(sentence for sentence, holds in sentences.items() if holds)
 
 
 def spread(heights: Sequence[float]) -> list[float]:

@@ -6,7 +6,7 @@ tell apart; beyond them, line styles and markers differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib import font_manager
 
+from reports.notation import for_quantities
 from reports.text import one_line
 
 MAX_LINES = 12  # in one chart
@@ -87,3 +88,14 @@ def axis_title(metric: str, unit: str, better: str) -> str:
     shown = "" if unit == "1" else f" ({unit})"
     side = "" if better == "none" else f", {better} is better"
     return f"{readable(metric)}{shown}{side}"
+
+
+def with_unit(unit: str, value: float) -> str:
+    """Three digits with a prefix of its own: over six decades one for all would not do."""
+    notation = for_quantities(unit, [value * (1 + 1e-9)])
+    return notation.with_unit(f"{value / notation.factor:.3g}")
+
+
+def caption(sentences: Mapping[str, bool]) -> str:
+    """The sentences that hold, in one line."""
+    return " ".join(sentence for sentence, holds in sentences.items() if holds)

@@ -18,19 +18,19 @@ from reports.plots.line_chart import (
     LineChart,
     PlotAxis,
     Stroke,
-    caption,
     draw,
-    with_unit,
 )
 from reports.plots.style import (
     GREY,
     MAX_LINES,
     axis_title,
     capitalized,
+    caption,
     line_look,
     listed,
     marker,
     readable,
+    with_unit,
 )
 from reports.plots.svg import Drawing
 from reports.section import Exhibit, View

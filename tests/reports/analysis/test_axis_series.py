@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from types import ModuleType
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from reports.along import Along, along_coordinates, along_labels
+from reports.analysis.axis_series import AxisSeries, coordinate_series, label_series
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.page import page
 from reports.series import all_series, compared
@@ -17,19 +16,20 @@ from reports.tables.comparison import comparison_table, whole_coverage
 from reports.verdict import verdict
 from suite.findings import findings_of
 from suite.schema import ClaimSpec, MetricSpec
+from tests.reports import conftest as synthetic
 from tests.reports import made_along
 
 TEXT = "shakespeare_characters"
 
 
-def _coordinates(sweep: Sweep) -> list[Along]:
+def _coordinates(sweep: Sweep) -> list[AxisSeries]:
     measured = all_series(sweep.about, sweep.results)
-    return list(along_coordinates(sweep.about, measured, sweep.about.tasks[0]))
+    return list(coordinate_series(sweep.about, measured, sweep.about.tasks[0]))
 
 
-def _labels(sweep: Sweep) -> list[Along]:
+def _labels(sweep: Sweep) -> list[AxisSeries]:
     measured = all_series(sweep.about, sweep.results)
-    return list(along_labels(sweep.about, measured, sweep.about.tasks[0]))
+    return list(label_series(sweep.about, measured, sweep.about.tasks[0]))
 
 
 def _values(sweep: Sweep, variant: str, metric: str, at: str) -> np.ndarray:
@@ -37,7 +37,7 @@ def _values(sweep: Sweep, variant: str, metric: str, at: str) -> np.ndarray:
     return rows.sort_values("seed")["value"].to_numpy()
 
 
-def test_scores_at_lengths_run_from_the_trained_one(synthetic: ModuleType) -> None:
+def test_scores_at_lengths_run_from_the_trained_one() -> None:
     sweep = made_along.positions(synthetic)
     (along,) = _coordinates(sweep)
     assert (along.axis, along.trained_at, along.row_title) == ("length", 128.0, "variant")
@@ -47,13 +47,13 @@ def test_scores_at_lengths_run_from_the_trained_one(synthetic: ModuleType) -> No
     for at, place in (("", 128.0), ("length=1024", 1024.0)):
         values = _values(sweep, line.variants[0], "bits_per_character", at)
         low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
-        found = line.spots[place].estimate
+        found = line.at[place].estimate
         expected = pytest.approx((values.mean(), low, high), rel=1e-9)
         assert (found.point, found.low, found.high) == expected
     assert not _labels(sweep)
 
 
-def test_where_variants_were_trained_at_lengths_of_their_own(synthetic: ModuleType) -> None:
+def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
     """Each starts at its own, and no line marks one for all."""
     sweep = made_along.positions(synthetic)
     names = dict(zip(sweep.about.variants, ("length=64", "length=128"), strict=False))
@@ -65,10 +65,10 @@ def test_where_variants_were_trained_at_lengths_of_their_own(synthetic: ModuleTy
     moved = results.assign(variant=results["variant"].map(names).astype("str"))
     (along,) = _coordinates(Sweep(said, moved, curves_frame([])))
     assert along.trained_at is None
-    assert [min(line.spots) for line in along.lines] == [64.0, 128.0]
+    assert [min(line.at) for line in along.lines] == [64.0, 128.0]
 
 
-def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width(synthetic: ModuleType) -> None:
+def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
     sweep = made_along.recall(synthetic)
     (by_pairs,) = _coordinates(sweep)
     assert (by_pairs.axis, by_pairs.places, by_pairs.trained_at) == ("pairs", (4.0, 8.0), None)
@@ -85,13 +85,13 @@ def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width(synthetic: Modu
     assert [line.name for line in by_width[0].lines if line.is_baseline] == ["mixer=attention"]
 
 
-def test_what_could_not_run_says_so_and_has_no_point(synthetic: ModuleType) -> None:
+def test_what_could_not_run_says_so_and_has_no_point() -> None:
     lstm = _labels(made_along.recall(synthetic))[0].lines[3]
-    assert lstm.spots[16.0].fate == "skipped"
+    assert lstm.at[16.0].fate == "skipped"
     assert list(lstm.points) == [64.0, 128.0]
 
 
-def test_a_lost_seed_marks_its_place_only(synthetic: ModuleType) -> None:
+def test_a_lost_seed_marks_its_place_only() -> None:
     sweep = made_along.positions(synthetic)
     is_lost = (sweep.results["seed"] == 1) & (sweep.results["at"] == "length=512")
     lost = sweep.results.assign(
@@ -99,12 +99,12 @@ def test_a_lost_seed_marks_its_place_only(synthetic: ModuleType) -> None:
         value=sweep.results["value"].where(~is_lost, math.nan),
     )
     (along,) = _coordinates(Sweep(sweep.about, lost, sweep.curves))
-    partial = {place for place, spot in along.lines[0].spots.items() if spot.is_partial}
+    partial = {place for place, spot in along.lines[0].at.items() if spot.is_partial}
     assert partial == {512.0}
-    assert along.lines[0].spots[512.0].estimate.n == 2
+    assert along.lines[0].at[512.0].estimate.n == 2
 
 
-def test_gradients_run_along_distances_before_and_after(synthetic: ModuleType) -> None:
+def test_gradients_run_along_distances_before_and_after() -> None:
     found = _coordinates(made_along.gradients(synthetic))
     assert [(one.metric, one.axis) for one in found] == [
         ("initial_gradient_log10", "distance"), ("trained_gradient_log10", "distance"),
@@ -112,13 +112,13 @@ def test_gradients_run_along_distances_before_and_after(synthetic: ModuleType) -
     assert found[0].places == tuple(map(float, made_along.DISTANCES))
 
 
-def test_what_is_said_of_trained_models_runs_along_labels_too(synthetic: ModuleType) -> None:
+def test_what_is_said_of_trained_models_runs_label_series_too() -> None:
     found = _labels(made_along.scaling(synthetic))
     assert [one.metric for one in found] == ["bits_per_character", *made_along.OF_SOFTMAX]
     assert {one.axis for one in found} == {"key_dim"}
 
 
-def test_a_comparison_has_whole_scores_and_few_coordinates(synthetic: ModuleType) -> None:
+def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
     for sweep in made_along.every(synthetic):
         measured = all_series(sweep.about, sweep.results)
         task = sweep.about.tasks[0]
@@ -132,13 +132,13 @@ def test_a_comparison_has_whole_scores_and_few_coordinates(synthetic: ModuleType
         ] * sum("lstm, dim=16" not in variant for variant in sweep.about.variants)
 
 
-def test_coverage_counts_every_coordinate(synthetic: ModuleType) -> None:
+def test_coverage_counts_every_coordinate() -> None:
     for sweep in made_along.every(synthetic):
         cover = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
         assert cover.num_total == len(sweep.results)
 
 
-def test_a_page_compares_the_same_and_covers_it_all(synthetic: ModuleType) -> None:
+def test_a_page_compares_the_same_and_covers_it_all() -> None:
     sweep = made_along.positions(synthetic)
     measured = all_series(sweep.about, sweep.results)
     shown = page(sweep, ["quick"])
@@ -146,7 +146,7 @@ def test_a_page_compares_the_same_and_covers_it_all(synthetic: ModuleType) -> No
     assert shown.coverage == whole_coverage(sweep.about, measured)
 
 
-def test_a_task_with_nothing_else_keeps_the_last_coordinate(synthetic: ModuleType) -> None:
+def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
     sweep = made_along.gradients(synthetic)
     alone = sweep.results[sweep.results["probe"] == "gradient_by_distance"]
     said = synthetic.about(
@@ -164,7 +164,7 @@ def test_a_task_with_nothing_else_keeps_the_last_coordinate(synthetic: ModuleTyp
 
 
 @pytest.mark.parametrize("at", ["", "length=256", "length=1024"])
-def test_a_claim_is_judged_at_its_coordinate(synthetic: ModuleType, at: str) -> None:
+def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
     """Without one: by the whole score, whatever the lengths say."""
     sweep = made_along.positions(synthetic)
     claim = ClaimSpec(
@@ -181,7 +181,7 @@ def test_a_claim_is_judged_at_its_coordinate(synthetic: ModuleType, at: str) -> 
     assert judged.advantage.point == pytest.approx((b - a).mean())
 
 
-def test_the_store_is_told_the_whole_scores(synthetic: ModuleType) -> None:
+def test_the_store_is_told_the_whole_scores() -> None:
     sweep = made_along.positions(synthetic)
     told = findings_of(sweep).means
     assert len(told) == len(sweep.about.variants)
@@ -189,7 +189,7 @@ def test_the_store_is_told_the_whole_scores(synthetic: ModuleType) -> None:
     assert alibi == pytest.approx(_values(sweep, "position=alibi", "bits_per_character", "").mean())
 
 
-def test_times_and_strange_coordinates_are_no_lines(synthetic: ModuleType) -> None:
+def test_times_and_strange_coordinates_are_no_lines() -> None:
     timed = MetricSpec(name="seconds", unit="s", better="lower")
     odd = MetricSpec(name="odd", unit="1", better="none")
     said = synthetic.about(
@@ -205,6 +205,6 @@ def test_times_and_strange_coordinates_are_no_lines(synthetic: ModuleType) -> No
         for at in ats
     ]
     measured = all_series(said, results_frame(rows))
-    (only,) = along_coordinates(said, measured, "t")
+    (only,) = coordinate_series(said, measured, "t")
     assert (only.axis, only.places) == ("<b>", (1.0,))
     assert len([s for s in compared(measured) if s.unit == "s"]) == len(places)
