@@ -82,23 +82,18 @@ def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
         y=[y for seed in seeds for y in (*seed.scores, math.nan)],
         look={**look, "linewidth": 0.8, "alpha": 0.45},
     )
-    if mean:
-        last, estimate = list(mean.items())[-1]
-        end = Stroke(
-            x=[last], y=[estimate.point],
-            look={"marker": "o", "markersize": 4.5, "color": look["color"]},
-        )  # fmt: skip
+    line = ChartLine(name=name, index=index, is_baseline=is_baseline, estimates=mean, below=[thin])
+    if line.points:
+        last, score = line.ends[1]
+        dot = {"marker": "o", "markersize": 4.5, "color": look["color"]}
+        end = Stroke(x=[last], y=[score], look=dot)
     else:  # the seeds share no step: the name stands where the first one ends
-        last = 0.0
-        width = _STYLE.baseline if is_baseline else _STYLE.line
+        last, width = 0.0, _STYLE.baseline if is_baseline else _STYLE.line
         end = Stroke(
             x=seeds[0].spent[-1:], y=seeds[0].scores[-1:], look={**look, **width}, name=name
         )
-    return ChartLine(
-        name=name, index=index, is_baseline=is_baseline, estimates=mean,
-        mark=" †" if last < max(seed.spent[-1] for seed in seeds) else "",
-        below=[thin], above=[end],
-    )  # fmt: skip
+    ends_early = last < max(seed.spent[-1] for seed in seeds)
+    return replace(line, above=[end], mark=" †" if ends_early else "")
 
 
 def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:

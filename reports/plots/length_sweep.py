@@ -5,7 +5,7 @@ Both axes are logarithmic: a straight line is a power of the length, and its slo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from matplotlib.ticker import LogLocator
@@ -108,29 +108,27 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
 
 def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
     """The first variants that have a positive number somewhere, or a ratio to the baseline."""
+    measure: Callable[..., Estimate] = _ratio if is_ratio else _estimate
     found = []
     for index, variant in enumerate(about.variants):
-        is_baseline = variant == about.baseline
-        timed = [variant, about.baseline] if is_ratio else [variant]
-        estimates = {
-            at: _ratio(growth, variant, about.baseline, at)
-            if is_ratio
-            else _estimate(growth, variant, at)
-            for at in growth.places
+        timed = (variant, about.baseline) if is_ratio else (variant,)
+        estimates: dict[float, Estimate] = {
+            place: estimate
+            for place in growth.places
+            if (estimate := measure(growth, place, *timed)).point and estimate.point > 0
         }
-        kept = {at: e for at, e in estimates.items() if e.point is not None and e.point > 0}
-        hollow = [at for at in kept if any(growth.is_noisy(v, at) for v in timed)]
-        if kept and not (is_ratio and is_baseline):
-            found.append(
-                ChartLine(
-                    name=shown_name(about, variant), index=index, is_baseline=is_baseline,
-                    estimates=kept, hollow=hollow,
-                )
+        hollow = [at for at in growth.places if any(growth.is_noisy(v, at) for v in timed)]
+        is_baseline = variant == about.baseline
+        if estimates and not (is_ratio and is_baseline):
+            line = ChartLine(
+                name=shown_name(about, variant), index=index, is_baseline=is_baseline,
+                estimates=estimates, hollow=estimates.keys() & hollow,
             )  # fmt: skip
+            found.append(line)
     return found[:MAX_LINES]
 
 
-def _estimate(growth: Growth, variant: str, place: int) -> Estimate:
+def _estimate(growth: Growth, place: int, variant: str) -> Estimate:
     """Median over processes, and all of them; of a single process, the spread of its samples."""
     values = list(growth.values(variant, place).values())
     if len(values) != 1:
@@ -141,7 +139,7 @@ def _estimate(growth: Growth, variant: str, place: int) -> Estimate:
     return Estimate(n=1, point=values[0], low=only.spread_low, high=only.spread_high)
 
 
-def _ratio(growth: Growth, variant: str, baseline: str, place: int) -> Estimate:
+def _ratio(growth: Growth, place: int, variant: str, baseline: str) -> Estimate:
     return compare(growth.of(variant, place), growth.of(baseline, place)).ratio
 
 

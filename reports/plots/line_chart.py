@@ -123,7 +123,8 @@ class LineStyle:
     def of(self, line: ChartLine) -> Look:
         """The look of a line."""
         shape = {"marker": marker(line.index), "markersize": 4} if self.has_markers else {}
-        return line_look(line.index) | shape | (self.baseline if line.is_baseline else self.line)
+        own = self.baseline if line.is_baseline else self.line
+        return {**line_look(line.index), **shape, **own}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,16 +189,17 @@ def spread(heights: Sequence[float]) -> list[float]:
 
 def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
     """From below to above: band, line, bars, points."""
-    colour, ends = line_look(line.index)["color"], line.intervals
-    if style.band and ends:
-        low, high = zip(*ends.values(), strict=True)
-        axes.fill_between(list(ends), low, high, color=colour, linewidth=0, **style.band)
+    colour, intervals = line_look(line.index)["color"], line.intervals
+    if style.band and intervals:
+        low, high = zip(*intervals.values(), strict=True)
+        axes.fill_between(list(intervals), low, high, color=colour, linewidth=0, **style.band)
     _draw_strokes(axes, line.below)
     if line.points:
         axes.plot(list(line.points), list(line.points.values()), **style.of(line))
-    for place, (low, high) in ends.items() if style.bars else ():
-        if low > 0:
-            axes.plot([place, place], [low, high], color=colour, linewidth=1.1, **style.bars)
+    if style.bars:
+        for place, ends in intervals.items():
+            if min(ends) > 0:  # else a logarithmic axis cannot hold it
+                axes.plot([place, place], ends, color=colour, linewidth=1.1, **style.bars)
     if style.point_size:
         for is_hollow in (True, False):
             points = {x: y for x, y in line.points.items() if (x in line.hollow) == is_hollow}
