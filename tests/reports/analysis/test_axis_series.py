@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,25 +13,22 @@ from scipy import stats
 from reports.analysis.axis_series import AxisSeries, coordinate_series, label_series
 from reports.frame import Sweep, curves_frame, results_frame
 from reports.page import page
-from reports.series import all_series, compared
+from reports.series import Series, all_series, compared
 from reports.tables.comparison import comparison_table, whole_coverage
 from reports.verdict import verdict
 from suite.findings import findings_of
-from suite.schema import ClaimSpec, MetricSpec
+from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
+from tests.reports.conftest import known
 
 TEXT = "shakespeare_characters"
+_Find = Callable[[About, Sequence[Series], str], Iterator[AxisSeries]]
 
 
-def _coordinates(sweep: Sweep) -> list[AxisSeries]:
+def _found(find: _Find, sweep: Sweep) -> list[AxisSeries]:
     measured = all_series(sweep.about, sweep.results)
-    return list(coordinate_series(sweep.about, measured, sweep.about.tasks[0]))
-
-
-def _labels(sweep: Sweep) -> list[AxisSeries]:
-    measured = all_series(sweep.about, sweep.results)
-    return list(label_series(sweep.about, measured, sweep.about.tasks[0]))
+    return list(find(sweep.about, measured, sweep.about.tasks[0]))
 
 
 def _values(sweep: Sweep, variant: str, metric: str, at: str) -> np.ndarray:
@@ -39,7 +38,7 @@ def _values(sweep: Sweep, variant: str, metric: str, at: str) -> np.ndarray:
 
 def test_scores_at_lengths_run_from_the_trained_one() -> None:
     sweep = made_along.positions(synthetic)
-    (along,) = _coordinates(sweep)
+    (along,) = _found(coordinate_series, sweep)
     assert (along.axis, along.trained_at, along.row_title) == ("length", 128.0, "variant")
     assert along.places == (128.0, 256.0, 512.0, 1024.0)
     assert [line.variants[0] for line in along.lines] == list(sweep.about.variants)
@@ -50,7 +49,7 @@ def test_scores_at_lengths_run_from_the_trained_one() -> None:
         found = line.at[place].estimate
         expected = pytest.approx((values.mean(), low, high), rel=1e-9)
         assert (found.point, found.low, found.high) == expected
-    assert not _labels(sweep)
+    assert not _found(label_series, sweep)
 
 
 def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
@@ -58,21 +57,19 @@ def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
     sweep = made_along.positions(synthetic)
     names = dict(zip(sweep.about.variants, ("length=64", "length=128"), strict=False))
     results = sweep.results[sweep.results["variant"].isin(names)]
-    said = synthetic.about(
-        ablation="positions", variants=tuple(names.values()), baseline="length=64", tasks=(TEXT,),
-        probes=("quality",), claim=None, metrics={TEXT: {"quality": (made_along.BITS,)}},
-    )  # fmt: skip
+    variants = tuple(names.values())
+    said = replace(sweep.about, variants=variants, baseline="length=64", claim=None)
     moved = results.assign(variant=results["variant"].map(names).astype("str"))
-    (along,) = _coordinates(Sweep(said, moved, curves_frame([])))
+    (along,) = _found(coordinate_series, Sweep(said, moved, curves_frame([])))
     assert along.trained_at is None
     assert [min(line.at) for line in along.lines] == [64.0, 128.0]
 
 
 def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
     sweep = made_along.recall(synthetic)
-    (by_pairs,) = _coordinates(sweep)
+    (by_pairs,) = _found(coordinate_series, sweep)
     assert (by_pairs.axis, by_pairs.places, by_pairs.trained_at) == ("pairs", (4.0, 8.0), None)
-    by_width = _labels(sweep)
+    by_width = _found(label_series, sweep)
     assert [(one.axis, one.of, one.row_title) for one in by_width] == [
         ("dim", "", "mixer"), ("dim", "pairs=4", "mixer"), ("dim", "pairs=8", "mixer"),
     ]  # fmt: skip
@@ -86,7 +83,7 @@ def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
 
 
 def test_what_could_not_run_says_so_and_has_no_point() -> None:
-    lstm = _labels(made_along.recall(synthetic))[0].lines[3]
+    lstm = _found(label_series, made_along.recall(synthetic))[0].lines[3]
     assert lstm.at[16.0].fate == "skipped"
     assert list(lstm.points) == [64.0, 128.0]
 
@@ -98,27 +95,25 @@ def test_a_lost_seed_marks_its_place_only() -> None:
         status=sweep.results["status"].where(~is_lost, "diverged"),
         value=sweep.results["value"].where(~is_lost, math.nan),
     )
-    (along,) = _coordinates(Sweep(sweep.about, lost, sweep.curves))
+    (along,) = _found(coordinate_series, Sweep(sweep.about, lost, sweep.curves))
     partial = {place for place, spot in along.lines[0].at.items() if spot.is_partial}
     assert partial == {512.0}
     assert along.lines[0].at[512.0].estimate.n == 2
 
 
-def test_gradients_run_along_distances_before_and_after() -> None:
-    found = _coordinates(made_along.gradients(synthetic))
+def test_metrics_before_and_after_training_run_along_distances_or_labels() -> None:
+    found = _found(coordinate_series, made_along.gradients(synthetic))
     assert [(one.metric, one.axis) for one in found] == [
         ("initial_gradient_log10", "distance"), ("trained_gradient_log10", "distance"),
     ]  # fmt: skip
     assert found[0].places == tuple(map(float, made_along.DISTANCES))
-
-
-def test_what_is_said_of_trained_models_runs_label_series_too() -> None:
-    found = _labels(made_along.scaling(synthetic))
+    found = _found(label_series, made_along.scaling(synthetic))
     assert [one.metric for one in found] == ["bits_per_character", *made_along.OF_SOFTMAX]
     assert {one.axis for one in found} == {"key_dim"}
 
 
 def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
+    """Coverage counts every coordinate nevertheless."""
     for sweep in made_along.every(synthetic):
         measured = all_series(sweep.about, sweep.results)
         task = sweep.about.tasks[0]
@@ -127,15 +122,10 @@ def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
         keys = [column.key for column in table.columns]
         assert keys[:2] == [score, f"{score}_difference"]
         assert not [key for key in keys if "pairs" in key or "distance" in key or "length" in key]
-        assert [row.coverage for row in table.rows if "skipped" not in row.coverage] == [
-            "3 of 3"
-        ] * sum("lstm, dim=16" not in variant for variant in sweep.about.variants)
-
-
-def test_coverage_counts_every_coordinate() -> None:
-    for sweep in made_along.every(synthetic):
-        cover = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
-        assert cover.num_total == len(sweep.results)
+        runs = [variant for variant in sweep.about.variants if "lstm, dim=16" not in variant]
+        covers = [row.coverage for row in table.rows if "skipped" not in row.coverage]
+        assert covers == ["3 of 3"] * len(runs)
+        assert whole_coverage(sweep.about, measured).num_total == len(sweep.results)
 
 
 def test_a_page_compares_the_same_and_covers_it_all() -> None:
@@ -147,15 +137,10 @@ def test_a_page_compares_the_same_and_covers_it_all() -> None:
 
 
 def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
-    sweep = made_along.gradients(synthetic)
-    alone = sweep.results[sweep.results["probe"] == "gradient_by_distance"]
-    said = synthetic.about(
-        ablation="gradients", variants=sweep.about.variants, baseline="mixer=rnn", tasks=(TEXT,),
-        probes=("gradient_by_distance",), claim=None, num_seeds=3,
-        metrics={TEXT: {"gradient_by_distance":
-                        sweep.about.metrics[TEXT]["gradient_by_distance"]}},
-    )  # fmt: skip
-    measured = all_series(said, alone)
+    sweep, probe = made_along.gradients(synthetic), "gradient_by_distance"
+    metrics = {TEXT: {probe: sweep.about.metrics[TEXT][probe]}}
+    said = replace(sweep.about, probes=(probe,), claim=None, metrics=metrics)
+    measured = all_series(said, sweep.results[sweep.results["probe"] == probe])
     assert [(s.metric, s.at) for s in compared(measured)] == [
         ("initial_gradient_log10", "distance=127"), ("trained_gradient_log10", "distance=127"),
     ]  # fmt: skip
@@ -171,13 +156,9 @@ def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
         statement="s", metric="bits_per_character", a="baseline", b="position=rope", by=0.0,
         source="", task=TEXT, at=at,
     )  # fmt: skip
-    said = synthetic.about(
-        ablation="positions", variants=sweep.about.variants, baseline="baseline", tasks=(TEXT,),
-        claim=claim,
-    )  # fmt: skip
-    judged = verdict(said, all_series(said, sweep.results))
+    said = replace(sweep.about, claim=claim)
+    judged = known(verdict(said, all_series(said, sweep.results)))
     a, b = (_values(sweep, v, "bits_per_character", at) for v in ("baseline", "position=rope"))
-    assert judged is not None
     assert judged.advantage.point == pytest.approx((b - a).mean())
 
 

@@ -29,7 +29,6 @@ from reports.tables.comparison import (
     Table,
     comparison_table,
     primary,
-    whole_coverage,
     without_controls,
 )
 from reports.troubles import troubles
@@ -85,12 +84,9 @@ def test_a_table_ends_with_its_floors() -> None:
     assert change.text.startswith("−0.0")
     assert {entry.text for entry in others} == {"–"}
     assert any("Floors need no architecture" in note for note in table.footnotes)
-
-
-def test_a_task_without_floors_has_none() -> None:
-    table = _table(_with_floors(), "majority")
-    assert not any(row.is_floor for row in table.rows)
-    assert not any("loors" in note for note in table.footnotes)
+    other = _table(_with_floors(), "majority")  # has no floors
+    assert not any(row.is_floor for row in other.rows)
+    assert not any("loors" in note for note in other.footnotes)
 
 
 def test_floors_change_nothing_of_the_variants() -> None:
@@ -98,18 +94,12 @@ def test_floors_change_nothing_of_the_variants() -> None:
     plain = synthetic.sweep()
     with_floors = _with_floors()
     assert _table(with_floors).rows[:5] == _table(plain).rows
-    scales = ["quick"]
-    one, other = page(with_floors, scales), page(plain, scales)
+    one, other = page(with_floors, ["quick"]), page(plain, ["quick"])
+    assert one.coverage.num_ok == other.coverage.num_ok + 4
+    assert one.coverage.num_total == other.coverage.num_total + 4
     assert one.verdict == other.verdict
     assert one.others == other.others
     assert [s.exhibits[1:] for s in one.tasks] == [s.exhibits[1:] for s in other.tasks]
-
-
-def test_coverage_counts_them() -> None:
-    plain, sweep = synthetic.sweep(), _with_floors()
-    before = whole_coverage(plain.about, all_series(plain.about, plain.results))
-    after = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
-    assert (after.num_ok, after.num_total) == (before.num_ok + 4, before.num_total + 4)
 
 
 def test_a_skipped_floor_says_why() -> None:
@@ -118,17 +108,15 @@ def test_a_skipped_floor_says_why() -> None:
     assert table.rows[-1].coverage == "skipped: no library"
     assert table.rows[-1].entries[0].text == "skipped"
     assert table.rows[-1].entries[1].text == "–"
-    told = [t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors"]
-    assert [(t.variants, t.fate, t.reason) for t in told] == [
-        (("5-gram",), "skipped", "no library")
-    ]
+    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    assert (told.variants, told.fate, told.reason) == (("5-gram",), "skipped", "no library")
 
 
 def test_floors_that_are_not_yet_measured_are_missing() -> None:
     sweep = replace(synthetic.sweep(), about=_about())
     assert {row.coverage for row in _table(sweep).rows[-4:]} == {"0 of 1; 1 missing"}
-    told = [t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors"]
-    assert [(t.variants, t.fate, t.seeds) for t in told] == [(tuple(FLOORS), "missing", (0,))]
+    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    assert (told.variants, told.fate, told.seeds) == (tuple(FLOORS), "missing", (0,))
     assert _figure(sweep) is not None
 
 
