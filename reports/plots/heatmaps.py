@@ -200,23 +200,15 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 _letter_rows(here, panel.matrix, side)
             if across == 0 and down == len(rows) - 1:
                 _letter_columns(here, panel.matrix, side)
-            if not is_grid:
-                _write_title(here, panel.title, side)
-            elif down == 0:
-                _write_title(here, f"head {panel.matrix.head}", side)
+            title = f"head {panel.matrix.head}" if is_grid else panel.title
+            if down == 0 or not is_grid:
+                length = round(14 * side)
+                here.set_title(label(title, length=length), fontsize=8, pad=3, color=INK)
             if is_grid and across == 0:
-                _write_layer(here, panel.matrix.layer, side)
-
-
-def _write_title(axes: Axes, title: str, side: float) -> None:
-    axes.set_title(label(title, length=round(14 * side)), fontsize=8, pad=3, color=INK)
-
-
-def _write_layer(axes: Axes, layer: int, side: float) -> None:
-    axes.text(
-        -0.45 / side, 0.5, f"layer {layer}", transform=axes.transAxes, rotation=90, fontsize=8,
-        color=INK, ha="center", va="center",
-    )  # fmt: skip
+                here.text(
+                    -0.45 / side, 0.5, f"layer {panel.matrix.layer}", transform=here.transAxes,
+                    rotation=90, fontsize=8, color=INK, ha="center", va="center",
+                )  # fmt: skip
 
 
 def _letter_rows(axes: Axes, matrix: Matrix, side: float) -> None:
