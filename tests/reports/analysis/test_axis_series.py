@@ -1,4 +1,4 @@
-"""Are the lines along a number those of the rows, and does a comparison keep the whole scores?"""
+"""Lines along a number are those of the rows, and a comparison keeps the whole scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a page show what runs along a number: drawn, told in words, and folded as numbers?"""
+"""A page draws, describes and tabulates what runs along a number."""
 
 from __future__ import annotations
 

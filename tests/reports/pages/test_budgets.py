@@ -1,4 +1,4 @@
-"""Are the three views taken at one budget each, by the right scores, and honest where one lacks?"""
+"""Each view is taken at one budget, by the right scores, and says what it lacks."""
 
 from __future__ import annotations
 

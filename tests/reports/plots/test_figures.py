@@ -1,4 +1,4 @@
-"""Do figures show every seed, hold no surprises, and come out the same each time?"""
+"""Figures show every seed, hold no surprises, and come out the same each time."""
 
 from __future__ import annotations
 

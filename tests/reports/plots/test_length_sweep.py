@@ -1,4 +1,4 @@
-"""Do the figures show each time, ratio and crossover where it is, and name their lines?"""
+"""Figures show each time, ratio and crossover where it is, and name their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can lines be told apart, and do their names keep clear of one another?"""
+"""Lines look different from one another, and their names keep clear of each other."""
 
 from __future__ import annotations
 

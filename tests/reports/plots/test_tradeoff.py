@@ -1,4 +1,4 @@
-"""Is quality set against the right costs, and is the front the one that nothing beats?"""
+"""Scores are set against the right costs, and nothing beats what is on the front."""
 
 from __future__ import annotations
 

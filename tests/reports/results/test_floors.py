@@ -1,4 +1,4 @@
-"""Do floors stand in tables and figures, and move nothing there?"""
+"""Floors stand in tables and figures, and change nothing else there."""
 
 from __future__ import annotations
 

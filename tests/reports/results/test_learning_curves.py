@@ -1,4 +1,4 @@
-"""Are curves read off their points, each seed once, and is nothing extrapolated?"""
+"""Curves are read off their points, each seed once, and nothing is extrapolated."""
 
 from __future__ import annotations
 

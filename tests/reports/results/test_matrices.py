@@ -1,4 +1,4 @@
-"""What a matrix is said to show is what it holds; what is no matrix is left out."""
+"""What is said of a matrix is what it holds; what is no matrix is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is pooling over tasks done only where it may be, and by the right numbers?"""
+"""Scores are pooled over tasks only where they may be, and by the right numbers."""
 
 from __future__ import annotations
 
