@@ -1,23 +1,23 @@
-"""Are the three views taken at one budget each, by the right scores, and honest where one lacks?"""
+"""Each view is taken at one budget, by the right scores, and says what it lacks."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import ModuleType
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
-from reports.document import Drawing, Entry, Exhibit, Table, View
+from reports.document import Drawing, Exhibit, View
+from reports.pages.budgets import budgets_exhibit
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import all_series
-from reports.three_views import views_section
+from tests.reports import conftest as synthetic
+from tests.reports.conftest import entry, known
 
 TASK = "majority"
+PER_STEP = 3 * 32 * 29_360_128.0
 KINDS = ("equal steps", "equal FLOPs", "equal time")
 
 
@@ -26,7 +26,7 @@ def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Figures have tests of their own, and take long; here only those that ask for `drawn`."""
     if "drawn" not in request.fixturenames:
         blank = Drawing(name="", title="", caption="", svg="")
-        monkeypatch.setattr("reports.three_views.drawn_curves", lambda *_: blank)
+        monkeypatch.setattr("reports.pages.budgets.curves_figure", lambda *_: blank)
 
 
 @pytest.fixture
@@ -34,29 +34,20 @@ def drawn() -> None:
     """Asks for real figures."""
 
 
-def _exhibit(sweep: Any, task: str = TASK) -> Exhibit:
-    made = views_section(sweep, all_series(sweep.about, sweep.results), task)
-    assert made is not None
-    return made
+def _exhibit(sweep: Sweep, task: str = TASK) -> Exhibit:
+    return known(budgets_exhibit(sweep, all_series(sweep.about, sweep.results), task))
 
 
-def _view(sweep: Any, title: str, task: str = TASK) -> View:
+def _view(sweep: Sweep, title: str, task: str = TASK) -> View:
     (found,) = (view for view in _exhibit(sweep, task).views if view.title == title)
     return found
 
 
-def _entry(table: Table, variant: str, key: str) -> Entry:
-    (row,) = (row for row in table.rows if row.name == variant)
-    return row.entries[[column.key for column in table.columns].index(key)]
-
-
-def _paced(synthetic: ModuleType, **flops: float) -> Sweep:
+def _paced(**flops: float) -> Sweep:
     """The sweep, with these multiples of FLOPs a step."""
     sweep = synthetic.sweep(is_troubled=False)
     factors = sweep.curves["variant"].map(lambda v: flops.get(v.replace("=", "_"), 1.0))
-    return Sweep(
-        sweep.about, sweep.results, sweep.curves.assign(flops=sweep.curves["flops"] * factors)
-    )
+    return replace(sweep, curves=sweep.curves.assign(flops=sweep.curves["flops"] * factors))
 
 
 def _interpolated(sweep: Sweep, variant: str, column: str, budget: float) -> np.ndarray:
@@ -69,7 +60,7 @@ def _interpolated(sweep: Sweep, variant: str, column: str, budget: float) -> np.
 
 
 @pytest.mark.usefixtures("drawn")
-def test_there_are_three_views_with_a_table_and_a_figure_each(synthetic: ModuleType) -> None:
+def test_there_are_three_views_with_a_table_and_a_figure_each() -> None:
     exhibit = _exhibit(synthetic.sweep())
     assert tuple(view.title for view in exhibit.views) == KINDS
     assert all(len(view.tables) == len(view.drawings) == 1 for view in exhibit.views)
@@ -81,14 +72,13 @@ def test_there_are_three_views_with_a_table_and_a_figure_each(synthetic: ModuleT
     assert any("exploratory" in sentence for sentence in exhibit.sentences)
 
 
-def test_equal_flops_are_the_least_that_a_variant_spent_in_all(synthetic: ModuleType) -> None:
-    sweep = _paced(synthetic, heads_1=0.5, heads_16=1.3)
-    per_step = 3 * 32 * 29_360_128.0
-    budget = 0.5 * 297 * per_step
+def test_equal_flops_are_the_least_that_a_variant_spent_in_all() -> None:
+    sweep = _paced(heads_1=0.5, heads_16=1.3)
+    budget = 0.5 * 297 * PER_STEP
     table = _view(sweep, "equal FLOPs").tables[0]
     for variant in ("heads=1", "heads=8", "heads=16"):
         expected = _interpolated(sweep, variant, "flops", budget)
-        found = _entry(table, variant, "validation_accuracy").estimate
+        found = entry(table, variant, "validation_accuracy").estimate
         low, high = stats.t.interval(0.95, 2, loc=expected.mean(), scale=stats.sem(expected))
         assert (found.point, found.low, found.high) == pytest.approx((expected.mean(), low, high))
     said = " ".join(_view(sweep, "equal FLOPs").sentences)
@@ -96,19 +86,19 @@ def test_equal_flops_are_the_least_that_a_variant_spent_in_all(synthetic: Module
     assert budget == pytest.approx(418.6e9, rel=1e-3)
 
 
-def test_differences_are_paired_by_seed(synthetic: ModuleType) -> None:
-    sweep = _paced(synthetic, heads_1=0.5)
-    budget = 0.5 * 297 * 3 * 32 * 29_360_128.0
+def test_differences_are_paired_by_seed() -> None:
+    sweep = _paced(heads_1=0.5)
+    budget = 0.5 * 297 * PER_STEP
     a, b = (_interpolated(sweep, v, "flops", budget) for v in ("heads=1", "heads=8"))
     low, high = stats.t.interval(0.95, 2, loc=(a - b).mean(), scale=stats.sem(a - b))
     table = _view(sweep, "equal FLOPs").tables[0]
-    found = _entry(table, "heads=1", "validation_accuracy_difference")
+    found = entry(table, "heads=1", "validation_accuracy_difference")
     assert found.estimate.n == 3
     assert (found.estimate.low, found.estimate.high) == pytest.approx((low, high))
     assert found.tone == ("better" if low > 0 else "worse" if high < 0 else "")
 
 
-def test_equal_time_is_steps_times_the_measured_step(synthetic: ModuleType) -> None:
+def test_equal_time_is_steps_times_the_measured_step() -> None:
     sweep = synthetic.sweep(is_troubled=False)
     rows = sweep.results.query("metric == 'training_step_seconds' and task == @TASK")
     steps = rows.groupby("variant")["value"].median()
@@ -116,25 +106,24 @@ def test_equal_time_is_steps_times_the_measured_step(synthetic: ModuleType) -> N
     table = _view(sweep, "equal time").tables[0]
     for variant in ("heads=1", "heads=16"):
         expected = _interpolated(sweep, variant, "step", budget / steps[variant]).mean()
-        assert _entry(table, variant, "validation_accuracy").estimate.point == pytest.approx(
-            expected
-        )
-        whole = _entry(table, variant, "whole_training_seconds").estimate.point
+        found = entry(table, variant, "validation_accuracy").estimate.point
+        assert found == pytest.approx(expected)
+        whole = entry(table, variant, "whole_training_seconds").estimate.point
         assert whole == pytest.approx(297 * steps[variant])
     assert "on AMD EPYC 7B13 with 1 thread" in " ".join(_view(sweep, "equal time").sentences)
 
 
-def test_a_seed_that_diverged_neither_sets_the_budget_nor_vanishes(synthetic: ModuleType) -> None:
+def test_a_seed_that_diverged_neither_sets_the_budget_nor_vanishes() -> None:
     """heads=16 lost seed 1 after 112 steps; all others went to 297."""
     task = "shakespeare_characters"
     view = _view(synthetic.sweep(), "equal steps", task)
     assert "At 297 training steps" in view.sentences[0]
-    entry = _entry(view.tables[0], "heads=16", "validation_bits_per_character")
-    assert (entry.estimate.n, entry.text[-1]) == (2, "†")
+    found = entry(view.tables[0], "heads=16", "validation_bits_per_character")
+    assert (found.estimate.n, found.text[-1]) == (2, "†")
     assert len(view.tables[0].footnotes) == 1
 
 
-def test_who_lacks_something_is_a_row_that_says_so(synthetic: ModuleType) -> None:
+def test_who_lacks_something_is_a_row_that_says_so() -> None:
     sweep = synthetic.sweep()
     is_timed = sweep.results["probe"] == "step_time"
     results = sweep.results[~(is_timed & (sweep.results["variant"] == "heads=2"))]
@@ -153,61 +142,56 @@ def test_who_lacks_something_is_a_row_that_says_so(synthetic: ModuleType) -> Non
     assert all(list(some) == list(synthetic.VARIANTS) for some in texts.values())
 
 
-def test_where_steps_cost_the_same_the_view_says_that_it_adds_nothing(
-    synthetic: ModuleType,
-) -> None:
+def test_where_steps_cost_the_same_the_view_says_that_it_adds_nothing() -> None:
     again = "so this is the view at equal steps again."
     assert _view(synthetic.sweep(), "equal FLOPs").sentences[-1].endswith(again)
     assert not _view(synthetic.sweep(), "equal time").sentences[-1].endswith(again)
 
 
-def test_nothing_is_extrapolated_to_before_the_first_point(synthetic: ModuleType) -> None:
+def test_nothing_is_extrapolated_to_before_the_first_point() -> None:
     """heads=16 takes 100 times the FLOPs: the others are done before its first score."""
-    table = _view(_paced(synthetic, heads_16=100.0), "equal FLOPs").tables[0]
-    entry = _entry(table, "heads=16", "validation_accuracy")
-    assert (entry.text, entry.estimate.point) == ("no point by then", None)
-    assert _entry(table, "heads=16", "validation_accuracy_difference").text == "–"
+    table = _view(_paced(heads_16=100.0), "equal FLOPs").tables[0]
+    found = entry(table, "heads=16", "validation_accuracy")
+    assert (found.text, found.estimate.point) == ("no point by then", None)
+    assert entry(table, "heads=16", "validation_accuracy_difference").text == "–"
 
 
-def test_views_that_nobody_has_are_named(synthetic: ModuleType) -> None:
+def test_views_that_nobody_has_are_named() -> None:
     sweep = synthetic.sweep()
     untimed = sweep.results[sweep.results["probe"] != "step_time"]
-    blind = Sweep(sweep.about, untimed, sweep.curves.assign(flops=math.nan))
-    exhibit = _exhibit(blind)
+    exhibit = _exhibit(Sweep(sweep.about, untimed, sweep.curves.assign(flops=math.nan)))
     assert [view.title for view in exhibit.views] == ["equal steps"]
     said = " ".join(exhibit.sentences)
     assert "none at equal FLOPs, since no mixer here has a formula" in said
     assert "none at equal time, since no training step was timed" in said
 
 
-def test_one_seed_has_scores_and_no_interval(synthetic: ModuleType) -> None:
+def test_one_seed_has_scores_and_no_interval() -> None:
     sweep = synthetic.sweep(is_troubled=False)
     first = [frame[frame["seed"] == 0] for frame in (sweep.results, sweep.curves)]
     about = replace(sweep.about, num_seeds=1)
-    entry = _entry(
-        _view(Sweep(about, *first), "equal steps").tables[0], "heads=1", "validation_accuracy"
-    )
-    assert (entry.estimate.n, entry.interval) == (1, "")
+    table = _view(Sweep(about, *first), "equal steps").tables[0]
+    found = entry(table, "heads=1", "validation_accuracy")
+    assert (found.estimate.n, found.interval) == (1, "")
 
 
-def test_while_nothing_has_ended_there_are_only_figures(synthetic: ModuleType) -> None:
+def test_while_nothing_has_ended_there_are_only_figures() -> None:
     sweep = synthetic.sweep()
-    exhibit = _exhibit(Sweep(sweep.about, results_frame([]), sweep.curves))
+    exhibit = _exhibit(replace(sweep, results=results_frame([])))
     assert [len(view.tables) for view in exhibit.views] == [0, 0]  # nor is anything timed
     assert all("No seed has ended yet" in view.sentences[0] for view in exhibit.views)
     assert all(view.drawings for view in exhibit.views)
 
 
 @pytest.mark.parametrize("is_empty", ["curves", "both"])
-def test_without_curves_there_is_nothing(synthetic: ModuleType, is_empty: str) -> None:
+def test_without_curves_there_is_nothing(is_empty: str) -> None:
     sweep = synthetic.sweep()
     results = results_frame([]) if is_empty == "both" else sweep.results
     bare = Sweep(sweep.about, results, curves_frame([]))
-    assert views_section(bare, all_series(bare.about, bare.results), TASK) is None
+    assert budgets_exhibit(bare, all_series(bare.about, bare.results), TASK) is None
 
 
-def test_the_order_of_rows_does_not_matter(synthetic: ModuleType) -> None:
+def test_the_order_of_rows_does_not_matter() -> None:
     sweep = synthetic.sweep()
-    frames: list[pd.DataFrame] = [sweep.results, sweep.curves]
-    shuffled = Sweep(sweep.about, *(f.sample(frac=1, random_state=1) for f in frames))
-    assert _exhibit(shuffled) == _exhibit(sweep)
+    frames = (frame.sample(frac=1, random_state=1) for frame in (sweep.results, sweep.curves))
+    assert _exhibit(Sweep(sweep.about, *frames)) == _exhibit(sweep)

@@ -1,4 +1,4 @@
-"""How far did each seed get, and for what? The points of its curve, by steps, FLOPs or seconds.
+"""Reads learning curves from a sweep: the points of each seed, by steps, FLOPs or seconds.
 
 Seconds are steps times the measured training step, never the clock of a training run.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,42 @@ import pandas as pd
 from reports.results.series import Series, belongs
 from suite.schema import About, Better
 
-Against = Literal["step", "flops", "seconds"]
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 _COLUMNS = ("variant", "seed", "step", "flops", "value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResource:
+    """What a training spends, and what its curves can be held against.
+
+    Attributes:
+        key: In names of files.
+        title: As on an axis.
+        unit: Of the amount.
+        view: What a comparison at one amount is called.
+        missing: Stands in the place of a score, where a variant has no such curve.
+        why_missing: Why no variant has one.
+    """
+
+    key: str
+    title: str
+    unit: str
+    view: str
+    missing: str
+    why_missing: str = ""
+
+
+STEPS = TrainingResource(
+    key="step", title="training steps", unit="1", view="equal steps", missing="no points"
+)
+FLOPS = TrainingResource(
+    key="flops", title="training FLOPs", unit="FLOP", view="equal FLOPs",
+    missing="no FLOPs known", why_missing="no mixer here has a formula for its FLOPs",
+)  # fmt: skip
+SECONDS = TrainingResource(
+    key="seconds", title="training time", unit="s", view="equal time", missing="not timed",
+    why_missing="no training step was timed on this task",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +89,7 @@ class Curves:
     metric: str
     unit: str
     better: Better
-    against: Against
+    against: TrainingResource
     seeds: Mapping[str, tuple[SeedCurve, ...]]
 
 
@@ -76,7 +109,7 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
     order = [v for v in about.variants if v in found and belongs(v, judged.task)]
     return Curves(
         task=judged.task, metric=first["metric"], unit=first["unit"], better=first["better"],
-        against="step", seeds={variant: found[variant] for variant in order},
+        against=STEPS, seeds={variant: found[variant] for variant in order},
     )  # fmt: skip
 
 
@@ -86,7 +119,7 @@ def by_flops(curves: Curves) -> Curves:
         variant: tuple(replace(c, spent=c.flops) for c in some if np.isfinite(c.flops).all())
         for variant, some in curves.seeds.items()
     }
-    return replace(curves, against="flops", seeds={v: some for v, some in seeds.items() if some})
+    return replace(curves, against=FLOPS, seeds={v: some for v, some in seeds.items() if some})
 
 
 def by_seconds(curves: Curves, step_seconds: Mapping[str, float]) -> Curves:
@@ -98,7 +131,7 @@ def by_seconds(curves: Curves, step_seconds: Mapping[str, float]) -> Curves:
         for variant, some in curves.seeds.items()
         if variant in step_seconds
     }
-    return replace(curves, against="seconds", seeds=seeds)
+    return replace(curves, against=SECONDS, seeds=seeds)
 
 
 def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What a matrix is said to show is what it holds; what is no matrix is left out."""
+"""What is said of a matrix is what it holds; what is no matrix is skipped."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.matrices import Matrix, at_distance, gaze, matrices, of_heads
+from reports.results.matrices import Matrix, at_distance, gaze, matrices, of_heads
 from suite.schema import Specimen
+from tests.reports.conftest import known
 
 SIZE = 16
 
@@ -28,7 +29,6 @@ def looking_at(offset: int) -> Matrix:
 
 
 EVEN = Matrix(values=causal(np.ones((SIZE, SIZE))))
-FIRST = looking_at(SIZE)
 
 
 def specimen(values: np.ndarray, **changes: object) -> Specimen:
@@ -47,7 +47,7 @@ def specimen(values: np.ndarray, **changes: object) -> Specimen:
     [
         (looking_at(0), "on itself (100 %)"),
         (looking_at(1), "on the token before (100 %)"),
-        (FIRST, "on the first token (100 %)"),
+        (looking_at(SIZE), "on the first token (100 %)"),
         (looking_at(4), "spread out"),
         (Matrix(values=np.full((SIZE, SIZE), 1 / SIZE)), "spread out"),
         (
@@ -57,36 +57,28 @@ def specimen(values: np.ndarray, **changes: object) -> Specimen:
     ],
 )
 def test_it_is_said_where_most_weight_lies(matrix: Matrix, mostly: str) -> None:
-    found = gaze(matrix)
-    assert found is not None
-    assert found.mostly == mostly
+    assert known(gaze(matrix)).mostly == mostly
 
 
 def test_entropy_is_none_of_a_sharp_head_and_the_largest_of_an_even_one() -> None:
-    sharp, even = gaze(looking_at(1)), gaze(EVEN)
-    assert sharp is not None
-    assert even is not None
+    sharp, even = known(gaze(looking_at(1))), known(gaze(EVEN))
     assert sharp.entropy == 0.0
     assert even.entropy == pytest.approx(even.most_entropy)
     assert even.most_entropy == pytest.approx(np.mean(np.log2(np.arange(3, SIZE + 1))))
     assert even.next is None
-    both = gaze(Matrix(values=np.full((SIZE, SIZE), 1 / SIZE)))
-    assert both is not None
+    both = known(gaze(Matrix(values=np.full((SIZE, SIZE), 1 / SIZE))))
     assert both.most_entropy == pytest.approx(np.log2(SIZE))
     assert both.next == pytest.approx(1 / SIZE)
 
 
 def test_how_far_a_head_looks_is_the_mean_distance() -> None:
-    four, even = gaze(looking_at(4)), gaze(EVEN)
-    assert four is not None
-    assert even is not None
+    four, even = known(gaze(looking_at(4))), known(gaze(EVEN))
     assert four.distance == pytest.approx(np.mean([2, 3, *[4] * (SIZE - 4)]))
     assert even.distance == pytest.approx(np.mean(np.arange(2, SIZE) / 2))
 
 
 def test_shares_are_of_all_weight_also_where_a_map_shows_a_part_of_it() -> None:
-    found = gaze(Matrix(values=np.full((SIZE, SIZE), 0.5 / SIZE)))
-    assert found is not None
+    found = known(gaze(Matrix(values=np.full((SIZE, SIZE), 0.5 / SIZE))))
     assert found.itself == pytest.approx(0.5 / SIZE)
     assert found.entropy == pytest.approx(np.log2(SIZE))
 
@@ -102,13 +94,10 @@ def test_values_and_names_come_back() -> None:
     np.testing.assert_allclose(found.values, values, atol=1 / 500)
     assert (found.layer, found.head, found.name) == (2, 11, "layer 2, head 11")
     assert found.letters == "x" * SIZE
+    (short,) = matrices([specimen(values, text="too short")], "attention")
+    assert short.letters == ""
     assert matrices([specimen(values)], "positions") == []
     assert of_heads([specimen(values, title="cosine similarity")], "attention") == []
-
-
-def test_letters_are_given_only_where_each_token_has_one() -> None:
-    (found,) = matrices([specimen(EVEN.values, text="too short")], "attention")
-    assert found.letters == ""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How is a matrix drawn? As a grid of shaded squares, one row a layer and one column a head.
+"""Draws matrices as a grid of shaded squares, one row a layer and one column a head.
 
 Each matrix is a small picture inside the drawing, one pixel a value and one byte a pixel, so that a
 page of them stays small. One scale of shades holds for a whole figure.
@@ -12,10 +12,8 @@ import io
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from functools import cache
 
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
@@ -23,15 +21,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reports.document import Drawing
-from reports.matrices import Matrix
-from reports.svg import drawing_style, label, to_svg
+from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label
+from reports.plots.svg import to_svg
+from reports.results.matrices import Matrix
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches
 _GAP_ACROSS, _GAP_DOWN, _WIDEST = 0.22, 0.26, 2.2
 _MONO = "DejaVu Sans Mono"
 _ADVANCE = 0.602  # of its letters, in ems
 _SMALLEST_LETTER = 4.5  # points
-_INK, _GREY = "#30343a", "#9aa0a6"
 _SEQUENTIAL = ("#ffffff", "#0072b2", "#06203a")
 _DIVERGING = ("#8a3b00", "#e69f00", "#ffffff", "#0072b2", "#06203a")
 _NUM_SHADES = 48
@@ -78,20 +76,14 @@ class Shades:
         return LinearSegmentedColormap.from_list("shades", self.colours, N=_NUM_SHADES)
 
 
-def weight_shades() -> Shades:
-    """Of attention weights, the same in all figures, so that they compare."""
-    return Shades(
-        title="share of the row’s weight", low=0.0, high=1.0, power=0.5,
-        ticks=(0.0, 0.01, 0.05, 0.2, 0.5, 1.0), written=lambda value: f"{100 * value:.0f} %",
-    )  # fmt: skip
-
-
-def cosine_shades() -> Shades:
-    """Of cosines."""
-    return Shades(
-        title="cosine", low=-1.0, high=1.0, ticks=(-1.0, -0.5, 0.0, 0.5, 1.0),
-        written=lambda value: f"{value:g}".replace("-", "−"), colours=_DIVERGING,
-    )  # fmt: skip
+WEIGHT_SHADES = Shades(  # the same in all figures, so that they compare
+    title="share of the row’s weight", low=0.0, high=1.0, power=0.5,
+    ticks=(0.0, 0.01, 0.05, 0.2, 0.5, 1.0), written=lambda value: f"{100 * value:.0f} %",
+)  # fmt: skip
+COSINE_SHADES = Shades(
+    title="cosine", low=-1.0, high=1.0, ticks=(-1.0, -0.5, 0.0, 0.5, 1.0),
+    written=lambda value: f"{value:g}".replace("-", "−"), colours=_DIVERGING,
+)  # fmt: skip
 
 
 def bias_shades(panels: Sequence[Panel]) -> Shades:
@@ -105,16 +97,6 @@ def bias_shades(panels: Sequence[Panel]) -> Shades:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Words:
-    """What is said of a figure; see `Drawing`."""
-
-    name: str
-    title: str
-    caption: str
-    description: str
-
-
 def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
     """Layers ascending, and heads within them; the first few of each."""
     ordered = sorted(found, key=lambda matrix: (matrix.layer, matrix.head))
@@ -123,13 +105,24 @@ def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
     return [[Panel(title=m.name, matrix=m) for m in row[:_MOST_PANELS]] for row in rows]
 
 
-def grid_figure(rows: Sequence[Sequence[Panel]], shades: Shades, words: Words) -> Drawing:
+def grid_figure(
+    rows: Sequence[Sequence[Panel]],
+    shades: Shades,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    description: str,
+) -> Drawing:
     """The panels, row by row, and the scale of their shades.
 
     Args:
         rows: At least one panel; rows may differ in length.
         shades: Of all panels.
-        words: Of the drawing.
+        name: Of its file, distinct within a report.
+        title: As it stands under the figure.
+        caption: What a reader must know besides.
+        description: The same in words, for those who cannot see it.
     """
     num_across = max(map(len, rows))
     free = _WIDTH - _LEFT - _RIGHT - (num_across - 1) * _GAP_ACROSS
@@ -146,10 +139,11 @@ def grid_figure(rows: Sequence[Sequence[Panel]], shades: Shades, words: Words) -
                 pictures.append(_picture(panel.matrix.values, shades, place))
         _write(figure.axes, rows, side)
         pictures.append(_draw_scale(figure, shades))
-        prefix = _short(words.name)
-        svg = to_svg(figure, name=prefix, title=words.title, description=words.description)
+        # The ids inside a drawing hold its name some hundred times.
+        prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+        svg = to_svg(figure, name=prefix, title=title, description=description)
     whole = svg[: svg.rindex("</svg>")] + "".join(pictures) + "</svg>\n"
-    return Drawing(name=words.name, title=words.title, caption=words.caption, svg=whole)
+    return Drawing(name=name, title=title, caption=caption, svg=whole)
 
 
 @dataclass(frozen=True)
@@ -173,7 +167,7 @@ def _framed(figure: Figure, place: _Place) -> Axes:
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.patch.set(edgecolor=_GREY, linewidth=1.2)
+    axes.patch.set(edgecolor=GREY, linewidth=1.2)
     return axes
 
 
@@ -193,11 +187,6 @@ def _picture(values: NDArray[np.float64], shades: Shades, place: _Place) -> str:
     )
 
 
-def _short(name: str) -> str:
-    """For the ids inside a drawing, which hold it some hundred times."""
-    return f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-
-
 def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: float) -> None:
     """Titles; the tokens at the first panel of a row, and under that of the last row.
 
@@ -212,84 +201,60 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 _letter_rows(here, panel.matrix, side)
             if across == 0 and down == len(rows) - 1:
                 _letter_columns(here, panel.matrix, side)
-            if not is_grid:
-                _write_title(here, panel.title, side)
-            elif down == 0:
-                _write_title(here, f"head {panel.matrix.head}", side)
+            title = f"head {panel.matrix.head}" if is_grid else panel.title
+            if down == 0 or not is_grid:
+                length = round(14 * side)
+                here.set_title(label(title, length=length), fontsize=8, pad=3, color=INK)
             if is_grid and across == 0:
-                _write_layer(here, panel.matrix.layer, side)
-
-
-def _write_title(axes: Axes, title: str, side: float) -> None:
-    axes.set_title(label(title, length=round(14 * side)), fontsize=8, pad=3, color=_INK)
-
-
-def _write_layer(axes: Axes, layer: int, side: float) -> None:
-    axes.text(
-        -0.45 / side, 0.5, f"layer {layer}", transform=axes.transAxes, rotation=90, fontsize=8,
-        color=_INK, ha="center", va="center",
-    )  # fmt: skip
+                here.text(
+                    -0.45 / side, 0.5, f"layer {panel.matrix.layer}", transform=here.transAxes,
+                    rotation=90, fontsize=8, color=INK, ha="center", va="center",
+                )  # fmt: skip
 
 
 def _letter_rows(axes: Axes, matrix: Matrix, side: float) -> None:
     """Down the left side, turned as on the back of a book; places where there are no letters."""
-    size = _letter_size(matrix, side)
-    if size:
-        axes.text(
-            -0.035, 1.0, _letters(matrix.letters), transform=axes.transAxes, rotation=270,
-            rotation_mode="anchor", ha="left", va="top", family=_MONO, fontsize=size, color=_INK,
-        )  # fmt: skip
-        return
-    axes.set_ylim(len(matrix.values) - 0.5, -0.5)
-    axes.set_yticks(_places(len(matrix.values)), _numbers(len(matrix.values)), fontsize=7)
-    axes.tick_params(axis="y", length=2)
+    if not _write_letters(axes, matrix, side, at=(-0.035, 1.0), rotation=270):
+        count = len(matrix.values)
+        axes.set_ylim(count - 0.5, -0.5)
+        axes.set_yticks(*_places(count), fontsize=7)
+        axes.tick_params(axis="y", length=2)
 
 
 def _letter_columns(axes: Axes, matrix: Matrix, side: float) -> None:
-    size = _letter_size(matrix, side)
-    if size:
-        axes.text(
-            0.0, -0.035, _letters(matrix.letters), transform=axes.transAxes, ha="left", va="top",
-            family=_MONO, fontsize=size, color=_INK,
-        )  # fmt: skip
-        return
-    num_columns = matrix.values.shape[1]
-    axes.set_xlim(-0.5, num_columns - 0.5)
-    axes.set_xticks(_places(num_columns), _numbers(num_columns), fontsize=7)
-    axes.tick_params(axis="x", length=2)
+    if not _write_letters(axes, matrix, side, at=(0.0, -0.035), rotation=0):
+        count = matrix.values.shape[1]
+        axes.set_xlim(-0.5, count - 0.5)
+        axes.set_xticks(*_places(count), fontsize=7)
+        axes.tick_params(axis="x", length=2)
 
 
-def _letter_size(matrix: Matrix, side: float) -> float:
-    """Points, so that a letter is as wide as a column; 0 where that could not be read."""
+def _write_letters(
+    axes: Axes, matrix: Matrix, side: float, *, at: tuple[float, float], rotation: float
+) -> bool:
+    """Each as wide as a column; whether that can be read."""
     size = 72 * side / matrix.values.shape[1] / _ADVANCE
-    return size if matrix.letters and size >= _SMALLEST_LETTER else 0.0
+    if not matrix.letters or size < _SMALLEST_LETTER:
+        return False
+    axes.text(
+        *at, "".join(map(_letter, matrix.letters)), transform=axes.transAxes, rotation=rotation,
+        rotation_mode="anchor", ha="left", va="top", family=_MONO, fontsize=size, color=INK,
+    )  # fmt: skip
+    return True
 
 
-def _places(count: int) -> list[int]:
-    """Where ticks stand: every eighth place, from 0."""
-    return list(range(0, count, max(1, 8 * round(count / 32))))
-
-
-def _numbers(count: int) -> list[str]:
-    return [str(place + 1) for place in _places(count)]
-
-
-def _letters(text: str) -> str:
-    """One visible letter for each: a new line is ¶, a space a dot, what the font lacks a box."""
-    return "".join(_letter(character) for character in text)
+def _places(count: int) -> tuple[list[int], list[str]]:
+    """Where ticks stand, every eighth place, and their numbers, from 1."""
+    places = list(range(0, count, max(1, 8 * round(count / 32))))
+    return places, [str(place + 1) for place in places]
 
 
 def _letter(character: str) -> str:
+    """A visible one: a new line is ¶, a space a dot, what the font lacks a box."""
     if character in "\n ":
         return "¶" if character == "\n" else "·"
     is_plain = character.isprintable() and not unicodedata.combining(character)
-    return character if is_plain and ord(character) in _glyphs() else "□"
-
-
-@cache
-def _glyphs() -> frozenset[int]:
-    font = font_manager.get_font(font_manager.findfont(_MONO))
-    return frozenset(font.get_charmap())
+    return character if is_plain and ord(character) in glyphs(_MONO) else UNKNOWN_GLYPH
 
 
 def _draw_scale(figure: Figure, shades: Shades) -> str:
@@ -302,7 +267,7 @@ def _draw_scale(figure: Figure, shades: Shades) -> str:
     axes.tick_params(axis="x", length=2, pad=2)
     axes.text(
         1.04, 0.5, label(shades.title), transform=axes.transAxes, va="center", fontsize=8,
-        color=_INK,
+        color=INK,
     )  # fmt: skip
     even = shades.norm.inverse(np.linspace(0.0, 1.0, _NUM_SHADES))
     return _picture(np.asarray(even)[None, :], shades, place)

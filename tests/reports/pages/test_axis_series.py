@@ -1,4 +1,4 @@
-"""Does a page show what runs along a number: drawn, told in words, and folded as numbers?"""
+"""A page draws, describes and tabulates what runs along a number."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
-from reports.along_exhibits import along_exhibits
 from reports.document import Exhibit
 from reports.export.printers import to_csv, to_latex
-from reports.lines import MAX_LINES
 from reports.pages.ablation import page
+from reports.pages.axis_series import axis_exhibits
+from reports.plots.style import MAX_LINES
 from reports.render import render
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import all_series
-from tests.reports import conftest, made_along
+from tests.reports import conftest as synthetic
+from tests.reports import made_along
 
 
 @cache
 def _sweep(name: str) -> Sweep:
-    made: Sweep = getattr(made_along, name)(conftest)
+    made: Sweep = getattr(made_along, name)(synthetic)
     return made
 
 
@@ -32,7 +32,7 @@ def _sweep(name: str) -> Sweep:
 def _exhibits(name: str) -> tuple[Exhibit, ...]:
     sweep = _sweep(name)
     measured = all_series(sweep.about, sweep.results)
-    return tuple(along_exhibits(sweep.about, measured, sweep.about.tasks[0]))
+    return tuple(axis_exhibits(sweep.about, measured, sweep.about.tasks[0]))
 
 
 def test_each_question_has_its_exhibit() -> None:
@@ -119,9 +119,7 @@ def test_a_place_without_a_number_says_what_became_of_it() -> None:
     assert [row.name for row in pairs.rows] == list(_sweep("recall").about.variants)
 
 
-def test_a_page_holds_them_under_its_task_and_is_the_same_again(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
+def test_a_page_holds_them_under_its_task_and_is_the_same_again(tmp_path: Path) -> None:
     shown = page(_sweep("recall"), ["quick"])
     names = [drawing.name for drawing in shown.all_drawings]
     assert len(set(names)) == len(names)
@@ -134,14 +132,14 @@ def test_a_page_holds_them_under_its_task_and_is_the_same_again(
         assert drawing.svg in text
 
 
-def test_an_ordinary_sweep_has_none(synthetic: ModuleType) -> None:
+def test_an_ordinary_sweep_has_none() -> None:
     sweep = synthetic.sweep()
     measured = all_series(sweep.about, sweep.results)
     for task in sweep.about.tasks:
-        assert not list(along_exhibits(sweep.about, measured, task))
+        assert not list(axis_exhibits(sweep.about, measured, task))
 
 
-def test_so_many_rows_of_dots_are_left_to_the_lines(synthetic: ModuleType) -> None:
+def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
     """The same scores by width, with a line a group, are a better picture."""
     labels = [f"mixer=m{m}, dim={d}" for m in range(11) for d in (16, 32, 64)]
     said = synthetic.about(

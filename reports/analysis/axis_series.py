@@ -1,4 +1,4 @@
-"""Which metrics run along a number: a coordinate, or a value that the labels of variants name?
+"""Finds the metrics that run along a number: a coordinate, or a value in the labels of variants.
 
 A score at other lengths or of parts of the task, a probe's metric by distance, a score by width
 for each mixer. One line a variant, or one a group of variants; of each the mean over seeds.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reports.analysis.cost import setting
-from reports.lines import MAX_LETTERS
-from reports.results.numeric_axes import Group, LabelAxis, label_axis, named_values, number
-from reports.results.readings import Reading
+from reports.plots.style import MAX_LETTERS
+from reports.results.numeric_axes import LabelAxis, label_axis, named_values, number
 from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
 from reports.results.variant_labels import shown_name, what_baseline_is
 from reports.stats.intervals import Estimate, mean_interval
@@ -20,11 +20,11 @@ from suite.schema import CONTROLS, MIXER_ALONE, About, Better
 
 LENGTH = "length"
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
-_MOST_PARTS = 6
+_MAX_PARTS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spot:
+class AxisPoint:
     """What a line has at one place.
 
     Attributes:
@@ -39,7 +39,7 @@ class Spot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class AxisLine:
     """One variant, or one group of them.
 
     Attributes:
@@ -48,7 +48,7 @@ class Line:
         index: Which look it has.
         note: What the name does not say.
         is_baseline: Whether the baseline is on it.
-        spots: Place -> what stands there; places ascending.
+        at: Place -> what stands there; places ascending.
     """
 
     name: str
@@ -56,17 +56,17 @@ class Line:
     index: int
     note: str = ""
     is_baseline: bool
-    spots: Mapping[float, Spot]
+    at: Mapping[float, AxisPoint]
 
     @property
     def points(self) -> dict[float, float]:
         """Place -> mean, where there is one."""
-        found = {place: spot.estimate.point for place, spot in self.spots.items()}
+        found = {place: there.estimate.point for place, there in self.at.items()}
         return {place: point for place, point in found.items() if point is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Along:
+class AxisSeries:
     """One metric along one number.
 
     Attributes:
@@ -85,7 +85,7 @@ class Along:
     axis: str
     row_title: str = "variant"
     trained_at: float | None = None
-    lines: tuple[Line, ...]
+    lines: tuple[AxisLine, ...]
 
     @property
     def is_of_groups(self) -> bool:
@@ -95,21 +95,21 @@ class Along:
     @property
     def places(self) -> tuple[float, ...]:
         """Where any line has something, ascending."""
-        return tuple(sorted({place for line in self.lines for place in line.spots}))
+        return tuple(sorted({place for line in self.lines for place in line.at}))
 
 
-def along_coordinates(about: About, measured: Sequence[Series], task: str) -> Iterator[Along]:
+def coordinate_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
     """A line a variant, for each metric that a comparison leaves out for its coordinates."""
-    found: dict[tuple[str, str, str], list[tuple[float, Series]]] = {}
+    found: dict[tuple[str, str, str], dict[float, Series]] = {}
     for series in left_out_of_comparison(_of_task(measured, task)):
         name, place = coordinate(series.at)
         if place is not None:
-            found.setdefault((series.probe, series.metric, name), []).append((place, series))
+            found.setdefault((series.probe, series.metric, name), {})[place] = series
     for (_, _, name), placed in found.items():
-        yield _of_variants(about, measured, name, sorted(placed, key=lambda one: one[0]))
+        yield _of_variants(about, measured, name, dict(sorted(placed.items())))
 
 
-def along_labels(about: About, measured: Sequence[Series], task: str) -> Iterator[Along]:
+def label_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
     """A line a group, for each score, its parts, and what is said of a trained model."""
     axis = label_axis(about, task)
     if axis is None or max(len(group.variants) for group in axis.groups) < 2:
@@ -117,7 +117,7 @@ def along_labels(about: About, measured: Sequence[Series], task: str) -> Iterato
     every = [series for series in _of_task(measured, task) if _is_of_training(series)]
     parts = [series for series in every if series.at]
     for series in every:
-        if not series.at or len(parts) <= _MOST_PARTS:
+        if not series.at or len(parts) <= _MAX_PARTS:
             yield _of_groups(about, series, axis)
 
 
@@ -146,28 +146,28 @@ def _is_of_training(series: Series) -> bool:
 
 
 def _of_variants(
-    about: About, measured: Sequence[Series], name: str, placed: Sequence[tuple[float, Series]]
-) -> Along:
-    first = placed[0][1]
+    about: About, measured: Sequence[Series], name: str, placed: Mapping[float, Series]
+) -> AxisSeries:
+    first = next(iter(placed.values()))
     met = [variant for variant in about.variants if belongs(variant, first.task)]
-    lengths = {v: float(setting(about, v, LENGTH)) for v in met} if _is_tested(first, name) else {}
+    is_tested = first.is_score and name == LENGTH  # at other lengths than that of the training
+    lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
     whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
-    order = {variant: index for index, variant in enumerate(about.variants)}
     lines = []
     for variant in met:
-        spots = {place: _spot(about, series, variant) for place, series in placed}
+        at = {place: _point(about, series, variant) for place, series in placed.items()}
         if whole is not None and lengths.get(variant):
-            spots[lengths[variant]] = _spot(about, whole, variant)
+            at[lengths[variant]] = _point(about, whole, variant)
+        is_baseline = variant == about.baseline
         lines.append(
-            Line(
+            AxisLine(
                 name=_name(about, variant), variants=(variant,),
-                index=order[variant], is_baseline=variant == about.baseline,
-                note=what_baseline_is(about) if variant == about.baseline else "",
-                spots=dict(sorted(spots.items())),
+                index=about.variants.index(variant), is_baseline=is_baseline,
+                note=what_baseline_is(about) if is_baseline else "", at=dict(sorted(at.items())),
             )
         )  # fmt: skip
     trained = set(lengths.values()) - {0.0}
-    return _along(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
+    return _series(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
 
 
 def _name(about: About, variant: str) -> str:
@@ -177,48 +177,33 @@ def _name(about: About, variant: str) -> str:
     return what if what and len(name) > MAX_LETTERS else name
 
 
-def _is_tested(series: Series, name: str) -> bool:
-    """Whether it is a score at another length than that of the training."""
-    return series.is_score and name == LENGTH
-
-
 def _is_same(a: Series, b: Series) -> bool:
     return (a.task, a.probe, a.metric, a.unit) == (b.task, b.probe, b.metric, b.unit)
 
 
-def _of_groups(about: About, series: Series, axis: LabelAxis) -> Along:
+def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
     lines = [
-        _line(about, series, group, index)
+        AxisLine(
+            name=group.name, variants=tuple(group.variants.values()), index=index,
+            note=group.note, is_baseline=about.baseline in group.variants.values(),
+            at={place: _point(about, series, v) for place, v in group.variants.items()},
+        )
         for index, group in enumerate(axis.groups)
     ]  # fmt: skip
-    return _along(series, axis.name, lines, of=series.at, row_title=", ".join(axis.others))
+    return _series(series, axis.name, lines, of=series.at, row_title=", ".join(axis.others))
 
 
-def _line(about: About, series: Series, group: Group, index: int) -> Line:
-    variants = tuple(group.variants.values())
-    return Line(
-        name=group.name, variants=variants, index=index, note=group.note,
-        is_baseline=about.baseline in variants,
-        spots={place: _spot(about, series, v) for place, v in group.variants.items()},
-    )  # fmt: skip
-
-
-def _along(
-    series: Series, axis: str, lines: Sequence[Line], *, of: str = "", row_title: str = "variant",
-    trained_at: float | None = None,
-) -> Along:  # fmt: skip
-    return Along(
+def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any) -> AxisSeries:
+    return AxisSeries(
         task=series.task, probe=series.probe, metric=series.metric, unit=series.unit,
-        better=series.better, of=of, axis=axis, row_title=row_title, trained_at=trained_at,
-        lines=tuple(lines),
+        better=series.better, axis=axis, lines=tuple(lines), **fields,
     )  # fmt: skip
 
 
-def _spot(about: About, series: Series, variant: str) -> Spot:
+def _point(about: About, series: Series, variant: str) -> AxisPoint:
     values = tuple(series.values(variant).values())
-    readings: Sequence[Reading] = series.of(variant)
-    fates = dict.fromkeys(reading.fate for reading in readings)
-    return Spot(
+    fates = dict.fromkeys(reading.fate for reading in series.of(variant))
+    return AxisPoint(
         estimate=mean_interval(values),
         is_partial=0 < len(values) < num_expected(series, about),
         fate="" if values else ", ".join(fates) or "no result",

@@ -1,4 +1,4 @@
-"""Is quality set against the right costs, and is the front the one that nothing beats?"""
+"""Scores are set against the right costs, and nothing beats what is on the front."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from types import ModuleType
 
 import pytest
 
 from reports.document import Drawing, Exhibit, View
+from reports.plots.tradeoff import pareto_front, tradeoff_exhibit
 from reports.results.frame import Sweep
 from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
-from reports.tradeoff import pareto_front, tradeoff_exhibit
 from suite.schema import About
+from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
+from tests.reports.conftest import judged, known
 
 TASK = "fashion_mnist_patches"
 
@@ -32,24 +33,16 @@ def _measured() -> tuple[Series, ...]:
     return all_series(_sweep().about, _sweep().results)
 
 
-def _judged(task: str = TASK) -> Series:
-    found = primary(_measured(), task)
-    assert found is not None
-    return found
-
-
-def _against_time(about: About, measured: Sequence[Series], judged: Series) -> Drawing | None:
+def _against_time(about: About, measured: Sequence[Series], score: Series) -> Drawing | None:
     """The view of that name; without the others, since each is drawn."""
     timed = [s for s in measured if s.metric not in ("forward_flops", "peak_memory_bytes")]
-    made = tradeoff_exhibit(about, timed, judged)
+    made = tradeoff_exhibit(about, timed, score)
     views = {view.title: view for view in made.views} if made else {}
     return views["training time"].drawings[0] if "training time" in views else None
 
 
-def _svg(about: About, task: str = TASK) -> str:
-    made = _against_time(about, _measured(), _judged(task))
-    assert made is not None
-    return made.svg
+def _drawn(about: About, task: str = TASK) -> Drawing:
+    return known(_against_time(about, _measured(), judged(_sweep(), task)))
 
 
 def _step(variant: str) -> float:
@@ -59,18 +52,18 @@ def _step(variant: str) -> float:
 
 def test_the_front_holds_what_nothing_beats() -> None:
     places = {"fast": (1.0, 0.5), "slow": (4.0, 0.9), "beaten": (2.0, 0.4), "middle": (2.0, 0.7)}
-    high = replace(_judged(), better="higher")
+    high = replace(judged(_sweep(), TASK), better="higher")
     assert pareto_front(places, high) == ["fast", "middle", "slow"]
-    low = replace(_judged(), better="lower")
+    low = replace(judged(_sweep(), TASK), better="lower")
     assert pareto_front(places, low) == ["fast", "beaten"]
     assert pareto_front({"a": (1.0, 0.5), "b": (1.0, 0.5)}, high) == ["a"]
 
 
 def test_time_is_steps_times_the_median_step() -> None:
-    svg = _svg(_sweep().about)
+    svg = _drawn(_sweep().about).svg
     assert re.search(rf"mixer=lstm: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
     longer = mixers_alone.about(settings={"steps": 3000})
-    assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _svg(longer)
+    assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _drawn(longer).svg
 
 
 def test_steps_as_an_axis_are_the_variants_own() -> None:
@@ -82,14 +75,12 @@ def test_steps_as_an_axis_are_the_variants_own() -> None:
     }
     about = mixers_alone.about(variants=names, baseline=names[0])
     made = _against_time(about, tuple(series.values()), series["accuracy"])
-    assert made is not None
-    assert f"for {900 * _step('kernel=materialised'):.3g} s" in made.svg
+    assert f"for {900 * _step('kernel=materialised'):.3g} s" in known(made).svg
 
 
 @pytest.mark.parametrize("task", mixers_alone.TASKS)
 def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> None:
-    made = _against_time(_sweep().about, _measured(), _judged(task))
-    assert made is not None
+    made = _drawn(_sweep().about, task)
     num_trained = 8 if task == TASK else 6
     assert len(re.findall(r"<use [^>]*fill: #ffffff[^>]*>", made.svg)) == 3 * num_trained
     assert ("2 of 8 variants lack one of the two." in made.caption) == (num_trained == 6)
@@ -97,9 +88,7 @@ def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> 
 
 @cache
 def _exhibit() -> Exhibit:
-    made = tradeoff_exhibit(_sweep().about, _measured(), _judged())
-    assert made is not None
-    return made
+    return known(tradeoff_exhibit(_sweep().about, _measured(), judged(_sweep(), TASK)))
 
 
 def _view(title: str) -> View:
@@ -134,13 +123,8 @@ def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> N
         if not any(cost[b] <= cost[a] and score[b] > score[a] for b in score.index)
         and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
     }  # fmt: skip
-    said = (
-        _view(title)
-        .sentences[0]
-        .removeprefix("Not beaten in both, by their means alone: ")
-        .removesuffix(".")
-    )
-    assert {name.partition(" (")[0] for name in said.split("; ")} == expected
+    text = _view(title).sentences[0].partition(": ")[2].removesuffix(".")
+    assert {name.partition(" (")[0] for name in text.split("; ")} == expected
 
 
 def test_memory_and_flops_are_those_of_the_rows() -> None:
@@ -152,14 +136,11 @@ def test_memory_and_flops_are_those_of_the_rows() -> None:
     assert f"for {peak / 2**20:.3g} MiB" in _view("peak memory").drawings[0].svg
 
 
-def test_where_all_cost_the_same_nobody_is_ahead_by_cost(synthetic: ModuleType) -> None:
+def test_where_all_cost_the_same_nobody_is_ahead_by_cost() -> None:
     """FLOPs do not depend on the number of heads."""
     sweep = synthetic.sweep()
     measured = all_series(sweep.about, sweep.results)
-    judged = primary(measured, "majority")
-    assert judged is not None
-    made = tradeoff_exhibit(sweep.about, measured, judged)
-    assert made is not None
+    made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep)))
     (view,) = (view for view in made.views if view.title == "training FLOPs")
     assert view.sentences[0].startswith("All variants are alike in training FLOPs")
 
@@ -174,19 +155,15 @@ def test_one_machine_only() -> None:
         )
         for s in _measured() if s.metric == "training_step_seconds"
     ]  # fmt: skip
-    made = _against_time(_sweep().about, (*other, *_measured()), _judged())
-    assert made is not None
-    assert made.svg == _svg(_sweep().about)
+    made = _against_time(_sweep().about, (*other, *_measured()), judged(_sweep(), TASK))
+    assert known(made).svg == _drawn(_sweep().about).svg
 
 
-def test_without_both_there_is_no_figure(synthetic: ModuleType) -> None:
+def test_without_both_there_is_no_figure() -> None:
+    series = judged(_sweep(), TASK)
     untimed = [s for s in _measured() if s.metric != "training_step_seconds"]
-    assert _against_time(_sweep().about, untimed, _judged()) is None
-    stepless = mixers_alone.about(settings={})
-    assert _against_time(stepless, _measured(), _judged()) is None
-    sweep = synthetic.sweep()
+    assert _against_time(_sweep().about, untimed, series) is None
+    assert _against_time(mixers_alone.about(settings={}), _measured(), series) is None
     one = synthetic.about(variants=("heads=8",))
-    measured = all_series(one, sweep.results.query("variant == 'heads=8'"))
-    judged = primary(measured, "majority")
-    assert judged is not None
-    assert _against_time(one, measured, judged) is None
+    measured = all_series(one, synthetic.sweep().results.query("variant == 'heads=8'"))
+    assert _against_time(one, measured, known(primary(measured, "majority"))) is None

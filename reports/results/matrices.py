@@ -1,4 +1,4 @@
-"""What does the matrix of a specimen hold? Its values, and where a head's weight lies, in numbers.
+"""Decodes the matrices of specimens, and says in numbers where the weight of a head lies.
 
 Specimens come from files that somebody else may have written: what does not fit is left out.
 """

@@ -1,6 +1,6 @@
-"""Who is ahead at equal steps, at equal training FLOPs, at equal training time?
+"""Compares learning curves at equal steps, at equal training FLOPs and at equal training time.
 
-Three views of the same learning curves; each with its table and its figure. All exploratory.
+Three views of the same curves; each with its table and its figure. All exploratory.
 """
 
 from __future__ import annotations
@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.analysis.cost import StepTimes, step_times, where
-from reports.curves import X_UNITS, drawn_curves
 from reports.document import Exhibit, View
-from reports.learning_curves import Curves, by_flops, by_seconds, learning_curves
+from reports.plots.learning_curves import curves_figure
+from reports.plots.style import listed, readable
 from reports.results.frame import Sweep
+from reports.results.learning_curves import (
+    SECONDS,
+    STEPS,
+    Curves,
+    by_flops,
+    by_seconds,
+    learning_curves,
+)
 from reports.results.series import Series
 from reports.stats.number_format import for_quantities
+from reports.tables.budgets import budget_table, common_budget
 from reports.tables.comparison import primary
-from reports.views_table import VIEW_TITLES, common_budget, views_table
 from suite.schema import About
 
 EXPLORATORY = "All of this is exploratory: the verdict rests on the one claim alone."
@@ -27,7 +35,7 @@ _STRAIGHT = (
 )
 
 
-def views_section(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibit | None:
+def budgets_exhibit(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibit | None:
     """The views of one task; None where it has no learning curves.
 
     Args:
@@ -44,48 +52,44 @@ def views_section(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibi
     times = step_times(measured, task)
     kinds = [curves, by_flops(curves), by_seconds(curves, times.seconds if times else {})]
     views = tuple(_view(sweep.about, one, judged, times) for one in kinds if one.seeds)
-    missing = [VIEW_TITLES[one.against] for one in kinds if not one.seeds]
     return Exhibit(
-        title=f"At {_listed([view.title for view in views])}",
-        sentences=tuple(_sentences(curves, missing)),
+        title=f"At {listed([view.title for view in views])}",
+        sentences=tuple(_sentences(kinds)),
         views=views,
     )
 
 
-def _sentences(curves: Curves, missing: Sequence[str]) -> Iterator[str]:
+def _sentences(kinds: Sequence[Curves]) -> Iterator[str]:
     yield (
         "Who is ahead depends on what is held equal. Scores are those of the validation split "
-        f"while training, {_plain(curves)}; the comparison above is of the test split after it."
+        f"while training, {_plain(kinds[0])}; the comparison above is of the test split after it."
     )
+    missing = [curves.against for curves in kinds if not curves.seeds]
     if missing:
-        why = {
-            "equal FLOPs": "no mixer here has a formula for its FLOPs",
-            "equal time": "no training step was timed on this task",
-        }
-        said = [f"none at {title}, since {why[title]}" for title in missing if title in why]
-        yield f"There is {_listed(said)}."
+        reasons = [f"none at {one.view}, since {one.why_missing}" for one in missing]
+        yield f"There is {listed(reasons)}."
     yield EXPLORATORY
 
 
 def _view(about: About, curves: Curves, judged: Series, times: StepTimes | None) -> View:
     budget = common_budget(curves, judged)
-    title = VIEW_TITLES[curves.against]
-    drawing = drawn_curves(about, curves, None if curves.against == "step" else budget)
+    title = curves.against.view
+    drawing = curves_figure(about, curves, None if curves.against is STEPS else budget)
     drawings = (drawing,) if drawing else ()
     if budget is None:
         return View(title=title, sentences=(_UNFINISHED,), drawings=drawings)
-    sentences = (_said(curves, budget), *_remarks(about, curves, times))
+    sentences = (_budget(curves, budget), *_remarks(about, curves, times))
     return View(
         title=title, sentences=sentences, drawings=drawings,
-        tables=(views_table(about, curves, judged, budget),),
+        tables=(budget_table(about, curves, judged, budget),),
     )  # fmt: skip
 
 
-def _said(curves: Curves, budget: float) -> str:
+def _budget(curves: Curves, budget: float) -> str:
     """The budget, and why it is this one."""
-    if curves.against == "step":
+    if curves.against is STEPS:
         return f"At {budget:,.0f} training steps, the most that every variant reaches."
-    notation = for_quantities(X_UNITS[curves.against], [budget])
+    notation = for_quantities(curves.against.unit, [budget])
     amount = notation.with_unit(notation.write(budget))
     return (
         f"After {amount} of training, which is the whole training of the cheapest variant, and so "
@@ -95,9 +99,9 @@ def _said(curves: Curves, budget: float) -> str:
 
 def _remarks(about: About, curves: Curves, times: StepTimes | None) -> Iterator[str]:
     """How the budget is counted, and how scores are read off."""
-    if curves.against == "step":
+    if curves.against is STEPS:
         return
-    if curves.against == "seconds" and times:
+    if curves.against is SECONDS and times:
         place = where(about, times.environment_id)
         yield (
             f"Seconds are steps times the median training step{place}; intervals are over seeds, "
@@ -113,9 +117,5 @@ def _remarks(about: About, curves: Curves, times: StepTimes | None) -> Iterator[
 
 def _plain(curves: Curves) -> str:
     """The metric and its direction, in words."""
-    metric = curves.metric.removeprefix("validation_").replace("_", " ")
+    metric = readable(curves.metric.removeprefix("validation_"))
     return metric if curves.better == "none" else f"{metric}, {curves.better} is better"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

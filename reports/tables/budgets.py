@@ -1,4 +1,4 @@
-"""What is each variant's score once all have spent the same? One row a variant, at one budget.
+"""Tabulates each variant's score once all have spent the same: one row a variant, at one budget.
 
 The budget is the least that a variant spent in all, so that every curve reaches it; scores there
 lie on the straight line between two points of a curve, and nothing is extrapolated.
@@ -7,12 +7,12 @@ lie on the straight line between two points of a curve, and nothing is extrapola
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from reports.document import Column, Entry, Table
-from reports.figures import words
-from reports.learning_curves import Against, Curves
+from reports.plots.style import readable
+from reports.results.learning_curves import STEPS, Curves
 from reports.results.readings import Reading
 from reports.results.series import QUALITY, Series, belongs
 from reports.stats.intervals import Estimate
@@ -21,15 +21,6 @@ from reports.tables.columns import columns
 from reports.tables.comparison import table_of_variants
 from suite.schema import About, Status
 
-VIEW_TITLES: Mapping[Against, str] = {
-    "step": "equal steps", "flops": "equal FLOPs", "seconds": "equal time",
-}  # fmt: skip
-_LACKS: Mapping[Against, str] = {
-    "step": "no points", "flops": "no FLOPs known", "seconds": "not timed",
-}  # fmt: skip
-_WHOLE: Mapping[Against, tuple[str, str]] = {
-    "flops": ("whole_training_flops", "FLOP"), "seconds": ("whole_training_seconds", "s"),
-}  # fmt: skip
 _FOOTNOTE = "† Mean over the seeds that have a score there, not over all."
 
 
@@ -54,7 +45,7 @@ def common_budget(curves: Curves, judged: Series) -> float | None:
     return min((end for end in ends if end > 0), default=None)
 
 
-def views_table(about: About, curves: Curves, judged: Series, budget: float) -> Table:
+def budget_table(about: About, curves: Curves, judged: Series, budget: float) -> Table:
     """Score and difference to the baseline at the budget; every variant that meets the task.
 
     Args:
@@ -66,13 +57,14 @@ def views_table(about: About, curves: Curves, judged: Series, budget: float) -> 
     variants = [variant for variant in about.variants if belongs(variant, curves.task)]
     there = _at(curves, judged, budget, variants)
     filled = [
-        _with_reasons(column, there, curves) for column in columns(about, there, variants)
-    ] + [*_whole(curves, variants)]
-    title = VIEW_TITLES[curves.against]
+        *(_with_reasons(column, there, curves) for column in columns(about, there, variants)),
+        *_whole(curves, variants),
+    ]
+    view = curves.against.view
     is_partial = any("†" in entry.text for entry in filled[0].entries.values())
     return table_of_variants(
-        about, filled, name=f"{curves.task}-at-{title.replace(' ', '-').lower()}",
-        title=f"{words(curves.metric)} at {title}", task=curves.task,
+        about, filled, name=f"{curves.task}-at-{view.replace(' ', '-').lower()}",
+        title=f"{readable(curves.metric)} at {view}", task=curves.task,
         footnotes=(_FOOTNOTE,) if is_partial else (),
     )  # fmt: skip
 
@@ -93,49 +85,39 @@ def _readings(curves: Curves, judged: Series, budget: float, variant: str) -> It
     for seed in sorted({*scores, *fates}):
         score = scores.get(seed)
         if score is not None:
-            yield _reading(seed, score)
+            yield Reading(
+                seed=seed, at="", environment_id="", value=score, spread_low=math.nan,
+                spread_high=math.nan, status=Status.OK, reason="",
+            )  # fmt: skip
         elif seed in fates:
             yield replace(fates[seed], value=math.nan)
 
 
-def _reading(seed: int, score: float) -> Reading:
-    return Reading(
-        seed=seed, at="", environment_id="", value=score, spread_low=math.nan,
-        spread_high=math.nan, status=Status.OK, reason="",
-    )  # fmt: skip
-
-
 def _with_reasons(column: Column, there: Series, curves: Curves) -> Column:
     """With the reason in the place of a number that a variant cannot have there."""
-    entries = {
-        variant: replace(entry, text=_why_not(curves, variant))
-        if column.key == there.metric and not there.of(variant)
-        else entry
-        for variant, entry in column.entries.items()
-    }
+    if column.key != there.metric:
+        return column
+    entries = dict(column.entries)
+    for variant, entry in column.entries.items():
+        if not there.of(variant):
+            text = "no point by then" if variant in curves.seeds else curves.against.missing
+            entries[variant] = replace(entry, text=text)
     return replace(column, entries=entries)
-
-
-def _why_not(curves: Curves, variant: str) -> str:
-    return "no point by then" if variant in curves.seeds else _LACKS[curves.against]
 
 
 def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
     """What each variant spent in all: says whose training is cut short by the budget."""
-    if curves.against not in _WHOLE:
+    if curves.against is STEPS:
         return
-    key, unit = _WHOLE[curves.against]
     spent = {v: max(seed.spent[-1] for seed in some) for v, some in curves.seeds.items()}
-    written = for_quantities(unit, list(spent.values()))
+    written = for_quantities(curves.against.unit, list(spent.values()))
+    entries = {
+        v: Entry(estimate=Estimate(n=1, point=spent[v]), text=written.write(spent[v]))
+        if v in spent
+        else Entry(estimate=Estimate(n=0), text="–", tone="none")
+        for v in variants
+    }
     yield Column(
-        key=key, title="its whole training", measured_unit=unit, unit=written.unit, arrow="",
-        note="",
-        entries={
-            variant: Entry(
-                estimate=Estimate(n=1, point=spent[variant]), text=written.write(spent[variant])
-            )
-            if variant in spent
-            else Entry(estimate=Estimate(n=0), text="–", tone="none")
-            for variant in variants
-        },
+        key=f"whole_training_{curves.against.key}", title="its whole training",
+        measured_unit=curves.against.unit, unit=written.unit, arrow="", note="", entries=entries,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Who is ahead over all tasks together? Where several tasks are scored by one metric.
+"""Tabulates scores over all tasks together, where several tasks are scored by one metric.
 
 Each task counts alike. The interval of a pooled difference is a bootstrap over seeds, stratified by
-task (`reports.stats.aggregate`); a variant that lacks a task is pooled over none.
+task (`reports.stats.aggregate`); a variant that lacks a task is left out of the pool.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from reports.document import Column, Entry, Exhibit, Table
 from reports.escape import slug
-from reports.figures import sentence, words
+from reports.plots.style import capitalized, readable
 from reports.results.series import Series, belongs, num_expected
 from reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,
@@ -29,6 +29,9 @@ from suite.schema import About, Better, Status
 
 _MOST_VARIANTS = 500  # each costs thousands of draws
 _ALL_TASKS = "all tasks"
+_Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
+_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
+_BASELINE = Entry(estimate=Estimate(n=0), text="baseline")
 _FOOTNOTE = "† Some seed did not end well; the tables of the tasks say which."
 
 
@@ -41,36 +44,25 @@ class _Pool:
     variants: tuple[str, ...]
 
     @property
-    def metric(self) -> str:
-        """Of all its tasks."""
-        return self.scores[0].metric
-
-    @property
-    def unit(self) -> str:
-        """Of all its tasks."""
-        return self.scores[0].unit
-
-    @property
-    def better(self) -> Better:
-        """Of all its tasks."""
-        return self.scores[0].better
+    def first(self) -> Series:
+        """Has the metric, the unit and the direction of all."""
+        return self.scores[0]
 
     @property
     def is_trimmed(self) -> bool:
         """Whether there are enough tasks for an interquartile mean."""
         return len(self.scores) >= MIN_TASKS_TO_TRIM
 
-    def values(self, variant: str) -> dict[str, tuple[float, ...]]:
-        """Task -> one value a seed; empty where a task has none."""
+    def values(self, variant: str) -> _Values:
+        """One value a seed; empty where a task has none."""
         found = {series.task: tuple(series.values(variant).values()) for series in self.scores}
         return found if all(found.values()) else {}
 
-    def differences(self, variant: str) -> dict[str, tuple[float, ...]]:
-        """Task -> paired differences to the baseline; empty where a task has none."""
+    def differences(self, variant: str) -> _Values:
+        """Paired differences to the baseline; empty where a task has none."""
         baseline = self.about.baseline
         found = {
-            series.task: paired_differences(series.values(variant), series.values(baseline))
-            for series in self.scores
+            s.task: paired_differences(s.values(variant), s.values(baseline)) for s in self.scores
         }
         return found if all(found.values()) else {}
 
@@ -108,56 +100,45 @@ def _pools(about: About, measured: Sequence[Series]) -> Iterator[_Pool]:
 
 
 def _sentence(pool: _Pool) -> str:
-    tasks = ", ".join(words(series.task) for series in pool.scores)
+    tasks = ", ".join(readable(series.task) for series in pool.scores)
     how = (
         "the interquartile mean, which leaves out the lowest and the highest quarter of all values"
         if pool.is_trimmed
         else "the mean, to which each task counts alike"
     )
     return (
-        f"{sentence(words(pool.metric))} over {len(pool.scores)} tasks ({tasks}). Differences are "
-        f"paired by seed and pooled by {how}; their interval is a bootstrap over seeds, "
-        "stratified by task, and says nothing of other tasks. All of this is exploratory."
+        f"{capitalized(readable(pool.first.metric))} over {len(pool.scores)} tasks ({tasks}). "
+        f"Differences are paired by seed and pooled by {how}; their interval is a bootstrap over "
+        "seeds, stratified by task, and says nothing of other tasks. All of this is exploratory."
     )
 
 
 def _table(pool: _Pool) -> Table:
-    filled = [_means(pool), *([_trimmed(pool)] if pool.is_trimmed else [])]
+    metric, note = pool.first.metric, "mean of the tasks’ means"
+    filled = [_column(pool, metric, readable(metric), note, _mean_of_means)]
+    if pool.is_trimmed:
+        key, note = f"{metric}_interquartile_mean", "of all seeds of all tasks"
+        filled.append(_column(pool, key, "interquartile mean", note, interquartile_mean))
     filled += [_differences(pool), _improvements(pool)]
     is_partial = any("†" in entry.text for entry in filled[0].entries.values())
     return table_of_variants(
-        pool.about, filled, name=f"pooled-{slug(pool.metric)}",
-        title=f"{words(pool.metric)} over all tasks", task=_ALL_TASKS,
+        pool.about, filled, name=f"pooled-{slug(metric)}",
+        title=f"{readable(metric)} over all tasks", task=_ALL_TASKS,
         footnotes=(_FOOTNOTE,) if is_partial else (),
     )  # fmt: skip
 
 
-def _means(pool: _Pool) -> Column:
-    def of(variant: str) -> Estimate:
-        values = pool.values(variant)
-        n = sum(map(len, values.values()))
-        means = [statistics.fmean(some) for some in values.values()]
-        return Estimate(n=n, point=statistics.fmean(means) if means else None)
-
-    return _column(pool, pool.metric, words(pool.metric), "mean of the tasks’ means", of)
-
-
-def _trimmed(pool: _Pool) -> Column:
-    def of(variant: str) -> Estimate:
-        values = pool.values(variant)
-        n = sum(map(len, values.values()))
-        return Estimate(n=n, point=interquartile_mean(values) if values else None)
-
-    key = f"{pool.metric}_interquartile_mean"
-    return _column(pool, key, "interquartile mean", "of all seeds of all tasks", of)
-
-
 def _column(
-    pool: _Pool, key: str, title: str, note: str, estimate: Callable[[str], Estimate]
+    pool: _Pool, key: str, title: str, note: str, aggregate: Callable[[_Values], float]
 ) -> Column:
-    estimates = {variant: estimate(variant) for variant in pool.variants}
+    """One number a variant, over all seeds of all tasks."""
+    estimates = {}
+    for variant in pool.variants:
+        values = pool.values(variant)
+        point = aggregate(values) if values else None
+        estimates[variant] = Estimate(n=sum(map(len, values.values())), point=point)
     points = [one.point for one in estimates.values() if one.point is not None]
-    written = for_scores(pool.unit, [], points)
+    written = for_scores(pool.first.unit, [], points)
     entries = {}
     for variant, one in estimates.items():
         if one.point is None:
@@ -166,31 +147,39 @@ def _column(
         mark = "" if pool.is_complete(variant) else "†"
         entries[variant] = Entry(estimate=one, text=written.write(one.point) + mark)
     return Column(
-        key=key, title=title, measured_unit=pool.unit, unit=written.unit,
-        arrow=ARROWS[pool.better], note=note, entries=entries,
+        key=key, title=title, measured_unit=pool.first.unit, unit=written.unit,
+        arrow=ARROWS[pool.first.better], note=note, entries=entries,
     )  # fmt: skip
+
+
+def _mean_of_means(values: _Values) -> float:
+    return statistics.fmean(map(statistics.fmean, values.values()))
 
 
 def _lacking(pool: _Pool, variant: str) -> str:
     lacking = [series.task for series in pool.scores if not series.values(variant)]
-    return f"no result on {', '.join(words(task) for task in lacking)}"
+    return f"no result on {', '.join(readable(task) for task in lacking)}"
 
 
 def _differences(pool: _Pool) -> Column:
+    first = pool.first
     others = [variant for variant in pool.variants if variant != pool.about.baseline]
     pairs = {variant: pool.differences(variant) for variant in others}
     estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
-    known = [one for one in estimates.values() if one.point is not None]
-    widths = [one.half_width for one in known if one.half_width is not None]
-    written = for_scores(pool.unit, widths, [one.point for one in known if one.point is not None])
-    entries = {pool.about.baseline: Entry(estimate=Estimate(n=0), text="baseline")}
-    entries |= {variant: _difference(pool, one, written) for variant, one in estimates.items()}
+    points = [one.point for one in estimates.values() if one.point is not None]
+    widths = [one.half_width for one in estimates.values() if one.half_width is not None]
+    written = for_scores(first.unit, widths, points)
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(
-        key=f"{pool.metric}_difference", title="difference to baseline", measured_unit=pool.unit,
-        unit=written.unit, arrow=ARROWS[pool.better],
+        key=f"{first.metric}_difference", title="difference to baseline",
+        measured_unit=first.unit, unit=written.unit, arrow=ARROWS[first.better],
         note=f"{kind} of paired differences [95 % bootstrap interval]",
-        entries={variant: entries[variant] for variant in pool.variants},
+        entries={
+            variant: _difference(pool, estimates[variant], written)
+            if variant in estimates
+            else _BASELINE
+            for variant in pool.variants
+        },
     )  # fmt: skip
 
 
@@ -200,30 +189,28 @@ def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
     interval, tone = "", ""
     if one.low is not None and one.high is not None:
         interval = f"[{written.write_signed(one.low)}, {written.write_signed(one.high)}]"
-        if one.excludes_zero and pool.better != "none":
-            tone = "better" if (one.point > 0) == (pool.better == "higher") else "worse"
+        if one.excludes_zero and pool.first.better != "none":
+            tone = "better" if (one.point > 0) == (pool.first.better == "higher") else "worse"
     text = written.write_signed(one.point)
     return Entry(estimate=one, text=text, interval=interval, note=tone, tone=tone)
 
 
 def _improvements(pool: _Pool) -> Column:
     """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
-    entries: Mapping[str, Entry] = {
-        variant: _improvement(pool, variant)
-        if variant != pool.about.baseline
-        else Entry(estimate=Estimate(n=0), text="baseline")
-        for variant in pool.variants
-    }
     return Column(
         key="probability_of_improvement", title="beats the baseline", measured_unit="1", unit="",
-        arrow="↑", note="share of paired seeds [95 % interval]", entries=entries,
+        arrow="↑", note="share of paired seeds [95 % interval]",
+        entries={
+            variant: _BASELINE if variant == pool.about.baseline else _improvement(pool, variant)
+            for variant in pool.variants
+        },
     )  # fmt: skip
 
 
 def _improvement(pool: _Pool, variant: str) -> Entry:
-    if pool.better == "none":
+    if pool.first.better == "none":
         return _NOTHING
-    sign = 1.0 if pool.better == "higher" else -1.0
+    sign = 1.0 if pool.first.better == "higher" else -1.0
     pairs = [sign * one for series in pool.scores for one in _ends(pool, series, variant)]
     found = improvement(pairs).probability
     if found.point is None or found.low is None or found.high is None:
@@ -242,6 +229,3 @@ def _ends(pool: _Pool, series: Series, variant: str) -> Iterator[float]:
     )
     for seed in sorted(mine.keys() & theirs.keys()):
         yield 0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed]
-
-
-_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
