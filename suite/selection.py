@@ -18,7 +18,7 @@ import pandas as pd
 from reports.frame import Sweep
 from reports.page import shown_sweep
 from reports.sides import Side
-from suite.answers import sweeps_in
+from suite.reporting.build import sweeps_in
 from suite.spec import SpecError
 from suite.store import Store, store_of
 from suite.tracking_uri import redact, sqlite_path

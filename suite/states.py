@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from suite.journal.journal import Journal, journal_in
-from suite.missing import is_done
 from suite.schema import FAILURES, Plan, Trial
+from suite.sweep.pending import is_done
 
 State = Literal["done", "failed", "missing", "skipped"]
 

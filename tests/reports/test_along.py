@@ -15,7 +15,7 @@ from reports.page import page
 from reports.series import all_series, compared
 from reports.tables.comparison import comparison_table, whole_coverage
 from reports.verdict import verdict
-from suite.findings import findings_of
+from suite.reporting.summary import findings_of
 from suite.schema import ClaimSpec, MetricSpec
 from tests.reports import made_along
 

@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.catalogue import Entry
-from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.recorder import Recorder
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 

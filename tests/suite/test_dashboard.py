@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from suite.conclusion import conclude
 from suite.dashboard import (
     Dashboard,
     DashboardUnavailable,
@@ -32,10 +31,11 @@ from suite.dashboard import (
     serve,
 )
 from suite.journal.journal import Journal
-from suite.outcome import Outcome, counted
 from suite.record import children
 from suite.recorder import Recorder
 from suite.store import Store, store_of
+from suite.sweep.finish import conclude
+from suite.sweep.outcome import Outcome, counted
 from suite.tracking_uri import BadUri, RefusedUri
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore

@@ -26,8 +26,8 @@ from suite.record import children
 from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
+from suite.sweep.verify import differences
 from suite.trial import run_trial
-from suite.verify import differences
 from tests.workplace import Workplace
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from suite.journal.journal import Journal
-from suite.outcome import counted
 from suite.schema import Result, Status
+from suite.sweep.outcome import counted
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_small")

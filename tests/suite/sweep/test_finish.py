@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import answers, command_run
+from suite import command_run
 from suite.exit_codes import DONE, UNAVAILABLE
+from suite.reporting import build
 from suite.sweep.driver import Options
 from tests.workplace import Workplace
 
@@ -52,7 +53,7 @@ def test_without_a_store_a_full_disk_is_told(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(answers, "reports_from_journal", full)
+    monkeypatch.setattr(build, "reports_of", full)
     work = Workplace(tmp_path)
     assert exit_code(work, work.ablation(probes=["parameters"])) == UNAVAILABLE
     assert "No space left on device" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import torch
 from suite.schema import Result
 from suite.spec import SpecError
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.verify import differences
 from tests.workplace import Workplace
 
 

@@ -15,17 +15,22 @@ import pytest
 
 from reports.frame import read_sweep
 from reports.statistics import CONFIDENCE
-from suite.answers import sweeps_in
-from suite.frames import sweep_files, sweep_of
 from suite.journal.journal import Journal
+from suite.journal.preregistration import (
+    ALPHA,
+    Statement,
+    content_of,
+    num_seeds_seen,
+    registration_of,
+)
 from suite.planning.plan import plan
-from suite.registration import ALPHA, Statement, content_of, num_pairs_known, registration_of
-from suite.rows import by_trial
-from suite.schema import About, Plan, Provenance, Registration, Result, Status
+from suite.reporting.build import sweeps_in
+from suite.reporting.frames import by_trial, sweep_files, sweep_of
+from suite.schema import FAILURES, About, Plan, Provenance, Registration, Result, Status
 from suite.spec import Ablation, Claim
 from suite.store import store_of
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.verify import differences
 from tests.workplace import Workplace
 
 MakeAblation = Callable[..., Ablation]
@@ -125,30 +130,61 @@ def test_without_a_claim_there_is_nothing_to_register(
 # --- pairs known ---------------------------------------------------------------------------------
 
 
-def test_a_pair_is_known_where_both_sides_have_an_ok_result(make: Callable[..., Plan]) -> None:
+def at_another(planned: Plan, **claim: str) -> Plan:
+    assert planned.about.claim is not None
+    return replace(
+        planned, about=replace(planned.about, claim=replace(planned.about.claim, **claim))
+    )
+
+
+def test_a_seed_is_known_by_either_side(make: Callable[..., Plan]) -> None:
     planned = make()
     of = {(cell.variant, cell.seed): cell.trial_id for cell in planned.cells}
-    some = {of["heads=4", 0], of["heads=4", 1], of["heads=1", 1], of["heads=1", 2]}
-    assert num_pairs_known(planned, some.__contains__) == 1
-    assert num_pairs_known(planned, lambda trial_id: True) == 3
-    assert num_pairs_known(planned, lambda trial_id: False) == 0
+    some = {of["heads=4", 0], of["heads=1", 0], of["heads=1", 2]}
+    assert num_seeds_seen(planned, some.__contains__) == 2
+    assert num_seeds_seen(planned, lambda trial_id: True) == 3
+    assert num_seeds_seen(planned, lambda trial_id: False) == 0
+    assert num_seeds_seen(at_another(planned, b="heads=2"), {of["heads=1", 0]}.__contains__) == 0
 
 
-@pytest.mark.parametrize("status", sorted(set(Status) - {Status.OK}))
-def test_what_came_to_nothing_is_not_known(
+@pytest.mark.parametrize("status", sorted(Status))
+def test_only_what_says_nothing_of_a_variant_is_not_known(
     make: Callable[..., Plan], journal: Journal, status: Status
 ) -> None:
     planned = make()
     for trial in planned.trials:
         journal.commit(ok(trial.trial_id, status), journal.begin(trial.trial_id, "here"))
-    assert registered(journal.keep_plan(planned).about).num_pairs_before == 0
+    says_nothing = status in {*FAILURES, Status.SKIPPED}
+    made = registered(journal.keep_plan(planned).about)
+    assert made.num_pairs_before == (0 if says_nothing else 3)
+
+
+@pytest.mark.parametrize("side", ["heads=1", "heads=4"])
+def test_a_claim_that_is_edited_when_one_side_has_results_is_exploratory(
+    make: Callable[..., Plan], journal: Journal, side: str
+) -> None:
+    """A sweep that is interrupted leaves just that."""
+    planned = journal.keep_plan(make())
+    seen = {cell.trial_id for cell in planned.cells if (cell.variant, cell.seed) == (side, 1)}
+    for trial_id in seen:
+        journal.commit(ok(trial_id), journal.begin(trial_id, "here"))
+    edited = registered(journal.keep_plan(make(by=0.01)).about)
+    assert (edited.num_pairs_before, edited.changes) == (1, ("by 0.02 -> 0.01",))
+    assert not edited.is_confirmatory
+
+
+def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Callable[..., Plan]) -> None:
+    cells = tuple(replace(cell, at=f"length={8 + cell.seed}") for cell in make().cells)
+    swept = replace(make(), cells=cells)
+    assert num_seeds_seen(swept, lambda trial_id: True) == 3
+    assert num_seeds_seen(at_another(swept, at="length=9"), lambda trial_id: True) == 1
 
 
 def test_a_timing_knows_both_sides_at_once(make_ablation: MakeAblation) -> None:
     claim = Claim("faster", metric="training_step_seconds", a="heads=1", b="heads=4", by=0.0)
     planned = plan(make_ablation(probes=["step_time"], claim=claim), seeds=2)
     first = planned.trials[0].trial_id
-    assert num_pairs_known(planned, lambda trial_id: trial_id == first) == 1
+    assert num_seeds_seen(planned, lambda trial_id: trial_id == first) == 1
 
 
 def test_a_result_of_another_ablation_counts(make: Callable[..., Plan], journal: Journal) -> None:

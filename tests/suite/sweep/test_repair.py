@@ -23,10 +23,10 @@ from suite.journal.journal import Journal, JournalError
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.recorder import Recorder
-from suite.repair import repaired
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
-from suite.verify import differences
+from suite.sweep.repair import repaired
+from suite.sweep.verify import differences
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_small")

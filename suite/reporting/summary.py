@@ -1,4 +1,4 @@
-"""What is the store told of a sweep's answer? A word, a sentence, and a mean for each variant."""
+"""Sums up a sweep for the store: a verdict, its sentence, and a mean for each variant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Findings:
 
 
 def findings_of(sweep: Sweep) -> Findings:
-    """Read off the same rows, by the same rules, as the report."""
+    """The summary, by the rules of the report."""
     measured = all_series(sweep.about, sweep.results)
     judged = verdict(sweep.about, measured)
     return Findings(

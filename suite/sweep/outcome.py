@@ -1,4 +1,4 @@
-"""How did a sweep end? Counts by status over the trials of its plans."""
+"""Counts how a sweep ended: its trials by status."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.journal.journal import Journal
-from suite.missing import distinct_work
 from suite.schema import FAILURES, Plan, Status
+from suite.sweep.pending import distinct_work
 
 
 @dataclass(frozen=True, kw_only=True)
