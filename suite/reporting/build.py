@@ -11,12 +11,12 @@ import pandas as pd
 from reports.frame import Sweep, read_sweep
 from reports.render import render, render_overview
 from suite.journal.journal import Journal
+from suite.projection import Key
 from suite.record import load_all_artifacts, load_artifacts
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.spec import SpecError
 from suite.store import Store
 
-Key = tuple[str, str]  # (ablation, scale)
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
 
@@ -67,8 +67,7 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
         results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
         sweeps.setdefault(plan.about.ablation, []).append(sweep_of(plan, results))
     known = {(name, sweep.about.scale) for name, found in sweeps.items() for sweep in found}
-    others = reported(folder) - known if store is not None else set()
-    if store is not None and others:
+    if store is not None and (others := reported(folder) - known):
         for name, found in all_sweeps_in(store, {ablation for ablation, _ in others}).items():
             wanted = [sweep for sweep in found if (name, sweep.about.scale) in others]
             sweeps[name] = [*sweeps.get(name, []), *wanted]

@@ -19,7 +19,8 @@ from suite.schema import Plan
 from suite.store import Store, store_of
 from suite.sweep.finish import conclude
 from suite.sweep.outcome import counted
-from suite.sweep.verify import Difference, Verification, found_in, refuse_empty, verification
+from suite.sweep.store_check import Difference
+from suite.sweep.verify import Verification, found_in, refuse_empty, verification
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import DamagedStore, rebuild
 

@@ -177,7 +177,10 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "the parent in the store has no curves.parquet",
         "the parent in the store has no journal.jsonl.gz",
     ),
-    "results truncated": (_truncate("results.parquet"), "results.parquet in the store is not the file that was"),
+    "results truncated": (
+        _truncate("results.parquet"),
+        "results.parquet in the store is not the file that was published, by its SHA-256",
+    ),
     "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store is not"),
     "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store is not"),
     "a file deleted": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.reporting import build
 from suite.reporting.build import reported, reports_from_store
+from suite.schema import Status
 from suite.store import Store, store_of
 from suite.sweep.driver import Options
 from suite.sweep.finish import conclude
@@ -133,6 +134,24 @@ def test_a_plan_of_another_version_costs_no_report(mine: Folder) -> None:
         db.execute('UPDATE sweeps SET plan = \'{"of": "another version"}\'')
     assert mine.finish(OURS).trouble == ""
     assert "earlier/index.html" in mine.overview()
+
+
+@pytest.mark.parametrize("has_finding", [True, False])
+def test_a_failure_is_counted_or_told_beside_a_finding_of_elsewhere(
+    has_finding: bool, tmp_path: Path
+) -> None:
+    first, *others = OURS.results
+    failure = replace(
+        first, status=Status.ERROR, reason="it broke", measurements=(), points=(),
+        provenance=replace(first.provenance, device="another machine"),
+    )  # fmt: skip
+    with Journal(tmp_path / "journal.db") as journal:
+        planned = journal.keep_plan(OURS.plan)
+        for result in [*others, failure, *([first] if has_finding else [])]:
+            journal.commit(result, journal.begin(result.trial_id, "here"))
+        outcome = counted([planned], journal, 1, [first.trial_id])
+    assert outcome.num_missing == 0
+    assert (outcome.num_failed, outcome.num_failed_beside) == (not has_finding, has_finding)
 
 
 def exit_code(work: Workplace, file: str) -> int:
