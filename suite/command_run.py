@@ -25,7 +25,7 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.status import standing_of
 from suite.sweep.driver import Options, record_journal, run_plans
-from suite.sweep.outcome import Outcome
+from suite.sweep.finish import Outcome
 from suite.sweep.pending import distinct_work
 from suite.tracking_uri import redact, sqlite_path
 

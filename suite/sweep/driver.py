@@ -30,8 +30,7 @@ from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
 from suite.store import Store, mlflow_is_installed, store_of
 from suite.sweep.executors import Executor, executing
-from suite.sweep.finish import close_parents, conclude
-from suite.sweep.outcome import Outcome, counted
+from suite.sweep.finish import Outcome, close_parents, conclude, counted
 from suite.sweep.pending import (
     Pending,
     Where,

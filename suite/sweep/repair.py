@@ -17,8 +17,7 @@ from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.schema import Plan
 from suite.store import Store, store_of
-from suite.sweep.finish import conclude
-from suite.sweep.outcome import counted
+from suite.sweep.finish import conclude, counted
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification
 from suite.tracking.read_runs import StoreReader

@@ -34,8 +34,7 @@ from suite.journal.journal import Journal
 from suite.record import children
 from suite.recorder import Recorder
 from suite.store import Store, store_of
-from suite.sweep.finish import conclude
-from suite.sweep.outcome import Outcome, counted
+from suite.sweep.finish import Outcome, conclude, counted
 from suite.tracking_uri import BadUri, RefusedUri
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore

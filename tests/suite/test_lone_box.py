@@ -27,7 +27,7 @@ from suite.record import load_artifacts
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
-from suite.sweep.outcome import Outcome
+from suite.sweep.finish import Outcome
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]

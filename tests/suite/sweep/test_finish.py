@@ -20,8 +20,7 @@ from suite.reporting.build import reported, reports_from_store
 from suite.schema import Status
 from suite.store import Store, store_of
 from suite.sweep.driver import Options
-from suite.sweep.finish import conclude
-from suite.sweep.outcome import Outcome, counted
+from suite.sweep.finish import Outcome, conclude, counted
 from suite.sweep.verify import differences
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
