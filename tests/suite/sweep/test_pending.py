@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from suite.planning.plan import plan
+from suite.probes.registry import PROBES, probe
 from suite.provenance import provenance
-from suite.schema import Plan, Resources
+from suite.schema import TIMING_PROBES, Plan, Resources
 from suite.spec import Ablation, vary
 from suite.sweep.pending import (
     Pending,
@@ -34,6 +35,11 @@ def test_everything_is_missing_at_first_and_each_trial_stands_in_one_phase(plann
     assert missing.num_done == 0
     assert {trial.probe for trial, _ in missing.alone} == {"step_time"}
     assert {trial.probe for trial, _ in missing.packed} == {"quality", "parameters"}
+
+
+def test_every_timing_probe_is_one() -> None:
+    assert set(PROBES) >= TIMING_PROBES
+    assert {name for name in PROBES if probe(name).is_timing} == TIMING_PROBES
 
 
 def test_the_largest_trials_come_first(planned: Plan) -> None:
