@@ -103,10 +103,8 @@ def conclude(
     Args:
         outcome: Counts; its `trouble` says why there is no recorder, unless MLflow is missing.
         plans: Of the sweep.
-        journal: Of the output folder.
-        recorder: Writes to the store; None where there is none to write to.
-        out: The output folder.
-        store: The store that the recorder writes to.
+        journal: Of the output folder `out`.
+        recorder: Writes to `store`; None where there is none to write to.
     """
     if recorder is None and not outcome.trouble:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
@@ -123,14 +121,18 @@ def conclude(
         if recorder is None:
             return outcome
         _record(recorder, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
-        found = (address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans)
-        return replace(outcome, comparisons=tuple(filter(None, found)))
+        return replace(outcome, comparisons=_comparisons(recorder, plans, store))
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
     except OSError as error:  # a full disk, for example
         remedy = _REPAIR if recorder else _RUN_AGAIN
         unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
         return replace(outcome, trouble=outcome.trouble or unwritten)
+
+
+def _comparisons(recorder: Recorder, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
+    found = (address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans)
+    return tuple(filter(None, found))
 
 
 def _record(
