@@ -103,8 +103,10 @@ def conclude(
     Args:
         outcome: Counts; its `trouble` says why there is no recorder, unless MLflow is missing.
         plans: Of the sweep.
-        journal: Of the output folder `out`.
-        recorder: Writes to `store`; None where there is none to write to.
+        journal: Of the output folder.
+        recorder: Writes to the store; None where there is none to write to.
+        out: The output folder.
+        store: The store that the recorder writes to.
     """
     if recorder is None and not outcome.trouble:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
