@@ -1,8 +1,7 @@
-"""How is a journal made again from what the store holds?
+"""Restores a journal from the file of it that the store holds for each sweep.
 
-The parent of a sweep holds, beside the two frames, `journal.jsonl.gz`: the plan, the statements of
-its claim and every result with its attempt, as the journal has them. So what comes back has the
-hash that it had.
+The parent run holds the plan, the statements of its claim and every result with its attempt, as the
+journal had them (`suite.journal.export`). So a restored result has the hash that it had.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
-from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.projection import Key
 from suite.store import Store, is_own, mlflow_is_installed
+from suite.tracking.read_runs import StoreReader
 from suite.tracking_uri import sqlite_path
 
-_SECONDS_TO_ANSWER = 8.0  # what the start of a run waits for a store, beside opening it
+_SECONDS_TO_ANSWER = 8.0  # for which the start of a run waits for a store, beside opening it
 
 
 class DamagedStore(StoreUnavailable):
@@ -30,9 +30,9 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     That is where the journal holds no result at all; and where the store is not the folder's own,
     since the writer publishes what the journal holds, and nothing of what other folders recorded
     there may be missing in that. For the start of a run: call it inside the lock, with the journal
-    open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. A store
-    that does not answer within seconds, that is not there, or without MLflow: nothing happens. It
-    never makes a store.
+    open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. Without
+    MLflow, without a store, or where it does not answer within seconds, nothing happens. It never
+    makes a store.
 
     Args:
         journal: Of the output folder.
@@ -49,10 +49,10 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
-    if is_complete or not _may_be_there(store):
+    if is_complete or not _may_exist(store):
         return ""
     try:
-        _refuse_silent(store)
+        _check_that_it_answers(store)
         number = rebuild(journal, store, keys)
     except DamagedStore:
         raise
@@ -60,37 +60,31 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
         return ""
     results = "result was" if number == 1 else "results were"
     why = "the journal was empty: " if was_empty else ""
-    return f"{why}{number} {results} taken over from the store" * bool(number)
+    return f"{why}{number} {results} taken over from the store" if number else ""
 
 
 def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
     """Write into the journal what the store has of these sweeps and the journal has not.
 
-    What stands in the journal already, and is sound, stays; a row that is not what its hash says
-    gives way. All sweeps are read before the first is written down.
+    What is in the journal already, and is sound, stays; a row that is not what its hash says is
+    replaced. All sweeps are read before the first is written down.
 
     Returns:
         How many results were written down.
 
     Raises:
-        DamagedStore: if a sweep's lines are not what was published.
+        DamagedStore: if a sweep's file is not what was published.
         StoreUnavailable: if the store cannot be reached.
     """
-    found = [lines for key in keys if (lines := lines_in(store, key)) is not None]
-    for lines in found:
-        journal.restore_plan(lines.plan, lines.statements)
-    return sum(journal.restore(kept) for lines in found for kept in lines.results)
+    reader = StoreReader(store.uri)
+    found = [sweep for key in keys if (sweep := _exported(reader, key)) is not None]
+    for sweep in found:
+        journal.restore_plan(sweep.plan, sweep.statements)
+    return sum(journal.restore(kept) for sweep in found for kept in sweep.results)
 
 
-def lines_in(store: Store, key: Key) -> SweepLines | None:
-    """What the store holds of a sweep; None where that is nothing.
-
-    Raises:
-        DamagedStore, StoreUnavailable: as `rebuild`.
-    """
-    from suite.shown_store import ShownStore
-
-    held = ShownStore(store.uri).sweep(key).artifacts([JOURNAL_FILE])[JOURNAL_FILE]
+def _exported(reader: StoreReader, key: Key) -> SweepExport | None:
+    held = reader.sweep(key).file(JOURNAL_FILE)
     if not held.is_published:
         return None
     if held.body is None or not held.is_sound:
@@ -100,27 +94,24 @@ def lines_in(store: Store, key: Key) -> SweepLines | None:
             "back."
         )
     try:
-        return understood(held.body)
-    except LinesError as error:
+        return parsed(held.body)
+    except ExportError as error:
         raise DamagedStore(f"{key[0]}, {key[1]}: {error}") from None
 
 
-def _may_be_there(store: Store) -> bool:
-    """Without asking anybody: nobody makes a store by looking for one."""
+def _may_exist(store: Store) -> bool:
+    """Whether to ask it at all; asking for a file that is missing would make one."""
     file = sqlite_path(store.uri)
     return mlflow_is_installed() and (file is None or file.is_file())
 
 
-def _refuse_silent(store: Store) -> None:
-    """A server that hangs would hold the start of a run up for as long as its requests last."""
-    from suite.record import reading
-
-    opened, failed = reading(store.uri), []
+def _check_that_it_answers(store: Store) -> None:
+    """Raise soon where a server hangs: a request to it lasts longer than a start may wait."""
+    reader, failed = StoreReader(store.uri), []
 
     def ask() -> None:
         try:
-            with opened.reached():
-                opened.client.search_experiments(max_results=1)
+            reader.ping()
         except StoreUnavailable as error:
             failed.append(error)
 

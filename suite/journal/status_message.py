@@ -1,7 +1,7 @@
-"""How does a driver on a cluster tell a program elsewhere how far it is? By lines in its log.
+"""Status messages that a driver on a cluster writes into its log, for programs elsewhere.
 
-One line is ``bakeoff-status {json}``; the last one in the log holds. Job logs are what the Jobs
-API of Ray gives to whoever asks, with no port or file of ours.
+A message is one line, ``bakeoff-status {json}``; the last complete one in the log counts. The Jobs
+API of Ray gives job logs to whoever asks, so no port or file of ours is needed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.submission import STATUS_LINES
 from suite.tracking_uri import redact
 
-_MARK = "bakeoff-status "
-_MOST_TOLD = 100  # of running and of failed trials: a line is written every few seconds
-_LONGEST_REASON = 300
+STATUS_LINES = "BAKEOFF_STATUS_LINES"  # environment variable of a job whose driver writes them
+
+_PREFIX = "bakeoff-status "
+_MAX_TRIALS = 100  # running, and failed: a message is written every few seconds
+_MAX_REASON = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +32,8 @@ class Standing:
         waiting: ``num_trials`` of the missing ones, and the ``reason`` why they have no place;
             None where nothing waits for one.
         failed: trial_id -> status and reason.
-        labels: trial_id -> a name for people, of those that run or have failed.
-        eta_seconds: None where there is nothing to go by.
+        labels: trial_id -> a readable name, of those that run or have failed.
+        eta_seconds: None where it cannot be estimated yet.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
         throughput_per_minute: This and what follows is as `suite.spending.Spending` says; None
@@ -59,41 +60,35 @@ class Standing:
 
 
 def are_wanted() -> bool:
-    """Whether somebody reads them."""
+    """Whether a program reads this driver's log."""
     return os.environ.get(STATUS_LINES) == "1"
 
 
 def line_of(standing: Standing) -> str:
-    """The line, without its end; long lists are cut, since the counts tell the whole."""
-    told = asdict(standing)
+    """The message as a line, without its end; long lists are cut, since the counts are complete."""
+    content = asdict(standing)
     for name in ("running", "failed"):
-        told[name] = {
-            key: redact(reason)[:_LONGEST_REASON]
-            for key, reason in list(told[name].items())[:_MOST_TOLD]
-        }
-    shown = {*told["running"], *told["failed"]}
-    told["labels"] = {key: label for key, label in told["labels"].items() if key in shown}
-    return _MARK + json.dumps(told, separators=(",", ":"))
+        first = list(content[name].items())[:_MAX_TRIALS]
+        content[name] = {key: redact(reason)[:_MAX_REASON] for key, reason in first}
+    shown = {*content["running"], *content["failed"]}
+    content["labels"] = {key: label for key, label in content["labels"].items() if key in shown}
+    return _PREFIX + json.dumps(content, separators=(",", ":"))
 
 
 def last_standing(log: str) -> Standing | None:
-    """What the last complete line in a log says; None where there is none."""
-    for line in reversed(log.splitlines()):
-        if line.startswith(_MARK):
-            found = _read(line)
-            if found is not None:
-                return found
-    return None
+    """The last complete message in a log; None where there is none."""
+    messages = (_parsed(line) for line in reversed(log.splitlines()) if is_status_line(line))
+    return next((found for found in messages if found is not None), None)
 
 
 def is_status_line(line: str) -> bool:
-    """Whether it is for programs only."""
-    return line.startswith(_MARK)
+    """Whether the line is a message for programs, not for people."""
+    return line.startswith(_PREFIX)
 
 
-def _read(line: str) -> Standing | None:
-    """None for a line that is not written to its end yet, or by another version."""
+def _parsed(line: str) -> Standing | None:
+    """None for a line that is incomplete so far, or was written by another version."""
     try:
-        return Standing(**json.loads(line.removeprefix(_MARK)))
+        return Standing(**json.loads(line.removeprefix(_PREFIX)))
     except (ValueError, TypeError):
         return None

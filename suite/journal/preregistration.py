@@ -1,15 +1,15 @@
-"""Was a claim stated before its results? What fixes a test, hashed; and what has changed since.
+"""Registers claims: what fixes a test, hashed, whether results were seen before, and changes since.
 
-A claim that is worded, or a seed that is added, after the results were seen tells less than its
+A claim that is worded, or a seed that is added, after results were seen tells less than its
 interval says: with enough looks some claim will hold (Simmons et al. 2011, "False-Positive
-Psychology"; for seeds, optional stopping). Nobody is kept from it; the report says so.
+Psychology"; for seeds, optional stopping). It is not forbidden; the report says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from suite.schema import About, Cell, ClaimSpec, Plan, Registration, canonical_json
@@ -26,7 +26,8 @@ class Statement:
 
     Attributes:
         content: Canonical JSON of all that fixes it.
-        num_pairs: Seeds of which both sides of the claim had a result then; None is not known.
+        num_pairs: Seeds of which a side of the claim had a result then; None is unknown. The name
+            is that of the journal's file, where it once meant both sides.
         stated_seconds: Since 1970, by the clock of the machine where it was stated.
     """
 
@@ -51,27 +52,24 @@ def content_of(about: About) -> str | None:
     )
 
 
-def num_pairs_known(plan: Plan, has_result: Callable[[str], bool]) -> int:
-    """Seeds of which both sides of the claim have a result.
+def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
+    """Seeds of which the claim's result is known on either side: one side is a hint already.
 
     Args:
         plan: With the claim.
-        has_result: Whether a trial has an ok one, whichever ablation it was run for.
+        has_result: Whether a trial has one, whichever ablation it was run for.
     """
     claim = plan.about.claim
-    if claim is None:
-        return 0
-    of_a, of_b = (
-        {cell.seed for cell in _side(plan, claim, variant) if has_result(cell.trial_id)}
-        for variant in (claim.a, claim.b)
-    )
-    return len(of_a & of_b)
+    cells = _cells_of(claim, plan.cells) if claim else ()
+    return len({cell.seed for cell in cells if has_result(cell.trial_id)})
 
 
-def _side(plan: Plan, claim: ClaimSpec, variant: str) -> Iterator[Cell]:
-    for cell in plan.cells:
-        is_there = (cell.variant, cell.task, cell.at) == (variant, claim.task, claim.at)
-        if is_there and any(metric.name == claim.metric for metric in cell.metrics):
+def _cells_of(claim: ClaimSpec, cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Both sides; of a claim that names no coordinate, at each."""
+    for cell in cells:
+        is_side = cell.task == claim.task and cell.variant in (claim.a, claim.b)
+        is_there = not claim.at or cell.at == claim.at
+        if is_side and is_there and any(metric.name == claim.metric for metric in cell.metrics):
             yield cell
 
 
@@ -85,7 +83,7 @@ def registration_of(about: About, statements: Sequence[Statement]) -> Registrati
         statements: Every one that is known of this ablation and scale.
 
     Returns:
-        None where there is no claim, or where nobody knows when it was stated.
+        None where there is no claim, or where it is unknown when it was stated.
     """
     content = content_of(about)
     in_order = sorted(statements, key=lambda each: each.stated_seconds)

@@ -16,17 +16,16 @@ from pathlib import Path
 import pytest
 from mlflow.tracking._tracking_service import utils
 
-from suite import journal_lines, rebuilding
-from suite.answers import reports_from_store
-from suite.frames import sweep_files
+from suite.journal.export import JOURNAL_FILE, ExportError, packed, parsed, unpacked
 from suite.journal.journal import Journal
-from suite.journal_lines import JOURNAL_FILE, LinesError, packed, results_in, understood
 from suite.mlflow_store import StoreUnavailable
 from suite.outbox import Outbox
-from suite.rebuilding import DamagedStore, rebuild, taken_over
-from suite.rows import by_trial
+from suite.reporting.build import reports_from_store
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Result, Status
 from suite.store import Store, store_of
+from suite.tracking import restore
+from suite.tracking.restore import DamagedStore, rebuild, taken_over
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_again")
@@ -186,7 +185,7 @@ def hanging() -> Iterator[Store]:
 def test_a_store_that_hangs_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuilding, "_SECONDS_TO_ANSWER", 0.2)
+    monkeypatch.setattr(restore, "_SECONDS_TO_ANSWER", 0.2)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with Journal(tmp_path / "journal.db") as journal, hanging() as store:
@@ -210,20 +209,20 @@ def test_what_an_exception_said_leaves_no_password_behind(tmp_path: Path) -> Non
         plan = journal.keep_plan(SWEEP.plan)
         journal.commit(secret, journal.begin(secret.trial_id, "here"))
         body = packed(plan, (), journal.kept([secret.trial_id]))
-    ((result, kept),) = results_in(understood(body))
-    assert password.encode() not in journal_lines.unpacked(body)
-    assert "http://***@host/" in result.traceback
-    assert kept.sha256 == result.sha256
+    assert password.encode() not in unpacked(body)
+    (kept,) = parsed(body).results
     with Journal(tmp_path / "other.db") as other:
-        assert other.restore(kept)
+        assert other.restore(kept)  # its hash is that of what it says now
+        (result,) = other.results([secret.trial_id])
+    assert "http://***@host/" in result.traceback
 
 
 @pytest.mark.parametrize("body", [b"", b"no gzip", packed(SWEEP.plan, (), ())[:-4]])
 def test_what_is_no_such_file_is_told(body: bytes) -> None:
-    with pytest.raises(LinesError, match=r"^journal\.jsonl\.gz (cannot be unpacked|was written)"):
-        understood(body)
+    with pytest.raises(ExportError, match=r"^journal\.jsonl\.gz (cannot be unpacked|was written)"):
+        parsed(body)
 
 
 def test_lines_of_another_version_are_told() -> None:
-    with pytest.raises(LinesError, match="another version of bakeoff"):
-        understood(gzip.compress(b'{"plan":{"cells":7},"statements":[]}\n'))
+    with pytest.raises(ExportError, match="another version of bakeoff"):
+        parsed(gzip.compress(b'{"plan":{"cells":7},"statements":[]}\n'))

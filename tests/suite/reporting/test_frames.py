@@ -5,9 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_files
 from suite.planning.plan import plan
-from suite.rows import about_with_provenance, by_trial, curve_rows, result_rows
+from suite.reporting.frames import (
+    CURVES_FILE,
+    RESULTS_FILE,
+    about_with_provenance,
+    by_trial,
+    curve_rows,
+    result_rows,
+    sweep_files,
+)
 from suite.schema import (
     CURVE_COLUMNS,
     RESULT_COLUMNS,

@@ -1,16 +1,17 @@
-"""Plan and results -> the rows of `results.parquet` and `curves.parquet`, in the plan's order.
+"""Turns plan and results into frames: the files that the store holds and reports are made from.
 
-A failure leaves a row under every metric that it owes; a cell without a result leaves none.
+Rows are in the plan's order. A failed trial has a row under every metric that it should have
+measured; a cell without a result has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from suite.schema import (
     About,
-    Better,
     Cell,
     Measurement,
     MetricSpec,
@@ -21,10 +22,39 @@ from suite.schema import (
     Status,
 )
 
+if TYPE_CHECKING:
+    from reports.results.frame import Sweep
+
+RESULTS_FILE = "results.parquet"
+CURVES_FILE = "curves.parquet"
+
 Row = dict[str, object]
 Results = Mapping[str, Sequence[Result]]  # by trial_id, one per environment
 
 MAX_VARIANTS_SHOWN = 24  # of a task, with specimens: a report holds no more than a few
+
+
+def sweep_of(plan: Plan, results: Results) -> Sweep:
+    """What is known of the plan, as frames."""
+    # Here, since it needs pyarrow, which a machine without a store may lack.
+    from reports.results.frame import Sweep, curves_frame, results_frame
+
+    return Sweep(
+        about=about_with_provenance(plan, results),
+        results=results_frame(result_rows(plan, results)),
+        curves=curves_frame(curve_rows(plan, results)),
+    )
+
+
+def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
+    """The frames as files, by name; the same results give the same bytes."""
+    from reports.results.frame import to_parquet_bytes
+
+    sweep = sweep_of(plan, results)
+    return {
+        RESULTS_FILE: to_parquet_bytes(sweep.results, sweep.about),
+        CURVES_FILE: to_parquet_bytes(sweep.curves),
+    }
 
 
 def by_trial(results: Iterable[Result]) -> Results:
@@ -67,7 +97,7 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
 
 
 def _specimens(plan: Plan, results: Results) -> dict[str, dict[str, tuple[Specimen, ...]]]:
-    """Task -> variant -> specimens of its first seed; the baseline is never left out."""
+    """Task -> variant -> specimens of its first seed; the baseline is always among them."""
     found: dict[str, dict[str, tuple[Specimen, ...]]] = {}
     for cell in plan.cells:
         specimens = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
@@ -77,10 +107,9 @@ def _specimens(plan: Plan, results: Results) -> dict[str, dict[str, tuple[Specim
 
 
 def _of_cell(results: Sequence[Result]) -> tuple[Specimen, ...]:
-    """Of several environments, one and always the same."""
-    showing = [result for result in results if result.specimens]
-    showing.sort(key=lambda result: result.provenance.environment_id)
-    return showing[0].specimens if showing else ()
+    """Of several environments, always those of the same one."""
+    showing = {r.provenance.environment_id: r.specimens for r in results if r.specimens}
+    return showing[min(showing)] if showing else ()
 
 
 def _shown(
@@ -93,21 +122,21 @@ def _shown(
 
 
 def _measurements(cell: Cell, result: Result) -> list[Measurement]:
-    """What the result says about the cell's variant; what it owes where it failed."""
+    """Those of the cell's variant; where the trial failed, an empty one for each metric."""
     if result.status is Status.OK:
         return [m for m in result.measurements if m.subject == cell.subject]
     return [_missing(metric, result.status, result.reason) for metric in cell.metrics]
 
 
 def _missing(metric: MetricSpec, status: Status, reason: str) -> Measurement:
-    better: Better = metric.better
     return Measurement(
-        metric=metric.name, value=None, unit=metric.unit, better=better, at=metric.at,
+        metric=metric.name, value=None, unit=metric.unit, better=metric.better, at=metric.at,
         status=status, reason=reason,
     )  # fmt: skip
 
 
 def _row(about: About, cell: Cell, result: Result | None, measurement: Measurement) -> Row:
+    made = result.provenance if result else None
     return {
         "ablation": about.ablation,
         "scale": about.scale,
@@ -125,9 +154,9 @@ def _row(about: About, cell: Cell, result: Result | None, measurement: Measureme
         "status": measurement.status.value,
         "reason": measurement.reason,
         "trial_id": cell.trial_id,
-        "environment_id": result.provenance.environment_id if result else "",
-        "device": result.provenance.device if result else "",
-        "commit": result.provenance.commit if result else "",
+        "environment_id": made.environment_id if made else "",
+        "device": made.device if made else "",
+        "commit": made.commit if made else "",
     }
 
 

@@ -1,4 +1,4 @@
-"""What is the store told of a sweep's answer? A word, a sentence, and a mean for each variant."""
+"""Sums up a sweep for the store: a verdict, its sentence, and a mean for each variant."""
 
 from __future__ import annotations
 
@@ -31,28 +31,23 @@ class Findings:
 
 
 def findings_of(sweep: Sweep) -> Findings:
-    """Read off the same rows, by the same rules, as the report."""
-    measured = all_series(sweep.about, sweep.results)
-    judged = verdict(sweep.about, measured)
+    """The summary, by the rules of the report."""
+    about = sweep.about
+    measured = all_series(about, sweep.results)
+    judged, metric = verdict(about, measured), judged_metric(about)
+    means: dict[str, float] = {}
+    for series in measured:
+        if series.is_whole_score and metric is not None and series.metric == metric.name:
+            means |= _means(series, about)
     return Findings(
         verdict=str(judged.outcome) if judged else "",
         sentence=judged.sentence if judged else "",
-        means={
-            key: mean
-            for series in measured
-            if _is_judged(series, sweep.about)
-            for key, mean in _means(series, sweep.about).items()
-        },
+        means=means,
     )
 
 
-def _is_judged(series: Series, about: About) -> bool:
-    metric = judged_metric(about)
-    return series.is_whole_score and metric is not None and series.metric == metric.name
-
-
 def _means(series: Series, about: About) -> dict[str, float]:
-    """By the name that the parent shows it under; the task stands in it where there are several."""
+    """By the metric's name on the parent, which holds the task where there are several."""
     task = [series.task] if len(about.tasks) > 1 else []
     found: dict[str, float] = {}
     for variant in about.variants:

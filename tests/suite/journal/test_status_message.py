@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from suite.status_line import Standing, are_wanted, is_status_line, last_standing, line_of
+from suite.journal.status_message import (
+    Standing,
+    are_wanted,
+    is_status_line,
+    last_standing,
+    line_of,
+)
 
 STANDING = Standing(
     counts={"ok": 2, "running": 1}, running={"a": "node 1"}, failed={"b": "error: x"},
