@@ -11,7 +11,7 @@ from reports.frame import Sweep
 from reports.movement_page import render_comparison
 from suite.answers import reports_from_store, sweeps_in
 from suite.catalogue import name_of
-from suite.exit_codes import DONE
+from suite.errors import DONE
 from suite.selection import selected
 from suite.spec import SpecError
 from suite.store import existing_store_of

@@ -17,7 +17,7 @@ from rich.console import Console
 from reports.published_files import refuse_broken
 from suite.catalogue import find_all
 from suite.duration import in_words
-from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.lock import is_held
 from suite.missing import distinct_work
 from suite.outcome import Outcome

@@ -1,15 +1,22 @@
-"""What an executor says while trials run; the driver is the only listener."""
+"""Defines what crosses between the driver, executors and trials: events and checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-from suite.schema import Point, Result
+from suite.errors import UnavailableError
+from suite.schema import Point, Resources, Result, Trial
+
+Assignments = Sequence[tuple[Trial, Resources]]
+SECONDS_BETWEEN = 300.0
 
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has begun, on that place (a process, a node)."""
+    """A trial has started at that place (a process, a node)."""
 
     trial_id: str
     place: str
@@ -25,7 +32,7 @@ class Progressed:
 
 @dataclass(frozen=True)
 class Remarked:
-    """Something about a running trial that whoever watches should hear: one sentence."""
+    """A sentence about a running trial for whoever watches it."""
 
     trial_id: str
     sentence: str
@@ -33,19 +40,19 @@ class Remarked:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial has left its result, whatever it says."""
+    """A trial has ended with this result, whatever its status."""
 
     result: Result
 
     @property
     def trial_id(self) -> str:
-        """Of the trial that left it."""
+        """Of the result's trial."""
         return self.result.trial_id
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """So many trials have no place yet; the reason is that of the one whose turn is next."""
+    """So many trials wait for resources; the reason is that of the next one."""
 
     num_trials: int
     reason: str
@@ -53,3 +60,108 @@ class Waiting:
 
 TrialEvent = Started | Progressed | Remarked | Finished
 Event = TrialEvent | Waiting
+
+
+class Unavailable(UnavailableError):
+    """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoints:
+    """A folder, which all hosts of a trial must share, and the time between two checkpoints.
+
+    Attributes:
+        folder: Holds one folder per trial, named by its id, until the trial has a result.
+        seconds_between: The least time; a shorter trial writes no checkpoint.
+    """
+
+    folder: Path
+    seconds_between: float = SECONDS_BETWEEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """What every trial needs besides its specification.
+
+    Attributes:
+        source_paths: Folders that a user's own modules are imported from.
+        checkpoints: Where trials write their checkpoints; None writes none.
+        trial_seconds: How long one may run; None sets no limit.
+    """
+
+    checkpoints: Checkpoints | None = None
+    source_paths: tuple[str, ...] = ()
+    trial_seconds: float | None = None
+
+
+class TrialExecutor(Protocol):
+    """Runs trials and reports their events."""
+
+    def execute(self, work: Assignments) -> Iterator[Event]:
+        """Run all of it, packed; events in the order in which they happen."""
+
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
+        """Run it with nothing beside it, all of it in that one environment."""
+
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        """The environment for timings; the preferred one if it is available."""
+
+    def refuse_infeasible(self, work: Assignments) -> None:
+        """Refuse what can never run.
+
+        Raises:
+            Unavailable: with what is asked for, and what there is.
+        """
+
+
+class CheckpointError(Exception):
+    """This training cannot be saved, or cannot resume from a checkpoint: one clause."""
+
+
+@dataclass(frozen=True)
+class FoundCheckpoint:
+    """The checkpoint that a trial can resume from.
+
+    Attributes:
+        generation: Number of the newest valid checkpoint; 0 where there is none.
+        folder: Its folder; None where there is none.
+        remarks: What was wrong with newer ones: sentences for whoever watches.
+    """
+
+    generation: int = 0
+    folder: Path | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Checkpointer(Protocol):
+    """Finds and writes the checkpoints of one trial.
+
+    Each of several workers has one, over the same folder. All write into one draft, which the
+    first one publishes or discards.
+    """
+
+    def latest(self) -> FoundCheckpoint:
+        """The newest checkpoint that passes its checksums and was not rejected."""
+
+    def reject(self, found: FoundCheckpoint, why: str) -> str:
+        """Ignore it from now on; `why` is a clause. Returns a sentence for whoever watches."""
+
+    def is_due(self) -> bool:
+        """Whether it is time for the next one, by this worker's clock."""
+
+    def draft(self, token: int) -> Path:
+        """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
+
+    def publish(self, draft: Path, step: int) -> None:
+        """Make the draft the newest checkpoint; restart the clock.
+
+        Raises:
+            OSError: it could not be written durably; call `discard` next.
+        """
+
+    def discard(self, draft: Path, why: str) -> str:
+        """Remove the draft; restart the clock.
+
+        Returns:
+            A sentence with `why`, a clause, the first time; "" from then on.
+        """

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import torch
 
-from suite.executor import Unavailable, Work
+from suite.events import Unavailable, Work
 
 _GIB = 2**30
 

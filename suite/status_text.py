@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from suite.duration import in_words
-from suite.one_line import one_line
+from suite.errors import one_line
 from suite.schema import FAILURES
 from suite.status_line import Standing
 

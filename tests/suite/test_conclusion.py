@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite import answers, command_run
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from suite.sweep.driver import Options
 from tests.workplace import Workplace
 

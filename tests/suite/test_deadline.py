@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.deadline import Deadline, TimeIsUp, in_time
 from suite.events import Event, Started
+from suite.timeouts import Deadline, TimeIsUp, in_time
 
 ENDS: list[str] = []
 
@@ -76,7 +76,7 @@ def test_an_event_that_was_handed_over_is_dealt_with_in_peace() -> None:
 
 
 def test_who_catches_everything_is_interrupted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.alarm._SECONDS_BETWEEN_BREAK_INS", 0.2)
+    monkeypatch.setattr("suite.timeouts._SECONDS_BETWEEN_BREAK_INS", 0.2)
 
     def stubborn() -> Generator[Event, None, None]:
         try:
@@ -109,7 +109,7 @@ def test_an_import_is_not_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_import_that_never_ends_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("suite.alarm._MOST_SECONDS_OF_AN_IMPORT", 0.3)
+    monkeypatch.setattr("suite.timeouts._MOST_SECONDS_OF_AN_IMPORT", 0.3)
     assert taken(importing(tmp_path / "imported_never.py", 60), Deadline(0.1)) == (0, True)
     assert ENDS == []
 

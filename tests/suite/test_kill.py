@@ -19,7 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from suite.cli import app
-from suite.exit_codes import DONE, INTERRUPTED
+from suite.errors import DONE, INTERRUPTED
 from suite.journal.journal import Journal, JournalError
 from suite.schema import Status
 from suite.sweep.driver import Options, run
@@ -103,7 +103,7 @@ def while_starting(run: Run) -> bool:
     """The journal is there, Ray is on its way.
 
     A child of Ray's that has not begun its own program yet does not hear that its parent is gone
-    (it asks for that after the fork); the next run ends such a one, see `suite.leftovers`.
+    (it asks for that after the fork); the next run ends it: `suite.execution.process_cleanup`.
     """
     has_begun = any("gcs_server" in line for line in run.processes())
     return (run.work.out / "journal.db").exists() and has_begun

@@ -21,7 +21,7 @@ from pandas.testing import assert_frame_equal
 
 import suite
 from reports.frame import read_sweep
-from suite.exit_codes import DONE, FAILED
+from suite.errors import DONE, FAILED
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal.journal import Journal, JournalError
 from suite.outcome import Outcome
@@ -51,7 +51,7 @@ import time
 from pathlib import Path
 
 from models.mixers.fnet import FNet
-from suite import alarm
+from suite import timeouts
 
 
 class CutAfterTiming(FNet):
@@ -61,7 +61,7 @@ class CutAfterTiming(FNet):
         if sys.argv[0] == "-c":
             timed.touch()
         elif timed.exists():
-            alarm._is_due = lambda one, now: one is alarm._SET[0]
+            timeouts._is_due = lambda one, now: one is timeouts._ALARMS[0]
             os.kill(os.getpid(), signal.SIGALRM)
             time.sleep(600)
         return super().forward(x, mask)

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from suite.executor import Unavailable
-from suite.inline import InlineExecutor
-from suite.machine import refuse_too_large
+from suite.events import ExecutorSettings, Unavailable
+from suite.execution.inline import InlineExecutor, refuse_too_large
 from suite.schema import Parallel, Resources
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -45,11 +44,13 @@ def test_workers_count_together() -> None:
 
 def test_one_process_is_not_several() -> None:
     with pytest.raises(Unavailable, match=f"takes {CPUS + 1} workers of DeepSpeed, and --executor"):
-        InlineExecutor(()).refuse_infeasible([(TRIAL, Resources()), (SPREAD, Resources())])
+        InlineExecutor(ExecutorSettings()).refuse_infeasible(
+            [(TRIAL, Resources()), (SPREAD, Resources())]
+        )
 
 
 def test_without_deepspeed_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.machine.find_spec", lambda name: None)
+    monkeypatch.setattr("suite.execution.inline.find_spec", lambda name: None)
     refuse_too_large([(TRIAL, Resources())])
     one = replace(SPREAD, parallel=replace(SPREAD.parallel, workers=1))
     with pytest.raises(Unavailable, match="need DeepSpeed, which is not installed"):

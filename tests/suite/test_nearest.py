@@ -1,6 +1,6 @@
 """A misspelt name is answered with the nearest names, then with all of them."""
 
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 
 
 def test_the_nearest_names_come_first_then_all() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.one_line import one_line
+from suite.errors import one_line
 
 
 @given(st.text())

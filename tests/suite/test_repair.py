@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from suite.cli import app
-from suite.exit_codes import DONE, FAILED
+from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal, JournalError
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable

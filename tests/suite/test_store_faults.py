@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from suite import outbox
-from suite.exit_codes import UNAVAILABLE, exit_code_of
+from suite.errors import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal, JournalError
 from suite.new_store import recorder_of
 from suite.repair import repaired

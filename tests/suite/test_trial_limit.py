@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from suite.events import Event, Finished
+from suite.execution.trial import run_measuring
 from suite.schema import Point, Resources, Status
-from suite.trial import run_measuring
-from suite.trial_limit import TrialTimeout, limited
+from suite.timeouts import TrialTimeout, limited
 from tests.suite.heads_sweep import HeadsSweep
 
 TRIAL = HeadsSweep().trial()

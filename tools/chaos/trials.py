@@ -10,7 +10,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from suite.exit_codes import FAILED
+from suite.errors import FAILED
 from suite.journal.journal import Journal, journal_in
 from suite.planning.plan import plan
 from tools.chaos.books import num_amiss, results_in

@@ -1,4 +1,4 @@
-"""What does the training loop ask of an engine, whether one process computes a step or several?"""
+"""Defines what the training loop asks of an engine, of one process or several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training step runs on one device: AdamW, clipping, warm-up and cosine."""
+"""Runs a training step on one device: AdamW, clipping, warm-up and cosine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from suite.checkpoints import Unfit
+from suite.events import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.tensor_files import (
+from suite.training.engines.evaluation import evaluate
+from suite.training.engines.runtime import prepared, runtime_of
+from suite.training.tensor_io import (
     Tensors,
     read_json,
     read_tensors,
@@ -21,8 +23,6 @@ from suite.tensor_files import (
     write_json,
     write_tensors,
 )
-from suite.training.engines.evaluation import evaluate
-from suite.training.engines.runtime import prepared, runtime_of
 
 CLIP_NORM = 1.0
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
@@ -95,17 +95,17 @@ class LocalEngine:
 
         Raises:
             OSError: it could not be written.
-            suite.checkpoints.Unfit: it holds what no checkpoint can, or safetensors is missing.
+            CheckpointError: it holds what no checkpoint can, or safetensors is missing.
         """
         for name, tensors in self._state().items():
             write_tensors(folder / f"{name}.safetensors", tensors)
         write_json(folder / _RATES, self._rates())
 
     def load(self, folder: Path) -> None:
-        """Go on from what was saved; for an engine that has made no step.
+        """Resume from what was saved; for an engine that has made no step.
 
         Raises:
-            suite.checkpoints.Unfit: it is of another model, and nothing was changed.
+            CheckpointError: it is of another model, and nothing was changed.
         """
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self._own_tensors())
@@ -114,7 +114,7 @@ class LocalEngine:
         self._refuse_misfit(states)
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
-            raise Unfit("the optimiser has other groups of parameters")
+            raise CheckpointError("the optimiser has other groups of parameters")
         self._eager.load_state_dict(model, strict=False)  # a shared tensor stands there once
         optimizer = self.optimizer.state_dict()
         optimizer["state"] = {
@@ -131,7 +131,7 @@ class LocalEngine:
         """Of all parameters, buffers and the optimiser's state.
 
         Raises:
-            suite.checkpoints.Unfit: there is something among them that has no bytes.
+            CheckpointError: there is something among them that has no bytes.
         """
         return sha256_of(self._state())
 
@@ -149,7 +149,9 @@ class LocalEngine:
         found: dict[str, Tensor] = {}
         for name, tensor in self._eager.state_dict(keep_vars=True).items():
             if not isinstance(tensor, Tensor):
-                raise Unfit(f"{name} is no tensor, and nothing else of a model can be kept")
+                raise CheckpointError(
+                    f"{name} is no tensor, and nothing else of a model can be kept"
+                )
             if id(tensor) not in known:
                 known.add(id(tensor))
                 found[name] = tensor.detach()
@@ -159,7 +161,7 @@ class LocalEngine:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         indices = states[_STEPS].keys()
         if not indices <= {str(index) for index in range(len(parameters))}:
-            raise Unfit("the optimiser's state is of more parameters than there are")
+            raise CheckpointError("the optimiser's state is of more parameters than there are")
         for key in _MOMENTS:
             refuse_misfit(key, states[key], {index: parameters[int(index)] for index in indices})
 
