@@ -85,11 +85,11 @@ class ExecutorSettings:
 
     Attributes:
         source_paths: Folders that a user's own modules are imported from.
-        checkpoints: Where trials write their checkpoints; None writes none.
+        checkpoints: Where trials write their checkpoints.
         trial_seconds: How long one may run; None sets no limit.
     """
 
-    checkpoints: Checkpoints | None = None
+    checkpoints: Checkpoints
     source_paths: tuple[str, ...] = ()
     trial_seconds: float | None = None
 

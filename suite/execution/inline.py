@@ -50,19 +50,24 @@ class InlineExecutor:
         return provenance(resources).environment_id
 
     def refuse_infeasible(self, work: Assignments) -> None:
-        """Refuse what this machine has no room for, and what needs several processes.
+        """See the function `refuse_infeasible`."""
+        refuse_infeasible(work)
 
-        Raises:
-            Unavailable: with the trial's number of workers, or what it asks for.
-        """
-        for trial, _ in work:
-            if trial.parallel is not None:
-                noun = "worker" if trial.num_workers == 1 else "workers"
-                raise Unavailable(
-                    f"a {trial.probe} trial takes {trial.num_workers} {noun} of DeepSpeed, and "
-                    "--executor inline runs in this process; leave it out, and Ray starts them."
-                )
-        refuse_too_large(work)
+
+def refuse_infeasible(work: Assignments) -> None:
+    """Refuse what this machine has no room for, and what needs several processes.
+
+    Raises:
+        Unavailable: with the trial's number of workers, or what it asks for.
+    """
+    for trial, _ in work:
+        if trial.parallel is not None:
+            noun = "worker" if trial.num_workers == 1 else "workers"
+            raise Unavailable(
+                f"a {trial.probe} trial takes {trial.num_workers} {noun} of DeepSpeed, and "
+                "--executor inline runs in this process; leave it out, and Ray starts them."
+            )
+    refuse_too_large(work)
 
 
 def refuse_too_large(work: Assignments) -> None:

@@ -21,7 +21,7 @@ from suite.events import (
     Finished,
     TrialExecutor,
 )
-from suite.execution.inline import InlineExecutor, refuse_too_large
+from suite.execution.inline import refuse_infeasible, refuse_too_large
 from suite.journal.journal import Journal, journal_in
 from suite.lock import FolderUnavailable, held
 from suite.missing import (
@@ -187,7 +187,7 @@ def _refuse_bad_data(plans: Sequence[Plan]) -> None:
 def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
     """What this machine can never run; what a cluster can is asked once it has been joined."""
     if options.executor == "inline":
-        InlineExecutor(ExecutorSettings()).refuse_infeasible(distinct_work(plans))
+        refuse_infeasible(distinct_work(plans))
     elif options.address is None:
         refuse_too_large(distinct_work(plans))
 

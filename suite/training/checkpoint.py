@@ -30,14 +30,14 @@ _MOST_BYTES = 1 << 24  # of a manifest
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
-def checkpointer_for(trial: Trial, checkpoints: Checkpoints | None) -> Checkpointer | None:
+def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | None:
     """The `checkpointer` of `run_trial`, in the process that runs the trial.
 
     Returns:
-        None where no checkpoints are asked for, or where the folder `checkpoints.folder` does not
-        exist on this host: whoever runs the sweep makes it before the first trial.
+        None where the folder `checkpoints.folder` does not exist on this host: whoever runs the
+        sweep makes it before the first trial.
     """
-    if checkpoints is None or not checkpoints.folder.is_dir():
+    if not checkpoints.folder.is_dir():
         return None
     return FolderCheckpointer(checkpoints.folder / trial.trial_id, checkpoints.seconds_between)
 

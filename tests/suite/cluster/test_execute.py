@@ -87,7 +87,8 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
         )
     )
     away = results(list(executor.execute(work_of(planned))))
-    here = results(list(InlineExecutor(ExecutorSettings()).execute(work_of(planned))))
+    settings = ExecutorSettings(checkpoints=Checkpoints(folder=mixers.path / "none"))
+    here = results(list(InlineExecutor(settings).execute(work_of(planned))))
     torch.set_num_threads(1)
     assert away.keys() == here.keys()
     assert len(away) == 4

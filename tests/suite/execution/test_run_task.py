@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 import torch
@@ -11,7 +13,10 @@ from torch import Tensor, nn
 import suite
 from suite.errors import Diverged
 from suite.execution.run_task import ModuleError
+from suite.schema import Point, Training
+from suite.spec import Scale
 from suite.tasks.task import TaskError
+from suite.training.loop import Exercise
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +39,8 @@ class Linear(nn.Module):
 
 
 def run(module: nn.Module, **changes: object) -> object:
-    fields = {"task": "fashion_mnist_patches", "steps": 40, "batch": 100, "learning_rate": 1e-2}
-    return suite.run_task(module, **(fields | changes))  # type: ignore[arg-type]
+    wanted = {"task": "fashion_mnist_patches", "steps": 40, "batch": 100, "learning_rate": 1e-2}
+    return suite.run_task(module, **(wanted | changes))  # type: ignore[arg-type]
 
 
 def test_a_linear_map_learns_the_clothes() -> None:
@@ -80,6 +85,24 @@ def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
     assert lengths == {256}
     assert found.metric == "bits_per_character"
     assert found.value < 4.5  # a uniform guess is log2(81) = 6.3
+
+
+@pytest.mark.parametrize("steps", [1, 5, 60, 300, 900])
+def test_it_trains_as_an_ablation_with_the_same_scale(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No silent difference between a user's module and the suite's, at the same settings."""
+    seen: list[Training] = []
+
+    def noted(module: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
+        seen.append(exercise.training)
+        return iter(())
+
+    monkeypatch.setattr("suite.execution.run_task.train", noted)
+    run(Linear(), steps=steps)
+    scale = Scale(dim=8, depth=1, length=49, steps=steps, batch=100, learning_rate=1e-2)
+    wanted = {field.name: getattr(scale, field.name) for field in fields(Training)}
+    assert seen == [Training(**wanted)]
 
 
 def test_one_step_is_enough() -> None:

@@ -33,7 +33,6 @@ from suite.training.engines.local import LocalEngine
 from tests.suite.toy import training
 from tests.suite.training.faulty_disk import ERRORS, Failing, Tape, restore, watch
 from tests.suite.training.resumed import (
-    NOT_WRITTEN,
     ATTENTION,
     STEPS,
     STOP,
@@ -47,6 +46,21 @@ from tests.suite.training.resumed import (
 
 OTHER_TRIAL = "5c" * 16
 ANEW = "it has no other checkpoint and starts from the beginning"
+
+
+EARLIER = b"""{"manifest": {
+ "files": {
+  "a": {
+   "num_bytes": 5,
+   "sha256": "4ba69735ca53765ed6a709edb56c6ea236b7193a3b29a6b390c346f0f4340e4e"
+  }
+ },
+ "step": 7,
+ "trial_id": "7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a",
+ "version": 1
+},
+"sha256": "cb79286fa8cc64e9340277a08912dbb27f72afafc37d40cfb7a877d1e004a32a"}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +192,16 @@ def test_no_damage_that_hypothesis_finds_goes_unseen(data: st.DataObject, damage
             assert_previous_is_used(damaged)
     finally:
         file.write_bytes(whole)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """As programs before this one wrote the manifest, to the byte."""
+    (tmp_path / "a").write_bytes(b"state")
+    (tmp_path / MANIFEST).write_bytes(EARLIER)
+    assert why_invalid(tmp_path, TRIAL) == ""
+    (tmp_path / MANIFEST).unlink()
+    write_manifest(tmp_path, TRIAL, STOP)
+    assert (tmp_path / MANIFEST).read_bytes() == EARLIER
 
 
 def sealed_again(folder: Path, trial_id: str = TRIAL) -> None:
@@ -450,7 +474,6 @@ def trial() -> Trial:
 
 def test_keepers_for_trials(tmp_path: Path) -> None:
     checkpoints = Checkpoints(folder=tmp_path, seconds_between=3.0)
-    assert checkpointer_for(trial(), None) is None
     assert checkpointer_for(trial(), Checkpoints(folder=tmp_path / "nowhere")) is None
     checkpointer = checkpointer_for(trial(), checkpoints)
     assert isinstance(checkpointer, FolderCheckpointer)
