@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short bench learning-rates lint audit types ui clean
+.PHONY: setup demo catalogue test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short bench learning-rates lint audit types ui clean
 
 setup: .venv/done
 
@@ -48,8 +48,12 @@ bench: .venv/bench
 
 # The table of tuned learning rates, from the committed results of the ablation learning_rate.
 learning-rates: setup
-	$(BIN)/python -m reports.chosen_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
+	$(BIN)/python -m reports.results.best_learning_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
 	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
+
+# docs/catalogue.md: mixers, positional encodings, architectures and tasks, from the registries.
+catalogue: setup
+	$(BIN)/python -m tools.build_catalogue
 
 lint: setup
 	$(BIN)/ruff check .

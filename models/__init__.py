@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from models.architecture import Skeleton
     from models.errors import ModelError
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         position_class,
         skeleton_class,
     )
-    from models.skeleton import Skeleton
 
 __all__ = [
     "MIXERS",
@@ -53,7 +53,7 @@ _HOMES = {
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
-    "Skeleton": "models.skeleton",
+    "Skeleton": "models.architecture",
 }
 
 

@@ -1,4 +1,4 @@
-"""From which numbers does a linear map start?
+"""Initialisation of linear maps: three rules, by name.
 
     name               weights                                  paper
     scaled_normal      normal(0, 1 / inputs), or as the         LeCun et al. 1998, "Efficient

@@ -1,4 +1,4 @@
-"""Does a knob exist, and may it have this value? Strict: nothing is converted or dropped silently.
+"""Checks knobs against the fields of a Config; nothing is converted or dropped silently.
 
 A peer's ablation once varied a setting that no code read. So an unknown knob is refused with the
 nearest names, True is no whole number, 8.0 is none either, and "1e-3" is no number. The one

@@ -1,4 +1,4 @@
-"""Which mixers, position encodings and skeletons are there, and how is one built by name?
+"""The tables of mixers, positional encodings and architectures, and how each is built by name.
 
 The tables are the list of contents: one line each, resolved on first use, so that reading them
 imports no mixer and no torch. To add a mixer, write its file and add its line; the tests of the
@@ -19,10 +19,10 @@ from models.knobs import config_from_knobs
 from models.model_spec import Knob, ModelSpec
 
 if TYPE_CHECKING:
+    from models.architecture import Skeleton
     from models.mixer import Mixer
     from models.positions.absolute import Position
     from models.positions.relative import RelativePosition
-    from models.skeleton import Skeleton
 
 MIXERS: dict[str, str] = {
     # attention
@@ -62,19 +62,19 @@ POSITIONS: dict[str, str] = {
 
 SKELETONS: dict[str, str] = {
     # one sequence in, one prediction per token
-    "language_model": "models.language_model:LanguageModel",
-    "masked_language_model": "models.masked_language_model:MaskedLanguageModel",
-    "tagger": "models.tagger:Tagger",
+    "language_model": "models.architectures.language_model:LanguageModel",
+    "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
+    "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one prediction per sequence
-    "classifier": "models.classifier:Classifier",
+    "classifier": "models.architectures.classifier:Classifier",
     # two sequences in, one prediction per pair
-    "pair_classifier": "models.pair_classifier:PairClassifier",
+    "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
 
 # No skeletons for a task: vectors in, vectors out, for measuring a mixer alone.
 WITHOUT_SKELETON: dict[str, str] = {
-    "mixer_alone": "models.mixer_alone:MixerAlone",
-    "causal_mixer_alone": "models.mixer_alone:CausalMixerAlone",
+    "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
+    "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
 }
 
 
@@ -111,7 +111,7 @@ def relative_position(name: str) -> type[RelativePosition] | None:
 
 def skeleton_class(name: str) -> type[Skeleton]:
     """The class of a skeleton, imported now; see `mixer_class`."""
-    skeleton = importlib.import_module("models.skeleton").Skeleton
+    skeleton = importlib.import_module("models.architecture").Skeleton
     table = WITHOUT_SKELETON if name in WITHOUT_SKELETON else SKELETONS
     found: type[Skeleton] = _resolve("skeleton", table, name, skeleton)
     return found

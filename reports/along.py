@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.baseline import shown_name, what_baseline_is
-from reports.cost import setting
-from reports.label_axes import Group, LabelAxis, label_axis, named_values, number
+from reports.analysis.cost import setting
 from reports.lines import MAX_LETTERS
-from reports.readings import Reading
-from reports.series import Series, belongs, left_out_of_comparison, num_expected
-from reports.statistics import Estimate, mean_interval
+from reports.results.numeric_axes import Group, LabelAxis, label_axis, named_values, number
+from reports.results.readings import Reading
+from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
+from reports.results.variant_labels import shown_name, what_baseline_is
+from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import CONTROLS, MIXER_ALONE, About, Better
 
 LENGTH = "length"

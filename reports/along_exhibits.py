@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from reports.along import Along, Line, along_coordinates, along_labels
 from reports.along_figure import along_figure, axis_in_words, figure_name, metric_in_words
 from reports.along_table import along_table
-from reports.figures import Drawing, sentence
-from reports.label_axes import label_axis, number, value_of_baseline
+from reports.document import Drawing, Exhibit, View
+from reports.figures import sentence
 from reports.lines import MAX_LINES
-from reports.section import Exhibit, View
-from reports.series import Series
+from reports.results.numeric_axes import label_axis, number, value_of_baseline
+from reports.results.series import Series
 from suite.schema import About
 
 _STAGES = {"initial_": "before training", "trained_": "after training"}

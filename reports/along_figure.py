@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from reports.along import LENGTH, Along, Line
-from reports.figures import Drawing, axis_title, sentence
+from reports.document import Drawing
+from reports.escape import slug
+from reports.figures import axis_title, sentence
 from reports.figures import words as _words
 from reports.lines import MAX_LINES, LineName, look, marker, write_names
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
 
 _GREY = "#9aa0a6"
 _LOG = "_log10"

@@ -16,10 +16,11 @@ from reports.along_figure import (
     metric_in_words,
     place_in_words,
 )
-from reports.columns import ARROWS, Column, Entry
-from reports.notation import for_scores
-from reports.statistics import Estimate
-from reports.tables.comparison import FOOTNOTE, Row, Table
+from reports.document import Column, Entry, Row, Table
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import for_scores
+from reports.tables.columns import ARROWS
+from reports.tables.comparison import FOOTNOTE
 
 MAX_PLACES = 24
 _MINUS = "−"

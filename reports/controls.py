@@ -13,15 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.columns import Column, Entry
-from reports.growth import Growth, find
-from reports.notation import as_percent, for_quantities
-from reports.readings import Reading
-from reports.scaling import exponent, which_growth
-from reports.series import Series, all_series
-from reports.statistics import Estimate
-from reports.tables.comparison import Row, Table
-from reports.timings import (
+from reports.analysis.time_comparison import (
     Comparison,
     Share,
     false_alarms,
@@ -29,6 +21,13 @@ from reports.timings import (
     judge_ratio,
     smallest_detectable_effect,
 )
+from reports.document import Column, Entry, Row, Table
+from reports.growth import Growth, find
+from reports.results.readings import Reading
+from reports.results.series import Series, all_series
+from reports.scaling import exponent, which_growth
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import as_percent, for_quantities
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,

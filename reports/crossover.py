@@ -21,10 +21,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from reports.analysis.time_comparison import compare, log_ratios, refuse_different_environments
 from reports.growth import Growth
 from reports.log_means import Array, LogMeans
-from reports.statistics import Estimate
-from reports.timings import compare, log_ratios, refuse_different_environments
+from reports.stats.intervals import Estimate
 
 _STEPS = 400  # between neighbouring lengths, in which ends are looked for
 _DIGITS = 3

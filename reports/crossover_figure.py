@@ -14,16 +14,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from reports.baseline import shown_name, what_baseline_is
+from reports.analysis.time_comparison import compare
 from reports.crossover import Crossover, crossover
-from reports.figures import Drawing
+from reports.document import Drawing
+from reports.escape import slug
 from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
-from reports.notation import as_ratio
-from reports.statistics import Estimate
+from reports.results.variant_labels import shown_name, what_baseline_is
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import as_ratio
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
-from reports.timings import compare
 from suite.schema import MIXER_ALONE, About
 
 _EVEN: Mapping[str, Any] = {"color": "#30343a", "linestyle": "-", "linewidth": 1.3}

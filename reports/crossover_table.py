@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from reports.baseline import shown_name
-from reports.columns import Column, Entry
 from reports.crossover import Kind, crossover
+from reports.document import Column, Entry, Table
 from reports.growth import Growth
-from reports.statistics import Estimate
-from reports.tables.comparison import Table, table_of_variants
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import Estimate
+from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 MATERIALISED = "kernel=materialised"

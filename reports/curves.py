@@ -15,8 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from reports.baseline import shown_name
-from reports.figures import Drawing, axis_title, sentence, words
+from reports.document import Drawing
+from reports.escape import slug
+from reports.figures import axis_title, sentence, words
 from reports.learning_curves import (
     Against,
     Curves,
@@ -26,11 +27,11 @@ from reports.learning_curves import (
     learning_curves,
 )
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
-from reports.notation import for_quantities
-from reports.series import Series, belongs
-from reports.statistics import Estimate, mean_interval
+from reports.results.series import Series, belongs
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import Estimate, mean_interval
+from reports.stats.number_format import for_quantities
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
 from suite.schema import About
 
 X_TITLES: Mapping[Against, str] = {

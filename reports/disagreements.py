@@ -16,7 +16,7 @@ import numpy as np
 from reports.growth import Axis, Growth, find
 from reports.mixtures import growth_means, leading_term
 from reports.scaling import MOST_DRIFT, Exponent, slope_over
-from reports.statistics import Estimate
+from reports.stats.intervals import Estimate
 from reports.utilisation import FLOPS, TIME, flops_per_second, matrix_peak
 
 _OPERATIONS = "theory_operations"

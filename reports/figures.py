@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.baseline import shown_name
+from reports.document import Drawing
+from reports.escape import slug
 from reports.floor_lines import FLOORS_CAPTION, draw_floors
-from reports.floors import floors_of
-from reports.readings import coverage
-from reports.series import Series, belongs, num_expected
-from reports.statistics import mean_interval
+from reports.results.floors import floors_of
+from reports.results.readings import coverage
+from reports.results.series import Series, belongs, num_expected
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import mean_interval
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
 from suite.schema import About
 
 MAX_ROWS = 60  # of the figure of scores; beyond, the table is the better picture
@@ -27,16 +27,6 @@ _CAPTION = (
 )
 _SEEDS_BELOW = 0.22  # of a row, so that dots do not hide the mean
 _INK = "#30343a"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A figure as a document holds it."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
 
 
 def score_figure(about: About, series: Series) -> Drawing | None:

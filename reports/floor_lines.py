@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from reports.notation import for_scores
-from reports.series import Series
+from reports.results.series import Series
+from reports.stats.number_format import for_scores
 from reports.svg import label
 
 FLOORS_CAPTION = (

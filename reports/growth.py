@@ -14,8 +14,8 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from reports.readings import Reading, is_noisy
-from reports.series import is_bound, reading_of
+from reports.results.readings import Reading, is_noisy
+from reports.results.series import is_bound, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]

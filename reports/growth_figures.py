@@ -14,14 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from reports.baseline import shown_name
-from reports.figures import Drawing
+from reports.document import Drawing
+from reports.escape import slug
 from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
-from reports.notation import for_quantities
-from reports.statistics import Estimate, median_range
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import Estimate, median_range
+from reports.stats.number_format import for_quantities
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
 from suite.schema import MIXER_ALONE, About
 
 _GREY = "#9aa0a6"

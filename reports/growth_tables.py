@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reports.columns import Column, Entry
+from reports.analysis.time_comparison import Comparison, Outcome, compare
+from reports.document import Column, Entry, Table
+from reports.escape import slug
 from reports.growth import Growth
-from reports.notation import as_ratio, for_quantities
-from reports.readings import Reading
-from reports.statistics import Estimate, median_range
-from reports.tables.comparison import Table, table_of_variants
-from reports.text import slug
-from reports.timings import Comparison, Outcome, compare
+from reports.results.readings import Reading
+from reports.stats.intervals import Estimate, median_range
+from reports.stats.number_format import as_ratio, for_quantities
+from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 _TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}

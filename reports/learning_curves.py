@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from reports.series import Series, belongs
+from reports.results.series import Series, belongs
 from suite.schema import About, Better
 
 Against = Literal["step", "flops", "seconds"]

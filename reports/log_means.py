@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from reports.statistics import CONFIDENCE, Estimate
+from reports.stats.intervals import CONFIDENCE, Estimate
 
 Array = npt.NDArray[np.float64]
 NUM_DRAWS = 2000

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.series import reading_of
+from reports.results.series import reading_of
 
 KERNELS = frozenset(
     {"linear_kernel_seconds", "linearithmic_kernel_seconds", "quadratic_kernel_seconds"}

@@ -22,7 +22,7 @@ import numpy as np
 
 from reports.growth import Axis, Growth
 from reports.log_means import Array, LogMeans, log_means
-from reports.statistics import CONFIDENCE, Estimate
+from reports.stats.intervals import CONFIDENCE, Estimate
 
 MIN_PLACES = 4
 _SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}

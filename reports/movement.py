@@ -1,7 +1,7 @@
 """What moved between two selections of rows? Every number beside its counterpart, judged.
 
 Scores are paired by seed: B less A, with Student's t of the differences. Times are ratios, B over
-A, by the rule of `reports.timings`; a rate is judged as the time that it stands for. Counts are
+A, by the rule of `time_comparison`; a rate is judged as the time that it stands for. Counts are
 held against each other to the last digit. Equal numbers are identical, which is no test.
 
 Many comparisons make chance findings certain. So Holm's procedure (Holm, Scand. J. Statist. 6,
@@ -19,13 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from reports.multiplicity import SmallestLevels, holm
-from reports.readings import Reading
-from reports.series import QUALITY
+from reports.analysis.time_comparison import CLEAR_GAP, compare, log_ratios
+from reports.analysis.time_comparison import Outcome as Timed
+from reports.results.readings import Reading
+from reports.results.series import QUALITY
 from reports.sides import Held, OneSided, Pair, Place, Side, paired
-from reports.statistics import Estimate, mean_interval, paired_differences, smallest_level
-from reports.timings import CLEAR_GAP, compare, log_ratios
-from reports.timings import Outcome as Timed
+from reports.stats.intervals import Estimate, mean_interval, paired_differences, smallest_level
+from reports.stats.significance import SmallestLevels, holm
 from reports.unpaired import unpaired_ratio
 
 MIN_PAIRS = 3

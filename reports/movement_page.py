@@ -11,7 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.files import write_whole
+from reports.analysis.verdict import Verdict, verdict
+from reports.atomic_write import write_whole
+from reports.document import Table
+from reports.escape import slug
+from reports.export.printers import frame_to_csv
+from reports.export.templating import html_templates, markdown_templates
 from reports.machine_drift import machine_drift
 from reports.movement import Kind, Movements, Outcome, movements
 from reports.movement_table import (
@@ -24,15 +29,11 @@ from reports.movement_table import (
     perhaps_table,
     still_tables,
 )
-from reports.notation import as_ratio
-from reports.printers import frame_to_csv
-from reports.series import all_series
+from reports.results.series import all_series
 from reports.side_facts import differing_facts
 from reports.sides import Side
-from reports.tables.comparison import Table, without_controls
-from reports.templating import html_templates, markdown_templates
-from reports.text import slug
-from reports.verdict import Verdict, verdict
+from reports.stats.number_format import as_ratio
+from reports.tables.comparison import without_controls
 
 DEFINITIONS = (
     "A score is compared seed by seed, B less A, with Student’s t interval at 95 % of the "

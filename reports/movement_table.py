@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from reports.columns import Column, Entry
+from reports.document import Column, Entry, Row, Table
 from reports.movement import HAS_MOVED, Kind, Movement, Movements, Outcome, point
-from reports.notation import Notation, as_ratio, for_quantities, for_scores
 from reports.side_facts import Fact
 from reports.sides import Held, OneSided, Place
-from reports.statistics import Estimate
-from reports.tables.comparison import Row, Table
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import Notation, as_ratio, for_quantities, for_scores
 from suite.schema import MIXER_ALONE
 
 MOST_ROWS = 200  # of a table on a page; moved.csv has them all

@@ -1,7 +1,7 @@
 """Who is ahead over all tasks together? Where several tasks are scored by one metric.
 
 Each task counts alike. The interval of a pooled difference is a bootstrap over seeds, stratified by
-task (`reports.pooling`); a variant that lacks a task is pooled over none.
+task (`reports.stats.aggregate`); a variant that lacks a task is pooled over none.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.columns import ARROWS, Column, Entry
+from reports.document import Column, Entry, Exhibit, Table
+from reports.escape import slug
 from reports.figures import sentence, words
-from reports.notation import Notation, as_percent, for_scores
-from reports.pooling import MIN_TASKS_TO_TRIM, improvement, interquartile_mean, pooled_interval
-from reports.section import Exhibit
-from reports.series import Series, belongs, num_expected
-from reports.statistics import Estimate, paired_differences
-from reports.tables.comparison import Table, primary, table_of_variants
-from reports.text import slug
+from reports.results.series import Series, belongs, num_expected
+from reports.stats.aggregate import (
+    MIN_TASKS_TO_TRIM,
+    improvement,
+    interquartile_mean,
+    pooled_interval,
+)
+from reports.stats.intervals import Estimate, paired_differences
+from reports.stats.number_format import Notation, as_percent, for_scores
+from reports.tables.columns import ARROWS
+from reports.tables.comparison import primary, table_of_variants
 from suite.schema import About, Better, Status
 
 _MOST_VARIANTS = 500  # each costs thousands of draws

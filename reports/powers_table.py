@@ -7,15 +7,15 @@ beside them, and the words where the two disagree stand under the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from reports.baseline import shown_name
-from reports.columns import Column, Entry
 from reports.disagreements import Power
+from reports.document import Column, Entry, Remark, Table
 from reports.growth import Axis, Growth, find
-from reports.statistics import Estimate
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import Estimate
 from reports.table_one import PathLength, TableOneRow
-from reports.tables.comparison import Table, table_of_variants
+from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 _SYMBOLS: dict[Axis, str] = {"length": "n", "dim": "d"}
@@ -27,14 +27,6 @@ _PRE_ASYMPTOTIC = (
     "Pre-asymptotic: the slope still changes where the measurements end, or its leading term is "
     "not yet 90 % of the whole; such a power describes this range, and is no law."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remark:
-    """Sentences about one variant."""
-
-    name: str
-    text: str
 
 
 def powers_table(

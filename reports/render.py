@@ -1,4 +1,4 @@
-"""Which files does a report consist of, and how do they come to stand on disk?
+"""Renders a report: all files of a page, written at once.
 
 All content is made before anything is written, each file is written whole or not at all, and the
 page comes last: a reader never sees half a report, and a failure leaves the old one.
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.files import remove_stale, write_whole
-from reports.frame import FrameError, Sweep, to_parquet_bytes
-from reports.overview import overview
-from reports.page import ordered, page, shown_sweep
-from reports.printers import frame_to_csv, to_csv, to_latex
-from reports.templating import html_templates, markdown_templates
-from reports.text import slug
+from reports.atomic_write import remove_stale, write_whole
+from reports.escape import slug
+from reports.export.printers import frame_to_csv, to_csv, to_latex
+from reports.export.templating import html_templates, markdown_templates
+from reports.pages.ablation import ordered, page, shown_sweep
+from reports.pages.overview import overview
+from reports.results.frame import FrameError, Sweep, to_parquet_bytes
 from suite.schema import RESULT_COLUMNS
 
 

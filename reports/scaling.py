@@ -26,7 +26,7 @@ import numpy as np
 from reports.growth import Growth
 from reports.log_means import Array, LogMeans
 from reports.mixtures import Mixture, growth_means, leading_term, mixture, names_of, terms_of
-from reports.statistics import Estimate
+from reports.stats.intervals import Estimate
 
 __all__ = [
     "Exponent", "LocalSlope", "Mixture", "WhichGrowth", "exponent", "local_slopes", "mixture",

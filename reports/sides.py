@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.readings import Reading
-from reports.series import is_bound, reading_of
+from reports.results.readings import Reading
+from reports.results.series import is_bound, reading_of
 from suite.schema import CONTROLS, About, Better
 
 _Row = Mapping[Any, Any]  # a row of results: columns as `suite.schema.RESULT_COLUMNS`

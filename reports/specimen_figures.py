@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from reports.figures import Drawing
+from reports.document import Drawing
 from reports.matrices import Matrix
 from reports.svg import drawing_style, label, to_svg
 

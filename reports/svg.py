@@ -18,7 +18,7 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.text import one_line
+from reports.escape import one_line
 
 _UNKNOWN_GLYPH = "□"
 _STYLE = {

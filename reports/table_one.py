@@ -15,7 +15,7 @@ from typing import get_args
 from reports.disagreements import Case, Power, disagreements
 from reports.growth import Axis, Growth, environments, find
 from reports.scaling import Exponent, exponent, slope_over
-from reports.statistics import Estimate
+from reports.stats.intervals import Estimate
 from reports.utilisation import FLOPS, TIME, utilisation
 from suite.schema import About, MixerFacts
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reports.cost import StepTimes, step_times, where
+from reports.analysis.cost import StepTimes, step_times, where
 from reports.curves import X_UNITS, drawn_curves
-from reports.frame import Sweep
+from reports.document import Exhibit, View
 from reports.learning_curves import Curves, by_flops, by_seconds, learning_curves
-from reports.notation import for_quantities
-from reports.section import Exhibit, View
-from reports.series import Series
+from reports.results.frame import Sweep
+from reports.results.series import Series
+from reports.stats.number_format import for_quantities
 from reports.tables.comparison import primary
 from reports.views_table import VIEW_TITLES, common_budget, views_table
 from suite.schema import About

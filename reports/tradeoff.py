@@ -13,15 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from reports.baseline import shown_name
-from reports.cost import Cost, training_costs
-from reports.figures import Drawing, axis_title, sentence, words
+from reports.analysis.cost import Cost, training_costs
+from reports.document import Drawing, Exhibit, View
+from reports.escape import slug
+from reports.figures import axis_title, sentence, words
 from reports.lines import MAX_LINES, LineName, look, marker, numbered, write_names
-from reports.notation import for_quantities
-from reports.section import Exhibit, View
-from reports.series import Series, belongs
+from reports.results.series import Series, belongs
+from reports.results.variant_labels import shown_name
+from reports.stats.number_format import for_quantities
 from reports.svg import drawing_style, label, to_svg
-from reports.text import slug
 from suite.schema import About
 
 _WIDE = 8.0  # times between the least and the most from where on the axis is logarithmic

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from scipy.special import stdtrit
 
-from reports.statistics import CONFIDENCE, Estimate
+from reports.stats.intervals import CONFIDENCE, Estimate
 
 
 def unpaired_ratio(a: Collection[float], b: Collection[float]) -> Estimate:

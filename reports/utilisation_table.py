@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from reports.columns import Column, Entry
+from reports.document import Column, Entry, Table
 from reports.growth import Growth, find
 from reports.growth_tables import no_number
-from reports.notation import as_percent, for_quantities
-from reports.statistics import Estimate
-from reports.tables.comparison import Table, table_of_variants
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import as_percent, for_quantities
+from reports.tables.comparison import table_of_variants
 from reports.utilisation import TIME, flops_per_second, matrix_peak, utilisation
 from suite.schema import MIXER_ALONE, About
 

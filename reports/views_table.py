@@ -10,14 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reports.columns import Column, Entry, columns
+from reports.document import Column, Entry, Table
 from reports.figures import words
 from reports.learning_curves import Against, Curves
-from reports.notation import for_quantities
-from reports.readings import Reading
-from reports.series import QUALITY, Series, belongs
-from reports.statistics import Estimate
-from reports.tables.comparison import Table, table_of_variants
+from reports.results.readings import Reading
+from reports.results.series import QUALITY, Series, belongs
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import for_quantities
+from reports.tables.columns import columns
+from reports.tables.comparison import table_of_variants
 from suite.schema import About, Status
 
 VIEW_TITLES: Mapping[Against, str] = {

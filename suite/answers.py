@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from reports.frame import Sweep, read_sweep
 from reports.render import render, render_overview
+from reports.results.frame import Sweep, read_sweep
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal.journal import Journal
 from suite.record import load_all_artifacts, load_artifacts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from reports.frame import Sweep
 from reports.movement_page import render_comparison
+from reports.results.frame import Sweep
 from suite.answers import reports_from_store, sweeps_in
 from suite.catalogue import name_of
 from suite.errors import DONE

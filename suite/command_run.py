@@ -14,7 +14,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from reports.published_files import refuse_broken
+from reports.literature.csv import refuse_broken
 from suite.catalogue import find_all
 from suite.duration import in_words
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models import Skeleton
-from models.language_model import LanguageModel
+from models.architectures.language_model import LanguageModel
 from suite.attention_maps import first_example, mixers_of, shown
 from suite.schema import Specimen
 from suite.tasks.task import Task

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reports.frame import Sweep
-from reports.series import Series, all_series
-from reports.verdict import verdict
+from reports.analysis.verdict import verdict
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series
 from suite.comparison import judged_metric
 from suite.schema import About
 from suite.store_limits import entity_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.frame import Sweep, curves_frame, results_frame, to_parquet_bytes
+from reports.results.frame import Sweep, curves_frame, results_frame, to_parquet_bytes
 from suite.rows import Results, about_with_provenance, curve_rows, result_rows
 from suite.schema import Plan
 

@@ -2,7 +2,7 @@
 
 The file is committed, and its numbers are part of the trials that use them: nothing adapts while
 a sweep runs. They were chosen on validation data, with the same rates tried for each mixer;
-`reports.chosen_rates` writes the file from the results of that ablation.
+`reports.results.best_learning_rates` writes the file from the results of that ablation.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from typing import TypeVar
 
 from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.journal_lines import JOURNAL_FILE, packed
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.projection import variant_of

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.conclusion import conclude
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.lock import held
 from suite.mlflow_store import StoreUnavailable
 from suite.new_store import recorder_of

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.frame import Sweep
-from reports.page import shown_sweep
+from reports.pages.ablation import shown_sweep
+from reports.results.frame import Sweep
 from reports.sides import Side
 from suite.answers import sweeps_in
 from suite.spec import SpecError

@@ -17,8 +17,9 @@ from typing import Any
 
 from rich.console import Console
 
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
 from suite.journal.rows import Attempt, End
+from suite.journal.sqlite_schema import journal_in
 from suite.lock import is_held
 from suite.schema import FAILURES, Plan
 from suite.spending import Progress, spending_of

@@ -11,7 +11,8 @@ from pathlib import Path
 from reports.render import render
 from suite.answers import sweeps_in
 from suite.frames import sweep_files
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.journal_lines import JOURNAL_FILE, LinesError, packed, unpacked
 from suite.lock import FolderUnavailable, is_held
 from suite.mlflow_store import StoreUnavailable

@@ -19,6 +19,8 @@ DOCUMENTS = [
     "docs/cluster.md",
     "docs/benchmarks.md",
     "docs/comparing.md",
+    "docs/design.md",
+    "docs/guide.md",
     "docs/measuring.md",
     "docs/statistics.md",
 ]
@@ -87,21 +89,23 @@ def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch
     assert result.num_parameters == 2 * 8192 * 64 + 8192 + 2 * 3 * 64 * (64 + 1)
 
 
-def test_the_readme_quotes_the_last_chaos() -> None:
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+    assert len(README) <= 9000
+    paragraphs = re.sub(r"```.*?```", "", README, flags=re.DOTALL).split("\n\n")
+    prose = [each for each in paragraphs if not each.startswith(("    ", "|", "- "))]
+    assert max(len(each.strip().splitlines()) for each in prose) <= 4
+
+
+def test_contributing_is_short() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 200
+
+
+def test_the_last_chaos_lost_nothing() -> None:
+    """The README says so; the figures stand in docs/reliability.md."""
     page = (ROOT / "docs" / "reliability.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith("| all |"))
-    _, _, faults, _, acknowledged, lost, doubled, _, orphans, twice, *_ = row.split("|")
+    _, _, _, _, acknowledged, lost, doubled, _, orphans, twice, *_ = row.split("|")
+    assert int(acknowledged) > 1000
     assert [int(number) for number in (lost, doubled, orphans)] == [0, 0, 0]
-    num_twice, num_different = twice.split(":")
-    assert int(num_different) == 0
-    words = " ".join(README.split())
-    assert f"of {int(acknowledged):,} results under {int(faults)} of them" in words
-    assert f"of the {int(num_twice)} trials that ran twice none differed" in words
-
-
-def test_the_table_of_the_readme_is_of_the_committed_results() -> None:
-    block = README.partition("<!-- results -->")[2].partition("<!-- /results -->")[0]
-    rows = [line for line in block.splitlines() if line.startswith(("| mixer=", "| kernel="))]
-    report = (ROOT / "docs" / "results" / "complexity" / "report.md").read_text().splitlines()
-    assert len(rows) == 7
-    assert set(rows) <= set(report)
+    assert int(twice.split(":")[1]) == 0

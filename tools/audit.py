@@ -1,4 +1,4 @@
-"""Does anything installed here have a known weakness? `make audit` asks by pip-audit.
+"""Asks pip-audit whether an installed package has a known vulnerability; `make audit`.
 
 A service that is not reached, or knows none of the packages, proves nothing: that is said in one
 sentence, and passes. pip-audit itself would say "no known vulnerabilities" of what it skipped.

@@ -1,4 +1,4 @@
-"""Would the battery notice a wrong mixer? Seeds bugs into copies of the models and looks.
+"""Seeds bugs into copies of the models and checks that the tests notice each.
 
     python tools/mutants.py [-k WORD]
 

@@ -3,7 +3,7 @@
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
 Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
     s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. Other scores than the
-    product Q_h K_h^T are those of `models.scores`; a relative position
+    product Q_h K_h^T are those of `models.kernels.scores`; a relative position
     (`models.positions.relative`) turns queries and keys, or adds to keys, scores or values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default, which Luong's are not. Dropout of
@@ -27,11 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.heads import check_heads, draw_projections, merge_heads, split_heads
-from models.mixer import Cost, Mixer, State, without_padding
-from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
-from models.scores import SCORES
-from models.softmax_attention import (
+from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.scores import SCORES
+from models.kernels.softmax_attention import (
     Visibility,
     fused_attention,
     fused_scratch_bytes,
@@ -39,6 +37,8 @@ from models.softmax_attention import (
     softmax_weights,
     whole_sequence,
 )
+from models.mixer import Cost, Mixer, State, without_padding
+from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",
@@ -112,6 +112,7 @@ class Attention(Mixer):
         self.heads = config.heads
         self.key_dim = config.key_dim or dim // config.heads
         self.value_dim = config.value_dim or dim // config.heads
+        self.own_value_dim = 0 if config.has_tied_values else self.value_dim  # of its projection
         key_width, value_width = self.heads * self.key_dim, self.heads * self.value_dim
         self.query = nn.Linear(dim, key_width, bias=config.bias)
         self.key = nn.Linear(dim, key_width, bias=config.bias)
@@ -192,20 +193,20 @@ class Attention(Mixer):
     def state_bytes(self, length: int) -> int:
         """A key and a value per token: grows with the length."""
         self.check_steps()
-        return 4 * self.heads * (self.key_dim + self._own_value_dim()) * length
+        return 4 * self.heads * (self.key_dim + self.own_value_dim) * length
 
     def num_parameters(self) -> int:
         """Projections, and what score, temperature and position learn."""
         learned = 0 if self.log_temperature is None else self.heads
         position = 0 if self.position is None else self.position.num_parameters()
-        num_projected = self.heads * (2 * self.key_dim + self._own_value_dim())
+        num_projected = self.heads * (2 * self.key_dim + self.own_value_dim)
         num_biases = 0 if self.query.bias is None else num_projected + self.dim
         projections = self.dim * (num_projected + self.heads * self.value_dim)
         return projections + num_biases + self.score.num_parameters() + learned + position
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Projections, scores, and the weighted sum of values."""
-        num_projected = 2 * self.key_dim + self.value_dim + self._own_value_dim()
+        num_projected = 2 * self.key_dim + self.value_dim + self.own_value_dim
         projections = 2 * length * self.dim * self.heads * num_projected
         attention = self.score.flops(length, length)
         attention += 2 * length**2 * self.heads * self.value_dim
@@ -221,7 +222,7 @@ class Attention(Mixer):
             )
         if self.is_fused and self.key_dim != self.value_dim:  # torch then writes the weights
             raise ModelError(f"{self.name} gives no formula for the bytes of unequal widths, fused")
-        width = self.heads * (2 * self.key_dim + self._own_value_dim())
+        width = self.heads * (2 * self.key_dim + self.own_value_dim)
         held = 2 * 8 * length + 4 * batch * length * width  # places, queries, keys, values
         output = 4 * batch * length * self.dim
         heads = 4 * batch * length * self.heads * self.value_dim
@@ -275,7 +276,7 @@ class Attention(Mixer):
         for b in range(x.shape[0]):
             seen = range(sequence.shape[1]) if real is None else real[b].nonzero().flatten()
             for i in range(x.shape[1]):
-                token = torch.zeros_like(x[b, i]) if _is_pad(mask, b, i) else x[b, i]
+                token = x[b, i] if mask is None or mask[b, i] else torch.zeros_like(x[b, i])
                 past = [int(j) for j in seen if not self.is_causal or int(j) <= i]
                 heads = [
                     self._one_head(h, token, i, sequence[b, past], past, position)
@@ -304,8 +305,8 @@ class Attention(Mixer):
             query = position.turned(query, place)
             pairs = zip(keys, places, distances, strict=True)
             keys = torch.stack([position.turned(k, j) + position.key(r) for k, j, r in pairs])
-            pairs_of_values = zip(values, distances, strict=True)
-            values = torch.stack([value + position.value(r) for value, r in pairs_of_values])
+            moved = zip(values, distances, strict=True)
+            values = torch.stack([value + position.value(r) for value, r in moved])
             added = torch.stack([position.added(head, r) for r in distances]).to(added.dtype)
         scores = self._reference_scale(head) * self.score.reference(head, query, keys)
         terms = torch.exp(scores + added)
@@ -320,8 +321,7 @@ class Attention(Mixer):
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
         own = "none" if self.config.score == "additive" else "1/sqrt(d)"
-        scale: float = scales[self.config.scale or own] / self.config.temperature
-        return scale
+        return scales[self.config.scale or own] / self.config.temperature
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
         """What scores are multiplied by: a number, and the exponential of what each head learns.
@@ -357,10 +357,6 @@ class Attention(Mixer):
             )
         if config.kernel == "fused":
             raise ModelError("shaw has no fused kernel: leave kernel='fused' out")
-
-    def _own_value_dim(self) -> int:
-        """Width of a head's values where they have a projection; 0 where keys serve."""
-        return 0 if self.value is None else self.value_dim
 
     def _project(
         self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
@@ -452,7 +448,3 @@ def _rows(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:
     rows = slice(head * width, (head + 1) * width)
     projected = tokens @ linear.weight[rows].T
     return projected if linear.bias is None else projected + linear.bias[rows]
-
-
-def _is_pad(mask: Tensor | None, batch: int, time: int) -> bool:
-    return mask is not None and not bool(mask[batch, time])

@@ -17,8 +17,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.kernels.window import SlidingWindow, Window
 from models.mixer import Cost
-from models.window import SlidingWindow, Window
 
 
 class Convolution(SlidingWindow):

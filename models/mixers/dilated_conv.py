@@ -15,7 +15,7 @@ Departures: ByteNet's convolution alone; its residual block of layer norms, ReLU
     but near the ends of a real one the way from token 0 to token 2 = 3 - 1 leads through token
     -1. A mixer that stands alone, in no stack, is a bottom layer and equals `conv`.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
-Fast form: `conv1d` with the taps that can meet a token; see `models/window.py`.
+Fast form: `conv1d` with the taps that can meet a token; see `models/kernels/window.py`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.errors import ModelError
+from models.kernels.window import SlidingWindow
 from models.mixer import Cost, Mixer
 from models.mixers.conv import Convolution
-from models.window import SlidingWindow
 
 
 class DilatedConvolution(Convolution):

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from models.kernels.window import SlidingWindow, Window
 from models.mixer import Cost
-from models.window import SlidingWindow, Window
 
 
 class GatedConvolution(SlidingWindow):

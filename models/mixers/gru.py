@@ -9,8 +9,8 @@ Cost: n d^2; n sequential operations; positions n apart are n steps apart.
 Departures: the form that torch and cuDNN compute. The reset gate r multiplies U_n h_{t-1} + b'_n,
     in the paper h_{t-1} before it meets U_n; the two agree where U_n is diagonal and b'_n is zero.
     The paper prints no biases, torch has two to each gate. The output is h itself, without a
-    projection. Two directions unless causal or asked for one; see `models/recurrence.py`.
-Padding: a padded token is neither read nor written; see `models/recurrence.py`.
+    projection. Two directions unless causal or asked for one; see `models/kernels/recurrence.py`.
+Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.GRU`.
 """
 
@@ -19,8 +19,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.kernels.recurrence import Recurrence, Weights
 from models.mixer import State
-from models.recurrence import Recurrence, Weights
 
 
 class GRU(Recurrence):

@@ -10,7 +10,7 @@ Cost: n d^2 / heads; one sequential operation, since a prefix sum does not wait 
 Departures: no epsilon is added to the denominator, as the authors' code does; one that underflows
     is held at 3e-29 (float32). A query that may see nothing takes zeros from every head.
 Padding: padded keys and values are left out of both sums.
-Fast form: `models.kernel_attention`; phi is exp(min(x, 0)) + max(x, 0), which keeps the digits
+Fast form: `kernels.kernel_attention`; phi is exp(min(x, 0)) + max(x, 0), which keeps the digits
     that elu(x) + 1 cancels, and its slope is min(phi, 1). `step` holds S and z, side by side.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.kernel_mixer import KernelMixer
+from models.kernels.kernel_mixer import KernelMixer
 from models.mixer import Cost
 
 

@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.softmax_attention import fused_scratch_bytes
 from models.mixer import Cost, Mixer, without_padding
-from models.softmax_attention import fused_scratch_bytes
 
 
 class Linformer(Mixer):

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.heads import check_heads, draw_projections, merge_heads, split_heads
-from models.mixer import Cost, Mixer, State, without_padding
-from models.positions.relative import RelativePosition, ShawPosition
-from models.softmax_attention import (
+from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.softmax_attention import (
     Visibility,
     fused_scratch_bytes,
     masked_attention,
     softmax_weights,
 )
+from models.mixer import Cost, Mixer, State, without_padding
+from models.positions.relative import RelativePosition, ShawPosition
 
 _SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
 
@@ -45,6 +45,7 @@ class LocalAttention(Mixer):
     supports_causal = True
     supports_step = True
     supports_relative = True
+    is_position_aware = True  # near and far differ as soon as a sequence outgrows the window
     mask_mode = "exact"
 
     @dataclass(frozen=True, kw_only=True)

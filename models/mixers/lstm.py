@@ -8,8 +8,8 @@ Cost: n d^2; n sequential operations; positions n apart are n steps apart.
 Departures: the output is h itself, without a projection, so that the row is the recurrence of
     Table 1 and nothing else. Two biases where one would do; all parameters, the forget gate's
     biases too, are drawn uniformly from within 1 / sqrt(hidden) of zero, as torch has it. Two
-    directions unless causal or asked for one; see `models/recurrence.py`.
-Padding: a padded token is neither read nor written; see `models/recurrence.py`.
+    directions unless causal or asked for one; see `models/kernels/recurrence.py`.
+Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.LSTM`.
 """
 
@@ -18,8 +18,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.kernels.recurrence import Recurrence, Weights
 from models.mixer import State
-from models.recurrence import Recurrence, Weights
 
 _SMALL_SCRATCH = 17160  # bytes, whatever the length
 

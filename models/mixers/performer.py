@@ -20,7 +20,7 @@ Features: drawn on the CPU from a seed, drawn at construction, plus the number o
     counted on the CPU, and nothing waits for a GPU. Recomputing activations (checkpointing) would
     count a call twice, and differentiate another draw: freeze the draw there
     (`redraw_interval` beyond the number of steps).
-Fast form: `models.kernel_attention`. Exponents are taken relative to their largest, over features
+Fast form: `kernels.kernel_attention`. Exponents are taken relative to their largest, over features
     for a query, over features and all keys that it may see for a key; constants to autograd, that
     cancel in the ratio. `step` holds the sums and the largest exponent so far.
 """
@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from models.errors import ModelError
-from models.kernel_mixer import KernelMixer
+from models.kernels.kernel_mixer import KernelMixer
 from models.mixer import Cost
 
 

@@ -19,13 +19,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from models.mixer import Cost, Mixer, State, without_padding
-from models.softmax_attention import (
+from models.kernels.softmax_attention import (
     fused_attention,
     fused_scratch_bytes,
     softmax_weights,
     whole_sequence,
 )
+from models.mixer import Cost, Mixer, State, without_padding
 
 
 class PlainAttention(Mixer):

@@ -7,8 +7,8 @@ Departures: tanh in place of the paper's logistic function, as has been usual si
     cuts the gradient off after one step back; here it flows through all of them. The output is h
     itself, without the paper's output layer, so that the row is the recurrence of Table 1 and
     nothing else. Two biases where one would do, as torch has it. Two directions unless causal or
-    asked for one; see `models/recurrence.py`.
-Padding: a padded token is neither read nor written; see `models/recurrence.py`.
+    asked for one; see `models/kernels/recurrence.py`.
+Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.RNN`.
 """
 
@@ -17,8 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.kernels.recurrence import Recurrence, Weights
 from models.mixer import State
-from models.recurrence import Recurrence, Weights
 
 
 class RNN(Recurrence):

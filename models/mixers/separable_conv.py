@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.kernels.window import SlidingWindow, Window
 from models.mixer import Cost
-from models.window import SlidingWindow, Window
 
 
 class SeparableConvolution(SlidingWindow):

@@ -1,4 +1,4 @@
-"""How does a model know where a token stands? Absolute encodings, which meet the embeddings.
+"""Absolute positional encodings, which are joined to the embeddings.
 
 Each has a vector for every place; it is added to the token there, or concatenated with it. What
 acts inside a mixer, between two tokens, is none of these: see `models.positions.relative`.

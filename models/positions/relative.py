@@ -1,4 +1,4 @@
-"""How does a mixer with scores know how far apart two tokens are? Encodings that act on scores.
+"""Relative positional encodings, which act on scores inside a mixer.
 
 An absolute encoding is joined to the embeddings before the first layer (`models.positions`);
 these act in every layer, between a query and a key, and depend on their distance alone:

@@ -1,4 +1,4 @@
-"""What does a table of a report hold? And the comparison on a task: one row a variant, always.
+"""The comparison table of one task: one row a variant, then the floors.
 
 One typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
 """
@@ -6,67 +6,20 @@ One typed table; the page, Markdown, CSV and LaTeX all print from it, and say th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from reports.baseline import what_baseline_is
-from reports.columns import Column, Entry, columns
-from reports.cost import cost_column
-from reports.floors import FOOTNOTE as FLOORS_FOOTNOTE
-from reports.floors import NOTE as FLOOR
-from reports.floors import beside_scores, floors_of
-from reports.readings import Coverage, Reading, coverage
-from reports.series import Series, belongs, num_expected
-from reports.statistics import Estimate
+from reports.analysis.cost import cost_column
+from reports.document import Column, Entry, Row, Table
+from reports.results.floors import FOOTNOTE as FLOORS_FOOTNOTE
+from reports.results.floors import NOTE as FLOOR
+from reports.results.floors import beside_scores, floors_of
+from reports.results.readings import Coverage, Reading, coverage
+from reports.results.series import Series, belongs, num_expected
+from reports.results.variant_labels import what_baseline_is
+from reports.stats.intervals import Estimate
+from reports.tables.columns import columns
 from suite.schema import CONTROLS, About
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One line of a table; one entry a column.
-
-    Attributes:
-        name: What it is about, mostly a variant.
-        is_floor: Whether it is no variant, but what needs no architecture; such rows come last.
-        note: What must be said of the name, as what a baseline is.
-        coverage: Empty in a table without that column.
-    """
-
-    name: str
-    entries: tuple[Entry, ...]
-    is_baseline: bool = False
-    is_floor: bool = False
-    note: str = ""
-    coverage: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table, ready to be printed.
-
-    Attributes:
-        name: Of its files, distinct within a report.
-        title: As it is announced.
-        task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
-        introduction: What a reader must know before reading it; empty where nothing.
-        row_title: What its rows are.
-    """
-
-    name: str
-    title: str
-    task: str
-    introduction: str = ""
-    row_title: str = "variant"
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    footnotes: tuple[str, ...] = ()
-    has_coverage: bool = False
-
-    @property
-    def is_of_variants(self) -> bool:
-        """Whether a row is a variant, so that one may be the baseline."""
-        return self.row_title == "variant"
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:

@@ -1,4 +1,4 @@
-"""What do several workers save in time and in memory? Throughput, memory, scaling efficiency.
+"""Probe `data_parallel`: throughput, memory and scaling efficiency of several workers.
 
 Scaling efficiency is the time of a step on one worker alone, over workers times the time of the
 same step on all of them: 1 is perfect. The lone worker is the first one, with the local engine at

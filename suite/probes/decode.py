@@ -1,4 +1,4 @@
-"""How long does a language model take for its next token, after so many? One sequence at a time.
+"""Probe `decode`: time of a language model's next token after a given number of tokens.
 
 That is how it is used: it writes its own next input, so tokens come one by one, and what a token
 costs depends on how the mixer remembers the ones before. At ``length=L`` the model has read L - 1
@@ -14,7 +14,7 @@ from typing import cast
 import torch
 
 from models import ModelSpec, mixer_class
-from models.language_model import LanguageModel
+from models.architectures.language_model import LanguageModel
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.task import Task

@@ -1,4 +1,4 @@
-"""Which outputs of a mixer depend on which inputs, and how many layers until all do that can?
+"""Which outputs of a mixer depend on which inputs, measured by gradients.
 
 Measured by gradients, not read from what a mixer declares: the derivative of each output token by
 each input token, in float64, at random weights and a random input. What no derivative sees (a
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec
-from models.layers import build_mixer_of
+from models.stack import build_mixer_of
 
 _WIDTHS = (8, 16, 32, 64)
 _MOVED_BY = 0.1  # every parameter, at random: what starts as zero would hide what it multiplies

@@ -1,4 +1,4 @@
-"""How many operations of a computation must wait for one another? Its longest chain, counted.
+"""Counts the longest chain of operations that must wait for one another.
 
 Table 1 of "Attention Is All You Need" calls it sequential operations. Every operation that torch
 dispatches and that writes numbers is one step, copies too; views and metadata are none. The depth

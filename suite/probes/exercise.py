@@ -1,4 +1,4 @@
-"""With what does a trial's training begin? The model by its seed, and what it is trained on.
+"""The start of a quality trial: the model drawn from its seed, and its task.
 
 Initialisation depends on the seed and the model alone. Training FLOPs count the backward pass as
 twice the forward one.

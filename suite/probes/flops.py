@@ -1,4 +1,4 @@
-"""How many floating-point operations does a forward pass take? By the formulas of the models.
+"""Probe `flops`: forward FLOPs of whole models by formula.
 
 torch's counter is silently zero on a CPU for attention, LSTM and FFT; the formulas are not.
 """

@@ -1,4 +1,4 @@
-"""How much of a gradient reaches back? The last output of a language model by its earlier tokens.
+"""Probe `gradient_by_distance`: the gradient of the last output by each earlier token.
 
 What a token far back contributes is learned through a product of derivatives, one for each step
 between, which vanishes or explodes exponentially where they are all small or all large: Bengio,
@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec
-from models.language_model import LanguageModel
+from models.architectures.language_model import LanguageModel
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from models import ModelSpec, build_model, mixer_class
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite.probes.flop_counter import counted_flops
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial

@@ -1,4 +1,4 @@
-"""How much memory does a mixer take, forward and backward, and does its formula say the same?
+"""Probe `mixer_memory`: peak memory of a mixer alone, measured and by formula.
 
 Measured apart from time, since the profiler slows things down. Of a forward pass without gradients
 it is the peak beyond parameters, tables and the input; of forward and backward in training, with a
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from models import ModelError, build_model
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
 from suite.probes.free_memory import free_bytes
 from suite.probes.probe import Probe

@@ -1,4 +1,4 @@
-"""How many parameters does the model have? Counted on the built model, shared weights once."""
+"""Probe `parameters`: parameters of the built model; shared weights count once."""
 
 from __future__ import annotations
 

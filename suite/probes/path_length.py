@@ -1,4 +1,4 @@
-"""How far apart are two tokens, and what must wait for what? Two columns of Table 1, measured.
+"""Probe `path_length`: two columns of Table 1, measured: sequential operations and path length.
 
 `sequential_operations` is the longest chain of dependent operations of one forward pass of the
 mixer alone; see `suite.probes.dependency_chain` for what counts as one. It holds a constant: 3 for
@@ -23,7 +23,7 @@ from typing import cast
 import torch
 
 from models import Mixer, ModelError, build_model
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite import theory
 from suite.probes.dependence import layers_until_all_is_seen, most_layers
 from suite.probes.dependency_chain import longest_chain

@@ -1,4 +1,4 @@
-"""How good does the model get? Train it, then score the test split, once, at the end."""
+"""Probe `quality`: trains a model, then scores the test split once."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from suite.events import (
     TrialExecutor,
 )
 from suite.execution.inline import refuse_infeasible, refuse_too_large
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
 from suite.missing import (
     Missing,

@@ -1,4 +1,4 @@
-"""Long text classification: is a film review of IMDb, read byte by byte, meant kindly?
+"""Long text classification: the sentiment of a film review of IMDb, read byte by byte.
 
 Maas et al. 2011: 25,000 reviews for training, 25,000 for test, half of them positive. "Text" of
 the Long Range Arena (Tay et al. 2020, arXiv:2011.04006) is this set at ``length=4096``: the first

@@ -1,4 +1,4 @@
-"""Kernel regression in context: noisy points of an unknown function, then an x; what is its y?
+"""Kernel regression in context: predict y at a new x from noisy points of an unknown function.
 
 Nadaraya 1964 and Watson 1964 answer with a mean of the y, weighted by a Gaussian kernel of the
 distance to each x (`suite.floors.nadaraya_watson`). One attention layer is the learned version of

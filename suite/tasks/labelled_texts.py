@@ -1,4 +1,4 @@
-"""Classification of short texts by their words: how are texts cut, split and padded?
+"""Classification of short texts by their words: cutting, splits and padding.
 
 words       lower-cased; a run of letters and digits with at most one apostrophe inside is one,
             so is every other character that is no space

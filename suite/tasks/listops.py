@@ -1,4 +1,4 @@
-"""ListOps: nested lists of operators and digits; what do they come to?
+"""ListOps: evaluate nested lists of operators and digits.
 
 Nangia and Bowman 2018 (arXiv:1804.06028), drawn as the Long Range Arena has it (Tay et al. 2020,
 arXiv:2011.04006, section 2.2.1, and its public generator):

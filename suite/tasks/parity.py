@@ -1,4 +1,4 @@
-"""Parity: is the number of ones so far odd? Asked after every bit.
+"""Parity: after every bit, predict whether the number of ones so far is odd.
 
 The running parity rather than that of the whole string: one string asks at every length at once,
 so that accuracy by length is accuracy by place, and every place gives a signal to learn from; the

@@ -1,4 +1,4 @@
-"""Masked language modelling of Shakespeare: some characters are hidden; which ones were they?
+"""Masked language modelling of Shakespeare: predict hidden characters.
 
 Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1: 15 % of the tokens of a window, chosen
 uniformly, are asked for, and the model sees what stands before and behind them. Text, splits and

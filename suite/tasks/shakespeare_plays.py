@@ -1,4 +1,4 @@
-"""Long text classification: from which of 38 plays of Shakespeare is this window of bytes?
+"""Long text classification: which of 38 plays of Shakespeare a window of bytes is from.
 
 After "Text" of the Long Range Arena (Tay et al. 2020, arXiv:2011.04006), which reads film reviews
 byte by byte: what tells is spread over the window, and a model must put bytes together to words

@@ -1,4 +1,4 @@
-"""How are a trial's subjects timed? All of them together, the controls beside the first one."""
+"""Times all subjects of a trial together, with the controls beside the first."""
 
 from __future__ import annotations
 

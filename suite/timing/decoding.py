@@ -1,4 +1,4 @@
-"""How long does one more token take, after so many? The causal twin of a mixer, step by step."""
+"""The timed pass of one more token: the causal twin of a mixer, step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, mixer_class
-from models.mixer_alone import CausalMixerAlone
+from models.architectures.mixer_alone import CausalMixerAlone
 from suite.schema import Status
 from suite.timing.passes import Missing, Pass, built
 

@@ -1,4 +1,4 @@
-"""How much CPU time do others take, and how is this machine set up? What Linux says of both.
+"""Reads from Linux how much CPU time other processes take, and how the machine is set up.
 
 The kernel counts busy time in hundredths of a second, so that only stretches of a quarter of a
 second and more say something.

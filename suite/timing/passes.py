@@ -1,4 +1,4 @@
-"""What is timed of a model? Forward alone, or forward and backward: from a spec to a pass."""
+"""Builds the pass that is timed from a model's spec: forward, or forward and backward."""
 
 from __future__ import annotations
 

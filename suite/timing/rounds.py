@@ -1,4 +1,4 @@
-"""Who takes how long? Contestants take turns, so that a busy moment hits all of them alike.
+"""Times contestants in turns, so that a busy moment affects all of them alike.
 
 Every contestant runs once a round, in an order drawn anew: interleaving at random took two fifths
 of the variance between runs away in google/benchmark (docs/random_interleaving.md there).

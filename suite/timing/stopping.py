@@ -1,4 +1,4 @@
-"""When has a contest gone on for long enough, and what is missing where it ended before?"""
+"""The stopping rule of a timing: when there are enough samples, and what is missing if not."""
 
 from __future__ import annotations
 

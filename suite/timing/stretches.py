@@ -1,4 +1,4 @@
-"""Which rounds count? Those of quiet stretches; all of them where too few are quiet.
+"""Selects the rounds that count: those of quiet stretches, or all where too few are quiet.
 
 A stretch in which other processes were busy is set aside and repeated while there is time: by
 their load, never by the times that were measured, which would make any instrument look precise.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import ablations
-from reports.chosen_rates import main
+from reports.results.best_learning_rates import main
 from suite.catalogue import find
 from suite.learning_rates import read_rates
 from suite.planning.plan import plan

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import published_files
+from reports.literature import csv as published_files
 from suite import timeouts
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.frames import sweep_files
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.new_store import recorder_of
 from suite.planning.plan import plan
 from suite.rows import by_trial

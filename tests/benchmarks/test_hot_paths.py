@@ -34,8 +34,8 @@ from jinja2 import Environment
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.frame import read_sweep, results_frame, to_parquet_bytes
 from reports.render import render
+from reports.results.frame import read_sweep, results_frame, to_parquet_bytes
 from suite.frames import sweep_of
 from suite.journal.journal import Journal
 from suite.planning.plan import plan

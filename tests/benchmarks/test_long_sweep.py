@@ -16,7 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from tests.workplace import Workplace
 
 pytestmark = [pytest.mark.bench, pytest.mark.ray]

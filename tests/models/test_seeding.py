@@ -1,5 +1,7 @@
+import pytest
 import torch
 
+from models.errors import ModelError
 from models.seeding import PartSeeds
 
 
@@ -36,3 +38,23 @@ def test_two_models_in_a_row_differ() -> None:
         first = torch.rand(())
     with PartSeeds().part("mlp"):
         assert torch.rand(()) != first
+
+
+def test_parts_below_different_prefixes_differ() -> None:
+    torch.manual_seed(0)
+    seeds, drawn = PartSeeds(), []
+    for inner in (seeds, seeds.within("encoder"), seeds.within("decoder").within("upper")):
+        with inner.part("blocks.0.mixer"):
+            drawn.append(torch.rand(()).item())
+    assert len(set(drawn)) == 3
+
+
+def test_a_part_that_is_drawn_twice_is_refused() -> None:
+    """Two stacks of one model would otherwise start bit-identical."""
+    seeds = PartSeeds()
+    with seeds.part("blocks.0.mixer"):
+        pass
+    with seeds.within("encoder").part("blocks.0.mixer"):
+        pass
+    with pytest.raises(ModelError, match=r"the part 'blocks.0.mixer' is drawn twice"):
+        seeds.part("blocks.0.mixer").__enter__()

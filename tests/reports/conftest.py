@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
 PLACE = Provenance(

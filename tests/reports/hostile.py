@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import ModuleType
 
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import ClaimSpec, DataSet, Provenance, Registration, Specimen
 
 NAMES = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import About, ClaimSpec, MetricSpec
 
 LENGTHS = (256, 512, 1024)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.frame import results_frame
+from reports.results.frame import results_frame
 from reports.sides import Side
 from suite.schema import About, ClaimSpec, Provenance
 

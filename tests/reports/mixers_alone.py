@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,

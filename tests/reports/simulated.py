@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.readings import Reading
-from reports.series import Series
+from reports.results.readings import Reading
+from reports.results.series import Series
 from suite.schema import About, ClaimSpec, Status
 
 Case = tuple[About, Sequence[Series]]

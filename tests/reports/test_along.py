@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from reports.along import Along, along_coordinates, along_labels
-from reports.frame import Sweep, curves_frame, results_frame
-from reports.page import page
-from reports.series import all_series, compared
+from reports.analysis.verdict import verdict
+from reports.pages.ablation import page
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import all_series, compared
 from reports.tables.comparison import comparison_table, whole_coverage
-from reports.verdict import verdict
 from suite.findings import findings_of
 from suite.schema import ClaimSpec, MetricSpec
 from tests.reports import made_along

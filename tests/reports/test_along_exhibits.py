@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import pytest
 
 from reports.along_exhibits import along_exhibits
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.document import Exhibit
+from reports.export.printers import to_csv, to_latex
 from reports.lines import MAX_LINES
-from reports.page import page
-from reports.printers import to_csv, to_latex
+from reports.pages.ablation import page
 from reports.render import render
-from reports.section import Exhibit
-from reports.series import all_series
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import all_series
 from tests.reports import conftest, made_along
 
 

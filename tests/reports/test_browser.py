@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reports.frame import Sweep
 from reports.render import render, render_overview
+from reports.results.frame import Sweep
 from tests.reports import hostile, mixers_alone
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.columns import Entry
 from reports.controls import Instrument, controls_table, in_words, instruments
+from reports.document import Entry, Table
 from reports.growth import growths
-from reports.tables.comparison import Table
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
 from tests.reports import mixers_alone
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from reports.analysis.time_comparison import DifferentEnvironments
 from reports.crossover import Crossover, Kind, crossover
-from reports.timings import DifferentEnvironments
 from tests.reports.made_growth import LENGTHS, counted, growth, reading, timed
 
 

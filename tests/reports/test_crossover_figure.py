@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
+from reports.analysis.time_comparison import compare
 from reports.crossover import crossover
 from reports.crossover_figure import crossover_figure
-from reports.figures import Drawing
-from reports.frame import Sweep, results_frame
+from reports.document import Drawing
 from reports.growth import Growth, find, growths
-from reports.notation import as_ratio
-from reports.timings import compare
+from reports.results.frame import Sweep, results_frame
+from reports.stats.number_format import as_ratio
 from tests.reports import mixers_alone
 
 

@@ -11,9 +11,10 @@ import matplotlib
 import pytest
 
 from reports.curves import curve_figure
-from reports.figures import Drawing, score_figure
-from reports.frame import Sweep, curves_frame, results_frame
-from reports.series import Series, all_series
+from reports.document import Drawing
+from reports.figures import score_figure
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
 
 _SVG = "{http://www.w3.org/2000/svg}"

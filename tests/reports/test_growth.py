@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reports.frame import results_frame
 from reports.growth import Growth, environments, find, growths
-from reports.series import is_bound
+from reports.results.frame import results_frame
+from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, MetricSpec
 
 SECONDS = MetricSpec(name="forward_seconds", unit="s", better="lower")

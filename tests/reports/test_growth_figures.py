@@ -6,10 +6,10 @@ import re
 import xml.etree.ElementTree as ET
 from functools import cache
 
-from reports.figures import Drawing
-from reports.frame import Sweep
+from reports.document import Drawing
 from reports.growth import Growth, find, growths
 from reports.growth_figures import growth_figure
+from reports.results.frame import Sweep
 from suite.schema import About, Status
 from tests.reports import mixers_alone
 

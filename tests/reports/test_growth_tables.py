@@ -7,15 +7,14 @@ from functools import cache
 
 import pytest
 
-from reports.columns import Entry
+from reports.analysis.time_comparison import compare
 from reports.crossover import crossover
 from reports.crossover_table import crossover_table
+from reports.document import Entry, Table
 from reports.growth import Growth, find, growths
 from reports.growth_tables import costs_table, ratios_table
 from reports.powers_table import disagreements_in_words, formula, powers_table
 from reports.table_one import table_one
-from reports.tables.comparison import Table
-from reports.timings import compare
 from reports.utilisation_table import peaks_in_words, utilisation_table
 from tests.reports import mixers_alone
 

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports.frame import Sweep, curves_frame, results_frame
 from reports.render import render, render_overview
+from reports.results.frame import Sweep, curves_frame, results_frame
 from tests.reports import hostile
 
-SCRIPT = (Path(hostile.__file__).parents[2] / "reports/templates/page.js").read_text()
+SCRIPT = (Path(hostile.__file__).parents[2] / "reports/export/templates/page.js").read_text()
 FORMULA_STARTS = tuple("=+-@\t\r＝＋－＠")
 NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")
 

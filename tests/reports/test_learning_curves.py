@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from reports.learning_curves import Curves, by_flops, by_seconds, learning_curves
-from reports.series import Series, all_series
+from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
 
 

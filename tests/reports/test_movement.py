@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reports.analysis.time_comparison import CLEAR_GAP
 from reports.movement import Kind, Movement, Movements, Outcome, level_beyond_gap, movements
-from reports.statistics import mean_interval
-from reports.timings import CLEAR_GAP
+from reports.stats.intervals import mean_interval
 from tests.reports.made_sides import THERE, row, rows, side
 
 BITS = [2.0, 2.1, 2.2, 2.05]

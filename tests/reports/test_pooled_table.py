@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.columns import Entry
-from reports.frame import results_frame
+from reports.document import Entry, Exhibit, Table
 from reports.pooled_table import pooled_exhibit
-from reports.pooling import interquartile_mean, pooled_interval
-from reports.section import Exhibit
-from reports.series import all_series
-from reports.tables.comparison import Table
+from reports.results.frame import results_frame
+from reports.results.series import all_series
+from reports.stats.aggregate import interquartile_mean, pooled_interval
 from suite.schema import About
 
 TASKS = ("t1", "t2", "t3")

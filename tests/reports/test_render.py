@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from reports import render as rendering
-from reports.files import write_whole
-from reports.frame import FrameError, Sweep, curves_frame, results_frame, write_parquet
+from reports.atomic_write import write_whole
 from reports.render import render, render_overview
+from reports.results.frame import FrameError, Sweep, curves_frame, results_frame, write_parquet
 from suite.schema import RESULT_KEY, Registration
 
 _VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -156,7 +156,7 @@ _FRESH = """
 import sys, warnings
 from pathlib import Path
 warnings.simplefilter("error")
-from reports.frame import read_sweep
+from reports.results.frame import read_sweep
 from reports.render import render, render_overview
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")

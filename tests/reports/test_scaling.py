@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from reports.log_means import log_means
-from reports.scaling import exponent, local_slopes, mixture, slope_over, which_growth
+from reports.mixtures import mixture
+from reports.scaling import exponent, local_slopes, slope_over, which_growth
 from tests.reports.made_growth import LENGTHS, counted, growth, timed
 
 LAWS = {

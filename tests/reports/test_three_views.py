@@ -12,12 +12,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reports.columns import Entry
-from reports.figures import Drawing
-from reports.frame import Sweep, curves_frame, results_frame
-from reports.section import Exhibit, View
-from reports.series import all_series
-from reports.tables.comparison import Table
+from reports.document import Drawing, Entry, Exhibit, Table, View
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import all_series
 from reports.three_views import views_section
 
 TASK = "majority"

@@ -11,10 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from reports.figures import Drawing
-from reports.frame import Sweep
-from reports.section import Exhibit, View
-from reports.series import Series, all_series
+from reports.document import Drawing, Exhibit, View
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
 from reports.tradeoff import pareto_front, tradeoff_exhibit
 from suite.schema import About

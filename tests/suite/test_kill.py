@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from suite.cli import app
 from suite.errors import DONE, INTERRUPTED
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.schema import Status
 from suite.sweep.driver import Options, run
 from tests.workplace import Workplace

@@ -20,10 +20,11 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import suite
-from reports.frame import read_sweep
+from reports.results.frame import read_sweep
 from suite.errors import DONE, FAILED
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.outcome import Outcome
 from suite.record import load_artifacts
 from suite.rows import by_trial

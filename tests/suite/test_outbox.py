@@ -14,7 +14,8 @@ import pytest
 from suite import outbox as outbox_module
 from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.outbox import Outbox
 from suite.planning.plan import plan

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from reports.frame import read_sweep
-from reports.statistics import CONFIDENCE
+from reports.results.frame import read_sweep
+from reports.stats.intervals import CONFIDENCE
 from suite.answers import sweeps_in
 from suite.frames import sweep_files, sweep_of
 from suite.journal.journal import Journal

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 from suite.cli import app
 from suite.errors import DONE, FAILED
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.recorder import Recorder

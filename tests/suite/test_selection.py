@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reports.frame import Sweep, curves_frame, results_frame
+from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.selection import selected
 from suite.spec import SpecError
 from suite.tracking_uri import RefusedUri

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from models import MIXERS, POSITIONS, Mixer, ModelSpec, Skeleton, build_model, mixer_class
-from models.language_model import DecodingState, LanguageModel
+from models.architectures.language_model import DecodingState, LanguageModel
 from suite import specimens as specimens_module
 from suite.attention_maps import mixers_of
 from suite.continuation import NUM_TOKENS, written_on

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.lock import held
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial

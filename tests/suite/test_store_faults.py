@@ -17,7 +17,8 @@ import torch
 
 from suite import outbox
 from suite.errors import UNAVAILABLE, exit_code_of
-from suite.journal.journal import Journal, JournalError
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
 from suite.new_store import recorder_of
 from suite.repair import repaired
 from suite.schema import Result

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.schema import Measurement, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
 from tools.chaos.books import (

@@ -1,4 +1,4 @@
-"""One trial without a driver: what does it find, and what does it remark?"""
+"""Runs one trial without a driver and returns its result and remarks."""
 
 from __future__ import annotations
 

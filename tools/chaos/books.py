@@ -1,4 +1,4 @@
-"""What do the books of an output folder hold, and what is missing, doubled or changed in them?"""
+"""Reads journal and store of an output folder and counts what is missing, doubled or changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.journal.journal import Journal, JournalError, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError, journal_in
 from suite.schema import FAILURES, Result
 
 Key = tuple[str, str]  # trial_id, environment_id

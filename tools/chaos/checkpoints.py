@@ -1,4 +1,4 @@
-"""A checkpoint that is cut short, or has a bit flipped: is it seen, and the one before it used?
+"""Scenario: checkpoints that are truncated or have a bit flipped.
 
 A training is killed when it has left two whole checkpoints. Then the newest one is damaged, in
 every file and many ways, or both are, and the trial is run again: by the same command, or, which

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.journal.journal import Journal, JournalError, journal_in
+from suite.journal.journal import Journal
 from suite.journal.rows import Attempt
+from suite.journal.sqlite_schema import JournalError, journal_in
 from tools.chaos.books import (
     Watcher,
     kept_in,

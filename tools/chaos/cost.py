@@ -1,4 +1,4 @@
-"""What do journal, fsync and checkpoints cost a trial of 20 seconds or more?"""
+"""Measures what journal, fsync and checkpoints cost a trial of 20 seconds or more."""
 
 from __future__ import annotations
 

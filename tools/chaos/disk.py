@@ -1,4 +1,4 @@
-"""The disk is full at the n-th page, for every n: is it said plainly, and is nothing spoiled by it?
+"""Scenario: the disk is full at the n-th page, for every n.
 
 The output folder is a tmpfs of so many pages of 4 KiB: every number from one until a trial fits,
 and some more until its report fits too. The store stands elsewhere, since it takes many times more

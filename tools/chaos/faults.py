@@ -1,4 +1,4 @@
-"""Where can a sweep die, and how? Every named point and every fault stands in this file.
+"""Every named point where a sweep can be killed, and every fault.
 
 The product has no line for any of it: a point is one of its functions, wrapped from outside in the
 process under test. So a point costs nothing where no fault is asked for, and a point whose

@@ -1,4 +1,4 @@
-"""What did faults do to sweeps, in numbers that sum up? And which of them must be zero?"""
+"""The figures of a scenario, how they add up, and which of them must be zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the same tried many times on two cores? In a few forked processes, side by side."""
+"""Runs many attempts in a few forked processes side by side."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.errors import FAILED
-from suite.journal.journal import Journal, JournalError, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError, journal_in
 from tools.chaos.books import (
     num_amiss,
     num_committed_twice,

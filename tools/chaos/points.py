@@ -1,4 +1,4 @@
-"""Killed at every named point between plan and report: does the same command end it all the same?
+"""Scenario: killed at every named point between plan and report.
 
 The driver runs its trials itself here (`--executor inline`) with a checkpoint at every validation,
 so that one process comes past every step. How often it takes each step is counted first; it is
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (
     Key,
     findings_in,

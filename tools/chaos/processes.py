@@ -1,4 +1,4 @@
-"""Which processes of a scenario are alive? All that it starts bear a mark in their environment."""
+"""Finds the living processes of a scenario by a mark in their environment."""
 
 from __future__ import annotations
 

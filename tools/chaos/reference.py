@@ -1,4 +1,4 @@
-"""What does a sweep find that nothing disturbs? Its trials, run one by one without a driver."""
+"""The undisturbed results of a sweep: its trials, run one by one without a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did the command say about checkpoints while it ran?"""
+"""Reads what the command said about checkpoints while it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long may it take?"""
+"""How much a run of the fault scenarios does: short, full or long."""
 
 from __future__ import annotations
 

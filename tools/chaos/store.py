@@ -1,4 +1,4 @@
-"""MLflow is away for a while, or to the end: is anything missing or doubled, is training slower?
+"""Scenario: MLflow is away for a while, or until the end.
 
 A real server is stopped in both ways there are: SIGSTOP, where requests hang, and SIGKILL, where
 they are refused. Then it comes back, and all that was acknowledged meanwhile must be in it.
@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from suite.errors import FAILED, UNAVAILABLE
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (
     Watcher,
     acknowledged_in,

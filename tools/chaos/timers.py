@@ -1,4 +1,4 @@
-"""How long is spent on safety? Timers around the functions that it consists of, from outside."""
+"""Timers around the functions that safety consists of, installed from outside."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from suite.errors import FAILED
-from suite.journal.journal import Journal, journal_in
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
 from suite.planning.plan import plan
 from tools.chaos.books import num_amiss, results_in
 from tools.chaos.command import start

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models import ModelSpec
-from models.language_model import DecodingState, LanguageModel
+from models.architectures.language_model import DecodingState, LanguageModel
 from models.mixer import State
 from models.mixers.gru import GRU
 from suite.planning.plan import plan

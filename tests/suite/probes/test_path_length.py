@@ -154,7 +154,7 @@ def own_spec(kind: type[Mixer], length: int) -> ModelSpec:
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever this file was collected from, its classes are found by name."""
     kinds = {f"{__name__}:{kind.__name__}": kind for kind in (HalfAsOften, ToTheLeft, StandsStill)}
-    for module in ("models.layers", "models.registry"):
+    for module in ("models.stack", "models.registry"):
         monkeypatch.setattr(
             f"{module}.mixer_class", lambda name, found=mixer_class: kinds.get(name) or found(name)
         )

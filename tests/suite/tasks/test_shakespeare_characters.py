@@ -9,13 +9,12 @@ import torch
 from suite.tasks.shakespeare_characters import (
     HELD_OUT_PLAYS,
     SCORED_CHARACTERS_PER_PLAY,
-    UNSCORED,
     VOCABULARY,
     ShakespeareCharacters,
     corpus,
     read_plays,
 )
-from suite.tasks.task import Split
+from suite.tasks.task import UNSCORED, Split
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 

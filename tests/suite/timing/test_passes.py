@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from models.mixer_alone import MixerAlone
+from models.architectures.mixer_alone import MixerAlone
 from suite.timing.passes import built, forward, forward_backward, over_vectors
 from tests.suite.timing.subjects import alone
 

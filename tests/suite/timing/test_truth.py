@@ -20,8 +20,14 @@ import numpy as np
 import pytest
 
 import suite
-from reports.readings import Reading
-from reports.timings import Comparison, Outcome, compare, judge_ratio, smallest_detectable_effect
+from reports.analysis.time_comparison import (
+    Comparison,
+    Outcome,
+    compare,
+    judge_ratio,
+    smallest_detectable_effect,
+)
+from reports.results.readings import Reading
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, Status
 from suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC
 from tests.suite.timing.one_process import PAIRS

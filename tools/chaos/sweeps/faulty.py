@@ -1,4 +1,4 @@
-"""Is every way to fail told from every other, and is nothing of it left behind?"""
+"""An ablation in which variants fail in every way."""
 
 from suite import Ablation, Model, Scale, vary
 

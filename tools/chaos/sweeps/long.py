@@ -1,4 +1,4 @@
-"""What does safety cost a trial of 20 seconds and more?"""
+"""An ablation of trials of 20 seconds and more."""
 
 from suite import Ablation, Model, Scale, vary
 

@@ -1,4 +1,4 @@
-"""Do two hundred trials come through? Each trains for about half a second."""
+"""An ablation of two hundred trials of about half a second."""
 
 from suite import Ablation, Model, Scale, vary
 

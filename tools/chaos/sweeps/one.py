@@ -1,4 +1,4 @@
-"""Does one trial come through? As `resumable`, with one variant and one seed."""
+"""An ablation of one trial, otherwise as `resumable`."""
 
 from suite import Ablation, Model, Scale, vary
 

@@ -1,4 +1,4 @@
-"""Does a run come through? A small attention on small pictures: a tenth of a second a trial."""
+"""An ablation of short trials that resume from checkpoints."""
 
 from suite import Ablation, Model, Scale, vary
 

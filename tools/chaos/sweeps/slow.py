@@ -1,4 +1,4 @@
-"""Does a trial come through that is stopped in the middle? Each sleeps as it trains."""
+"""An ablation of trials that sleep as they train, to be stopped in the middle."""
 
 from suite import Ablation, Model, Scale, vary
 

@@ -1,0 +1,105 @@
+"""A classifier of sequences: tokens or vectors in, one row of logits per sequence out.
+
+Embedding (tokens) or linear map (vectors) + position -> depth x block -> one vector for the whole
+sequence -> linear map. That vector is the mean over the tokens, or what has become of a class
+token: a learned vector that stands before the first token and goes through all blocks (Devlin et
+al. 2019, BERT, arXiv:1810.04805; Dosovitskiy et al. 2020, ViT, arXiv:2010.11929).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from models.architecture import Skeleton
+from models.initialisation import scaled_normal
+from models.mixer import without_padding
+from models.seeding import PartSeeds
+from models.stack import InputEmbedding, Trunk
+
+Pooling = Literal["mean", "class_token"]
+
+
+class ClassToken(nn.Module):
+    """A learned vector before the first token, drawn from normal(0, 0.02) as in BERT."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.empty(dim))
+        nn.init.normal_(self.vector, std=0.02)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """`[batch, time, dim]` and mask -> the same, one token longer; the first one is real."""
+        first = self.vector.expand(x.shape[0], 1, -1).to(x.dtype)
+        real = None if mask is None else torch.cat([mask.new_ones(x.shape[0], 1), mask], dim=1)
+        return torch.cat([first, x], dim=1), real
+
+
+def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
+    """The mean over real tokens, `[batch, time, dim]` -> `[batch, dim]`; over none it is 0."""
+    if mask is None:
+        return x.mean(dim=1)
+    num_real = mask.sum(dim=1, keepdim=True).clamp(min=1)
+    return without_padding(x, mask).sum(dim=1) / num_real
+
+
+class Classifier(Skeleton):
+    """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> `[batch, output_size]`."""
+
+    name = "classifier"
+    is_causal = False
+    input_kinds = ("tokens", "vectors")
+    config: Config
+    vectors_of_head = 1  # that the head reads, of width dim
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Skeleton.Config):
+        """Knobs of a classifier, besides those of every skeleton.
+
+        Attributes:
+            pooling: How the sequence becomes one vector: the `mean` over its tokens, or what
+                becomes of a learned `class_token` before the first one. Positions and mixers are
+                then built for one token more.
+        """
+
+        pooling: Pooling = "mean"
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Skeleton.build`."""
+        spec, has_class_token = self.spec, self.config.pooling == "class_token"
+        with seeds.part("embedding"):
+            self.embedding = InputEmbedding(spec)
+        if has_class_token:
+            with seeds.part("class_token"):
+                self.class_token = ClassToken(spec.dim)
+        self.num_extra = int(has_class_token)
+        longer = replace(spec, length=spec.length + self.num_extra)
+        self.trunk = Trunk(longer, self.config, seeds, is_causal=self.is_causal)
+        with seeds.part("head"):
+            self.head = nn.Linear(self.vectors_of_head * spec.dim, spec.output_size)
+            scaled_normal(self.head)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Skeleton.forward`; `[batch, output_size]`."""
+        logits: Tensor = self.head(self.encode(inputs, mask))
+        return logits
+
+    def encode(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """One vector a sequence, `[batch, dim]`."""
+        x = self.embedding(inputs, mask)
+        if self.config.pooling == "mean":
+            return mean_of_real(self.trunk(x, mask), mask)
+        hidden: Tensor = self.trunk(*self.class_token(x, mask))
+        return hidden[:, 0]
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Linear map of the inputs, blocks and head."""
+        return self.flops_of_encoding(length, batch) + batch * 2 * self.head.weight.numel()
+
+    def flops_of_encoding(self, length: int, batch: int) -> float:
+        """Without the head."""
+        trunk = self.trunk.flops(length + self.num_extra, batch)
+        return self.embedding.flops(length, batch) + trunk

@@ -1,0 +1,123 @@
+"""A causal language model: tokens in, logits of the next token out.
+
+Embedding + position -> depth x block -> logits. The output matrix is the embedding (Press and
+Wolf 2017, arXiv:1608.05859), or one of its own; it has no bias.
+
+Step form: in use, a language model writes its own next input, so that tokens come one by one. A
+step reads one and carries on what the mixers know of the earlier ones (keys and values, the state
+of a recurrence); it equals the parallel form token by token, where that one would read all earlier
+tokens again. What a step costs, and how that grows, is what a mixer costs when it decodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from models.architecture import Skeleton
+from models.errors import ModelError
+from models.initialisation import scaled_normal
+from models.mixer import State
+from models.seeding import PartSeeds
+from models.stack import TokenEmbedding, Trunk
+
+
+@dataclass(frozen=True)
+class DecodingState:
+    """What a language model knows of the tokens that it has read.
+
+    Attributes:
+        num_tokens: How many; the place of the next one.
+        layers: The states of the mixers, from the bottom upwards.
+    """
+
+    num_tokens: int
+    layers: tuple[State, ...]
+
+
+class LanguageModel(Skeleton):
+    """Tokens `[batch, time]` -> logits `[batch, time, output_size]`."""
+
+    name = "language_model"
+    is_causal = True
+    input_kinds = ("tokens",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Skeleton.Config):
+        """Knobs of a language model, besides those of every skeleton.
+
+        Attributes:
+            is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,
+                drawn alike, from normal(0, 1 / dim).
+        """
+
+        is_tied: bool = True
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Skeleton.build`."""
+        spec = self.spec
+        if self.config.is_tied:
+            self.check_tie()
+        with seeds.part("embedding"):
+            self.embedding = TokenEmbedding(spec.input_size, spec.dim)
+        self.trunk = Trunk(spec, self.config, seeds, is_causal=self.is_causal)
+        if not self.config.is_tied:
+            with seeds.part("head"):
+                self.head = nn.Linear(spec.dim, spec.output_size, bias=False)
+                scaled_normal(self.head)
+
+    def check_tie(self) -> None:
+        """Refuse sizes at which embedding and output matrix cannot be one.
+
+        Raises:
+            ModelError: what can be predicted is not what can be read.
+        """
+        inputs, outputs = self.spec.input_size, self.spec.output_size
+        if outputs != inputs:
+            raise ModelError(
+                f"{self.name} ties its output to its embedding: output_size={outputs} must equal "
+                f"input_size={inputs} (or is_tied=False)"
+            )
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        tokens = inputs if mask is None else inputs.masked_fill(~mask, 0)
+        return self._logits(self.trunk(self.embedding(tokens), mask))
+
+    def initial_state(self, batch: int) -> DecodingState:
+        """The state before the first token of each sequence.
+
+        Raises:
+            ModelError: the mixer has no step form, or the model sees later tokens.
+        """
+        return DecodingState(num_tokens=0, layers=self.trunk.initial_states(batch))
+
+    def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """One token of each sequence.
+
+        Args:
+            tokens: `[batch]` integers.
+            state: Of the tokens before.
+
+        Returns:
+            The logits of the next token, `[batch, output_size]`, and the new state.
+
+        Raises:
+            ModelError: a place beyond those that the position knows.
+        """
+        embedded = self.embedding(tokens)
+        hidden, layers = self.trunk.step(embedded, state.num_tokens, state.layers)
+        return self._logits(hidden), DecodingState(num_tokens=state.num_tokens + 1, layers=layers)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if not self.config.is_tied:
+            logits: Tensor = self.head(hidden)
+            return logits
+        return nn.functional.linear(hidden, self.embedding.table.weight[: self.spec.output_size])
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Blocks and output matrix."""
+        head = batch * length * 2 * self.spec.dim * self.spec.output_size
+        return self.trunk.flops(length, batch) + head

@@ -1,0 +1,75 @@
+"""The mixer and nothing around it: what is measured when the mixer alone is measured.
+
+Vectors `[batch, time, dim]` in, the same shape out, through `depth` layers of the mixer with no
+norm, no residual and no feed-forward between; no position but one that acts inside the mixer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from torch import Tensor, nn
+
+from models.architecture import Skeleton
+from models.errors import ModelError
+from models.mixer import Mixer
+from models.model_spec import InputKind
+from models.seeding import PartSeeds
+from models.stack import build_mixer_of
+
+
+class MixerAlone(Skeleton):
+    """A stack of bare layers; they see both directions, as in Table 1 of Vaswani et al. 2017."""
+
+    name = "mixer_alone"
+    is_causal = False
+    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Nothing around a mixer has no knobs."""
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """There is nothing to refuse."""
+
+    def build(self, seeds: PartSeeds) -> None:
+        """The layers, each from the stream that it has in a whole model."""
+        if self.spec.input_size != self.spec.dim:
+            raise ModelError(
+                f"{self.name} takes vectors of the width dim={self.spec.dim}, "
+                f"not input_size={self.spec.input_size}"
+            )
+        layers: list[Mixer] = []
+        for layer in range(self.spec.depth):
+            with seeds.part(f"blocks.{layer}.mixer"):
+                mixer = build_mixer_of(self.spec, is_causal=self.is_causal)
+                mixer.take_place(layer, layers[0] if layers else mixer)
+            layers.append(mixer)
+        self.layers = nn.ModuleList(layers)
+
+    def redraw(self, seeds: PartSeeds) -> None:
+        """Each mixer keeps what it drew itself."""
+
+    @property
+    def mixers(self) -> list[Mixer]:
+        """The layers, from the bottom upwards."""
+        return [cast("Mixer", layer) for layer in self.layers]
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`[batch, time, dim]` -> the same shape."""
+        for mixer in self.mixers:
+            inputs = mixer(inputs, mask)
+        return inputs
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Of the mixers."""
+        return sum(mixer.flops(length, batch) for mixer in self.mixers)
+
+
+class CausalMixerAlone(MixerAlone):
+    """The same, where no token sees a later one: the form that can decode token by token."""
+
+    name = "causal_mixer_alone"
+    is_causal = True

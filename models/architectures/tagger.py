@@ -1,0 +1,43 @@
+"""A tagger: tokens or vectors in, one row of logits per token out.
+
+Embedding (tokens) or linear map (vectors) + position -> depth x block -> linear map of each token.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from models.architecture import Skeleton
+from models.initialisation import scaled_normal
+from models.seeding import PartSeeds
+from models.stack import InputEmbedding, Trunk
+
+
+class Tagger(Skeleton):
+    """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> logits of each token.
+
+    The logits are `[batch, time, output_size]`; at padded positions they mean nothing.
+    """
+
+    name = "tagger"
+    is_causal = False
+    input_kinds = ("tokens", "vectors")
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Skeleton.build`."""
+        with seeds.part("embedding"):
+            self.embedding = InputEmbedding(self.spec)
+        self.trunk = Trunk(self.spec, self.config, seeds, is_causal=self.is_causal)
+        with seeds.part("head"):
+            self.head = nn.Linear(self.spec.dim, self.spec.output_size)
+            scaled_normal(self.head)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        logits: Tensor = self.head(self.trunk(self.embedding(inputs, mask), mask))
+        return logits
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Linear map of the inputs, blocks and head."""
+        head = batch * length * 2 * self.spec.dim * self.spec.output_size
+        return self.embedding.flops(length, batch) + self.trunk.flops(length, batch) + head

@@ -1,0 +1,137 @@
+"""The score functions of softmax attention: dot, general, additive and cosine.
+
+    name       score of query q and key k       source
+    dot        q . k                            Luong 2015; scaled by 1/sqrt(d), Vaswani 2017
+    general    q . W k                          Luong et al. 2015, equation 8 (arXiv:1508.04025)
+    additive   v . tanh(q + k)                  Bahdanau et al. 2015, A.1.2 (arXiv:1409.0473)
+    cosine     q . k / (|q| |k|)                Graves et al. 2014, equation 6 (arXiv:1410.5401)
+
+All but the additive one are products of a changed query and a changed key, so that fused kernels
+compute them. The matrices of Bahdanau's W q + U k are the projections of queries and keys.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Score(nn.Module):
+    """The dot product; see the module's table.
+
+    Attributes:
+        is_product: Whether the score is the product of what `prepare` returns.
+    """
+
+    is_product: ClassVar[bool] = True
+
+    def __init__(self, *, heads: int, key_dim: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.key_dim = key_dim
+
+    def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys `[batch, heads, time, key_dim]` whose product is the score."""
+        return queries, keys
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """`[batch, heads, time, time2]`, of prepared queries and keys, not yet scaled."""
+        return queries @ keys.transpose(-1, -2)
+
+    def reference_query(self, head: int, query: Tensor) -> Tensor:
+        """What a relative position turns: one head's query `[key_dim]`, or a map of it."""
+        return query
+
+    def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
+        """By the formula, of one head: query `[key_dim]`, keys `[time2, key_dim]` -> `[time2]`."""
+        return keys @ query
+
+    def num_parameters(self) -> int:
+        """Trainable numbers by formula."""
+        return 0
+
+    def flops(self, time: int, time2: int) -> float:
+        """Of one sequence: a product per query, key and head."""
+        return float(2 * time * time2 * self.heads * self.key_dim)
+
+
+class GeneralScore(Score):
+    """A bilinear form, with a matrix for each head drawn by Xavier's rule."""
+
+    def __init__(self, *, heads: int, key_dim: int) -> None:
+        super().__init__(heads=heads, key_dim=key_dim)
+        self.matrix = nn.Parameter(torch.empty(heads, key_dim, key_dim))
+        for matrix in self.matrix.data:
+            nn.init.xavier_uniform_(matrix)
+
+    def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Score.prepare`."""
+        return queries @ self.matrix, keys
+
+    def reference_query(self, head: int, query: Tensor) -> Tensor:
+        """W^T q, so that q . W k is its product with k."""
+        return torch.stack([column.dot(query) for column in self.matrix[head].T])
+
+    def num_parameters(self) -> int:
+        """A matrix per head."""
+        return self.heads * self.key_dim**2
+
+    def flops(self, time: int, time2: int) -> float:
+        """Of one sequence: also a matrix product per query and head."""
+        return super().flops(time, time2) + 2 * time * self.heads * self.key_dim**2
+
+
+class CosineScore(Score):
+    """The cosine of the angle between query and key."""
+
+    def prepare(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Score.prepare`; a zero vector stays one."""
+        # The usual least length, 1e-12, is 0 in float16, and 0 / 0 is no number.
+        least = max(1e-12, torch.finfo(queries.dtype).tiny)
+        return (
+            functional.normalize(queries, dim=-1, eps=least),
+            functional.normalize(keys, dim=-1, eps=least),
+        )
+
+    def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
+        """See `Score.reference`."""
+        lengths: Tensor = torch.linalg.vector_norm(keys, dim=1) * torch.linalg.vector_norm(query)
+        return keys @ query / lengths.clamp(min=1e-24)
+
+
+class AdditiveScore(Score):
+    """A small network with one hidden layer; `[time, time2, key_dim]` numbers per head."""
+
+    is_product = False
+
+    def __init__(self, *, heads: int, key_dim: int) -> None:
+        super().__init__(heads=heads, key_dim=key_dim)
+        self.vector = nn.Parameter(torch.empty(heads, key_dim, 1))
+        # Unit variance of the score where tanh is nearly linear.
+        nn.init.normal_(self.vector, std=key_dim**-0.5)
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """See `Score.scores`."""
+        hidden = torch.tanh(queries.unsqueeze(3) + keys.unsqueeze(2))  # (b, h, t, t2, key_dim)
+        scores: Tensor = (hidden @ self.vector.unsqueeze(1)).squeeze(-1)
+        return scores
+
+    def reference(self, head: int, query: Tensor, keys: Tensor) -> Tensor:
+        """See `Score.reference`."""
+        vector: Tensor = self.vector[head].flatten()
+        return torch.tanh(query + keys) @ vector
+
+    def num_parameters(self) -> int:
+        """A vector per head."""
+        return self.heads * self.key_dim
+
+
+SCORES: dict[str, type[Score]] = {
+    "dot": Score,
+    "general": GeneralScore,
+    "additive": AdditiveScore,
+    "cosine": CosineScore,
+}

@@ -1,0 +1,189 @@
+"""The cost of training a variant: time, FLOPs, memory, core-hours or GPU-hours.
+
+Time is steps times the measured training step, never the clock of a training run: trials that
+train share their machine, trials that time have it to themselves. What depends on the machine is
+of one environment, the one in which most was measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.document import Column, Entry
+from reports.results.series import Series
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import Notation
+from suite.schema import About, Provenance, Status
+
+TRAINING_STEP = "training_step_seconds"
+_FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
+_TRAINING_OVER_FORWARD = 3.0  # the backward pass counts as twice the forward one
+_UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+_AT_LEAST = 2.0  # of a unit, that the typical cost comes to
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTimes:
+    """How long a training step takes, in one environment.
+
+    Attributes:
+        seconds: Variant -> median over processes.
+    """
+
+    environment_id: str
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one training takes of one thing.
+
+    Attributes:
+        key: As in a file's name.
+        title: As on an axis.
+        unit: Of the amounts.
+        how: Where the amounts come from: a sentence.
+        amounts: Variant -> amount, where it is known; positive.
+    """
+
+    key: str
+    title: str
+    unit: str
+    how: str
+    amounts: Mapping[str, float]
+
+
+def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[Cost]:
+    """Time, FLOPs and peak memory of one training on the task, as far as they are known."""
+    times = step_times(measured, task)
+    if times:
+        yield Cost(
+            key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
+            how="Time is training steps times the median training step"
+            f"{where(about, times.environment_id)}.",
+        )  # fmt: skip
+    counted = _most_measured(measured, task, _FLOPS)
+    if counted:
+        yield Cost(
+            key="flops", title="training FLOPs", unit="FLOP",
+            amounts=_training_flops(about, counted),
+            how="Training FLOPs are three times those of a forward pass, times the batch, times "
+            "the training steps.",
+        )  # fmt: skip
+    sized = _most_measured(measured, task, _MEMORY)
+    if sized:
+        yield Cost(
+            key="bytes", title="peak memory", unit="B", amounts=_medians(about, sized),
+            how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
+        )  # fmt: skip
+
+
+def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
+    """Of the environment that timed most; None where no training step was timed."""
+    timed = _most_measured(measured, task, TRAINING_STEP)
+    if timed is None:
+        return None
+    found = {variant: _median(timed, variant) for variant in timed.readings}
+    seconds = {variant: one for variant, one in found.items() if one}
+    return StepTimes(environment_id=timed.environment_id, seconds=seconds) if seconds else None
+
+
+def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
+    """Variant -> seconds of one whole training, where steps and their time are known."""
+    found = {v: setting(about, v, "steps") * one for v, one in times.seconds.items()}
+    return {variant: seconds for variant, seconds in found.items() if seconds}
+
+
+def setting(about: About, variant: str, name: str) -> int:
+    """The variant's own where that is an axis, else the scale's; 0 where neither says."""
+    named = dict(part.partition("=")[::2] for part in variant.split(", "))
+    said = str(named.get(name, about.settings.get(name, "")))
+    return int(said) if said.isascii() and said.isdigit() else 0
+
+
+def cost_column(
+    about: About, measured: Sequence[Series], task: str, variants: Sequence[str]
+) -> Column | None:
+    """What one training costs in core-hours or GPU-hours, in one environment.
+
+    None where the environment, the training steps or their time are not known of any variant.
+    """
+    times = step_times(measured, task)
+    made = about.provenances.get(times.environment_id) if times else None
+    if times is None or made is None:
+        return None
+    num_devices, device = _devices(made)
+    seconds = training_seconds(about, times)
+    spent = {v: seconds[v] * num_devices for v in variants if v in seconds}
+    if not spent:
+        return None
+    times_devices = f" × {num_devices:g} {device}s" if num_devices != 1 else ""
+    typical = statistics.median_low(spent.values())
+    factor, noun = next(((f, n) for f, n in _UNITS if typical >= _AT_LEAST * f), _UNITS[-1])
+    return Column(
+        key="training_cost", title="training time", measured_unit=f"{device}-seconds",
+        unit=f"{device}-{noun}", arrow="↓",
+        note=f"steps × training step{times_devices}{where(about, times.environment_id)}",
+        entries={variant: _entry(spent.get(variant), factor) for variant in variants},
+    )  # fmt: skip
+
+
+def _entry(device_seconds: float | None, factor: float) -> Entry:
+    if device_seconds is None:
+        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+    text = Notation().write(device_seconds / factor)
+    return Entry(estimate=Estimate(n=1, point=device_seconds), text=text)
+
+
+def where(about: About, environment_id: str) -> str:
+    """As `` on AMD EPYC with 2 threads``; empty where nothing is known of it."""
+    made = about.provenances.get(environment_id)
+    if made is None:
+        return ""
+    threads = "1 thread" if made.num_threads == 1 else f"{made.num_threads} threads"
+    return f" on {made.device} with {threads}"
+
+
+def _devices(made: Provenance) -> tuple[float, str]:
+    """How many a timed step had to itself, and of what; a timing never shares a GPU."""
+    if made.num_gpus > 0:
+        return max(1.0, made.num_gpus), "GPU"
+    return float(made.num_threads), "core"
+
+
+def _training_flops(about: About, counted: Series) -> dict[str, float]:
+    """Variant -> FLOPs of one whole training; the formulas are linear in the batch."""
+    found = {}
+    for variant, forward in _medians(about, counted).items():
+        rows = setting(about, variant, "batch") * setting(about, variant, "steps")
+        if rows:
+            found[variant] = _TRAINING_OVER_FORWARD * forward * rows
+    return found
+
+
+def _medians(about: About, series: Series) -> dict[str, float]:
+    found = {variant: _median(series, variant) for variant in about.variants}
+    return {variant: one for variant, one in found.items() if one and one > 0}
+
+
+def _median(series: Series, variant: str) -> float | None:
+    """Over processes, of what is ok or noisy; None where there is no number."""
+    kept = [
+        reading.value
+        for reading in series.of(variant)
+        if reading.has_number and reading.status in (Status.OK, Status.NOISY)
+    ]
+    return statistics.median(kept) if kept else None
+
+
+def _most_measured(measured: Sequence[Series], task: str, metric: str) -> Series | None:
+    """Of one environment: the one in which most was measured, then by its id."""
+    found = [s for s in measured if (s.task, s.metric) == (task, metric)]
+    sizes = [sum(len(some) for some in series.readings.values()) for series in found]
+    return max(
+        zip(sizes, (series.environment_id for series in found), found, strict=True),
+        key=lambda one: one[:2],
+        default=(0, "", None),
+    )[2]

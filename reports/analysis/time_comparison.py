@@ -1,0 +1,224 @@
+"""Decides which of two variants is faster, from times in paired processes.
+
+Of two variants, each process gives one median each, taken in turns in the same process: so the
+logarithm of their ratio is one number a process, and all that the machine did to both cancels. The
+interval is Student's t at 95 % of the mean of these logarithms (the effect-size interval of the
+ratio that Kalibera and Jones, ISMM 2013, ask for, with processes as the repeated level). No
+percentile bootstrap: at three processes a nominal 95 % covers three times in four.
+
+The verdict starts from AMBIGUOUS and is upgraded only with evidence, at the thresholds of
+nvbench-compare-robust: FASTER or SLOWER where the whole interval lies more than 0.5 % from 1; SAME
+where it lies within 2 %; a small difference that is certain is a difference, so the first rule goes
+first. NOISY where fewer than three processes have both; and, in place of SAME and AMBIGUOUS, where
+most processes did not meet their own stopping criterion: the interval between processes has paid
+for what is noisy inside them, so a difference that it is sure of stands, but that two are alike is
+not said of restless measurements. Thresholds are taken on the logarithm, so that a beside b and b
+beside a say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scipy.special import nctdtrinc, stdtrit
+
+from reports.results.readings import Reading, is_noisy
+from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
+from suite.schema import Status
+
+MIN_PROCESSES = 3
+CLEAR_GAP, SAME_WITHIN = 1.005, 1.02
+POWER = 0.8
+
+
+class Outcome(StrEnum):
+    """What can be said of the first, beside the second."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    AMBIGUOUS = "ambiguous"
+    NOISY = "noisy"
+
+
+class DifferentEnvironments(ValueError):
+    """Times of two environments were to be compared: one sentence that names both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The verdict on a pair.
+
+    Attributes:
+        ratio: Time of the first over that of the second; below 1 the first is faster. `n` is the
+            number of processes that have both.
+        reason: One sentence, why it is no certain verdict; empty where it is one.
+    """
+
+    ratio: Estimate
+    outcome: Outcome
+    reason: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is one of faster, slower and same."""
+        return self.outcome in (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """So many of so many, as ``1 of 14``."""
+
+    num: int
+    num_total: int
+
+    def __str__(self) -> str:
+        return f"{self.num} of {self.num_total}"
+
+
+def compare(a: Sequence[Reading], b: Sequence[Reading]) -> Comparison:
+    """The verdict on `a` beside `b`: one reading a process each, paired by seed.
+
+    Raises:
+        DifferentEnvironments: if they were not all measured in one.
+    """
+    refuse_different_environments(a, b)
+    ratios = log_ratios(_values(a), _values(b))
+    return _judged(tuple(ratios.values()), a, b)
+
+
+def judge_ratio(readings: Sequence[Reading]) -> Comparison:
+    """The verdict on a ratio that the instrument gives itself, one a process: A/A, or slowed.
+
+    Raises:
+        DifferentEnvironments: if they were not all measured in one.
+    """
+    refuse_different_environments(readings, ())
+    logs = [math.log(value) for value in _values(readings).values()]
+    return _judged(logs, readings)
+
+
+def log_ratios(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
+    """Seed -> natural logarithm of a / b, for each seed that both have with a positive number."""
+    both = sorted(a.keys() & b.keys())
+    return {s: math.log(a[s] / b[s]) for s in both if a[s] > 0 and b[s] > 0}
+
+
+def refuse_different_environments(a: Sequence[Reading], b: Sequence[Reading]) -> None:
+    """Raise where numbers of two environments would meet.
+
+    Raises:
+        DifferentEnvironments: naming the ids.
+    """
+    ids = sorted({r.environment_id for r in (*a, *b) if r.has_number})
+    if len(ids) > 1:
+        raise DifferentEnvironments(
+            f"these were measured in {' and '.join(ids)}; times of different devices, thread "
+            "counts or torch versions are never compared."
+        )
+
+
+def smallest_detectable_effect(again: Sequence[Comparison]) -> float | None:
+    """The slow-down that comparisons like these find four times in five, as 0.031 for 3.1 %.
+
+    From A/A pairs, whose spread is noise and nothing else. Their variances between processes are
+    pooled to one standard deviation s of a process's log ratio. With P processes a difference d is
+    called where (mean - log 1.005) / (s / sqrt P) exceeds Student's t, and that quotient is
+    noncentral t around (d - log 1.005) / (s / sqrt P): d is taken where it exceeds with the
+    probability 0.8. P is the least of the pairs. Noisy pairs get no verdict and are left out.
+
+    Args:
+        again: A/A comparisons, as `judge_ratio` gives them, of all coordinates.
+
+    Returns:
+        None where no pair has an interval.
+    """
+    judged = [c for c in again if c.outcome is not Outcome.NOISY and c.ratio.low is not None]
+    if not judged:
+        return None
+    squares = math.fsum((c.ratio.n - 1) * _spread(c.ratio) ** 2 for c in judged)
+    spread = math.sqrt(squares / sum(c.ratio.n - 1 for c in judged))
+    n = min(c.ratio.n for c in judged)
+    steps = float(nctdtrinc(n - 1, 1 - POWER, _quantile(n)))  # in standard errors
+    return math.expm1(math.log(CLEAR_GAP) + steps * spread / math.sqrt(n))
+
+
+def false_alarms(again: Sequence[Comparison]) -> Share:
+    """How many A/A pairs were called different, of those that were judged."""
+    judged = [c for c in again if c.outcome is not Outcome.NOISY]
+    wrong = [c for c in judged if c.outcome in (Outcome.FASTER, Outcome.SLOWER)]
+    return Share(num=len(wrong), num_total=len(judged))
+
+
+def found(slowed: Sequence[Comparison]) -> Share:
+    """How many injected slow-downs were called slower, of all: noise hides some of them."""
+    return Share(num=sum(c.outcome is Outcome.SLOWER for c in slowed), num_total=len(slowed))
+
+
+def _values(readings: Sequence[Reading]) -> dict[int, float]:
+    usable = (Status.OK, Status.NOISY)
+    return {
+        r.seed: r.value for r in readings if r.has_number and r.value > 0 and r.status in usable
+    }
+
+
+def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> Comparison:
+    interval = mean_interval(logs)
+    ratio = _exponential(interval)
+    if interval.n < MIN_PROCESSES:
+        reason = f"{interval.n} paired processes, and at least {MIN_PROCESSES} are needed"
+        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=reason)
+    outcome = _outcome(interval)
+    if outcome in (Outcome.FASTER, Outcome.SLOWER):
+        return Comparison(ratio=ratio, outcome=outcome)
+    noise = _noise(sides)
+    if noise:
+        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=noise)
+    reason = "" if outcome is not Outcome.AMBIGUOUS else _why_ambiguous(ratio)
+    return Comparison(ratio=ratio, outcome=outcome, reason=reason)
+
+
+def _noise(sides: Sequence[Sequence[Reading]]) -> str:
+    """What the first noisy reading of a noisy side missed; empty where no side is noisy."""
+    noisy = (reading for side in sides if is_noisy(side) for reading in side)
+    reasons = (r.reason or "a noisy reading" for r in noisy if r.status is Status.NOISY)
+    return next(reasons, "")
+
+
+def _outcome(interval: Estimate) -> Outcome:
+    assert interval.low is not None, "three values have an interval"
+    assert interval.high is not None, "three values have an interval"
+    gap, margin = math.log(CLEAR_GAP), math.log(SAME_WITHIN)
+    if interval.high < -gap:
+        return Outcome.FASTER
+    if interval.low > gap:
+        return Outcome.SLOWER
+    is_same = -margin < interval.low and interval.high < margin
+    return Outcome.SAME if is_same else Outcome.AMBIGUOUS
+
+
+def _why_ambiguous(ratio: Estimate) -> str:
+    return (
+        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
+        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
+    )
+
+
+def _exponential(interval: Estimate) -> Estimate:
+    ends = (interval.point, interval.low, interval.high)
+    point, low, high = (None if end is None else math.exp(min(end, 700.0)) for end in ends)
+    return Estimate(n=interval.n, point=point, low=low, high=high)
+
+
+def _quantile(n: int) -> float:
+    return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
+
+
+def _spread(ratio: Estimate) -> float:
+    """Standard deviation of one process's log ratio, read back off the interval."""
+    assert ratio.low is not None, "it has an interval"
+    assert ratio.high is not None, "it has an interval"
+    return math.log(ratio.high / ratio.low) / 2 / _quantile(ratio.n) * math.sqrt(ratio.n)

@@ -1,0 +1,284 @@
+"""Judges a claim: one word and a sentence from the paired interval of `a` over `b`.
+
+Rules: the interval is that of paired differences by seed, signed so that positive is better.
+"No significant difference" is never "the same": equality needs an interval inside the margin.
+Every deciding word is true wherever the interval holds the truth, so a claim errs no more often
+than its level says. Claims of several ablations are judged together by Holm's rule.
+docs/statistics.md gives the whole argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reports.analysis.claim_data import Divergence, Evidence, evidence
+from reports.analysis.claim_strength import details, smallest_levels, strength
+from reports.results.series import Series
+from reports.stats.aggregate import Improvement
+from reports.stats.intervals import Estimate, mean_interval
+from reports.stats.number_format import as_ratio
+from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
+from suite.schema import About, Registration
+
+
+class Outcome(StrEnum):
+    """What can be said of a claim."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    UNDERPOWERED = "underpowered"
+    INVALID = "invalid"
+
+    @property
+    def meaning(self) -> str:
+        """The rule behind the word, in a sentence."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Outcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
+    "reaches the claimed size.",
+    Outcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
+    Outcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
+    "matters, on either side of zero.",
+    Outcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is none; "
+    "that is not to say that the two are equal.",
+    Outcome.UNDERPOWERED: "There are too few pairs for a verdict.",
+    Outcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
+    "judged.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The answer to a claim.
+
+    A page prints `sentence`, then `details` one after the other. The other fields are for tables;
+    what is None or empty there was not computed, and is not to be shown as a zero.
+
+    Attributes:
+        advantage: How much better `a` is than `b`, with the interval of 1 - `level`; in the
+            metric's unit, or the natural logarithm of how many times as fast where `is_ratio`.
+        statement: The claim, without a full stop.
+        kind: The outcome in words, with ``exploratory`` where the claim was stated as it is after
+            some of its results, with ``indicative`` where the scale is small.
+        finding: What was found, without a full stop.
+        details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
+            settle it, level and family.
+        level: 0.05 of a claim alone; what Holm's rule leaves it among others.
+        num_claims: Claims that are judged together; 1 of a claim alone.
+        sign_flip: Of no difference; its `p` is None where the seeds are too few.
+        improvement: How often `a` was better, with its interval.
+        num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
+        smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        is_exploratory: Whether some results were known when the claim was stated as it is.
+        remark: Why it is exploratory, a whole sentence; else empty.
+        diverged: Both sides with their counts, where a seed of either diverged.
+    """
+
+    outcome: Outcome
+    advantage: Estimate
+    statement: str
+    kind: str
+    finding: str
+    details: tuple[str, ...] = ()
+    level: float = ALPHA
+    num_claims: int = 1
+    is_ratio: bool = False
+    sign_flip: SignFlip | None = None
+    improvement: Improvement | None = None
+    num_seeds_to_settle: int | None = None
+    smallest_effect: float | None = None
+    is_exploratory: bool = False
+    remark: str = ""
+    diverged: tuple[Divergence, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The whole answer, for a reader."""
+        return f"{self.statement}: {self.kind}; {self.finding}."
+
+
+def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
+    """The verdict on the ablation's claim, by itself; None where it makes none."""
+    found = evidence(about, measured)
+    return None if found is None else judged(about, found, Family())
+
+
+def judged(about: About, found: Evidence, family: Family) -> Verdict:
+    """The verdict on what was found, at the level that its family leaves it."""
+    advantage = mean_interval(found.differences if found.is_whole else (), 1 - family.level)
+    outcome = _outcome(found, advantage)
+    is_open = outcome in (Outcome.INCONCLUSIVE, Outcome.UNDERPOWERED)
+    strong = strength(found, family)
+    is_exploratory = about.registration is not None and not about.registration.is_confirmatory
+    return Verdict(
+        outcome=outcome,
+        advantage=advantage,
+        statement=found.claim.statement.strip().rstrip("."),
+        kind=_kind(about, outcome, is_exploratory=is_exploratory),
+        finding=_finding(found, advantage, outcome, family),
+        details=tuple(details(found, strong, family, is_open=is_open)),
+        level=family.level,
+        num_claims=family.num_claims,
+        is_ratio=found.is_ratio,
+        sign_flip=strong.sign_flip,
+        improvement=strong.improvement,
+        num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
+        smallest_effect=strong.smallest_effect,
+        is_exploratory=is_exploratory,
+        remark=_why_exploratory(about.registration) if is_exploratory else "",
+        diverged=found.diverged,
+    )
+
+
+def judge(advantage: Estimate, by: float) -> Outcome:
+    """The outcome for an interval of the advantage, and the smallest one that matters.
+
+    Args:
+        advantage: Signed so that positive is better.
+        by: At least this much is claimed; not negative.
+    """
+    low, high, point = advantage.low, advantage.high, advantage.point
+    if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
+        return Outcome.UNDERPOWERED
+    if low > 0 and point >= by:
+        return Outcome.SUPPORTED
+    if high < 0:
+        return Outcome.REFUTED
+    if -by < low and high < by:
+        return Outcome.EQUIVALENT
+    return Outcome.REFUTED if high < by else Outcome.INCONCLUSIVE
+
+
+def _outcome(found: Evidence, advantage: Estimate) -> Outcome:
+    if found.trouble:
+        return Outcome.INVALID
+    if found.diverged:
+        return Outcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else Outcome.INCONCLUSIVE
+    outcome = judge(advantage, found.claim.by)
+    is_hasty = outcome is Outcome.EQUIVALENT and found.is_restless
+    return Outcome.INCONCLUSIVE if is_hasty else outcome
+
+
+def _kind(about: About, outcome: Outcome, *, is_exploratory: bool) -> str:
+    words = [str(outcome)]
+    if is_exploratory:
+        words.append("exploratory")
+    if about.is_indicative:
+        words.append("indicative")
+    return ", ".join(words)
+
+
+def _why_exploratory(registration: Registration | None) -> str:
+    assert registration is not None, "what is exploratory was registered"
+    n = registration.num_pairs_before
+    text = (
+        f"Exploratory, since {n} paired seed{' was' if n == 1 else 's were'} measured before the "
+        "claim was stated as it is"
+    )
+    changes = ", ".join(registration.changes)
+    return f"{text}; not as first stated: {changes}." if changes else f"{text}."
+
+
+def _finding(found: Evidence, advantage: Estimate, outcome: Outcome, family: Family) -> str:
+    if found.trouble:
+        return f"no verdict, since {found.trouble}"
+    if found.diverged:
+        sides = " and ".join(str(side) for side in found.diverged)
+        return (
+            f"seeds diverged, {sides}; a run that diverged has no score, and a mean over the "
+            "others would flatter"
+        )
+    compare = _comparison_of_times if found.is_ratio else _comparison
+    return f"{compare(found, advantage, family)}{_remark(found, outcome)}"
+
+
+def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+    assert advantage.point is not None, "a claim with no pair is invalid"
+    notation = found.notation(advantage)
+    if not advantage.excludes_zero:
+        return _open_comparison(found, advantage, family)
+    sign = -1 if advantage.point < 0 else 1
+    size = notation.with_unit(notation.write(abs(advantage.point)))
+    word = "worse" if sign < 0 else "better"
+    text = f"{found.claim.a} is {word} than {found.claim.b} by {size}"
+    assert advantage.low is not None, "what excludes zero has an interval"
+    assert advantage.high is not None, "what excludes zero has an interval"
+    ends = [notation.write(end) for end in sorted((sign * advantage.low, sign * advantage.high))]
+    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
+
+
+def _open_comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+    """Where it is open which is better: the advantage with its sign, for none is the worse."""
+    assert advantage.point is not None, "a claim with no pair is invalid"
+    notation, count = found.notation(advantage), found.count(advantage.n, "paired")
+    size = notation.with_unit(notation.write_signed(advantage.point))
+    text = f"the advantage of {found.claim.a} over {found.claim.b} is {size}"
+    if advantage.low is None or advantage.high is None:
+        return f"{text} ({count})"
+    ends = [notation.write_signed(end) for end in (advantage.low, advantage.high)]
+    return f"{text} ({_interval(ends, family)}, {count})"
+
+
+def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
+    assert advantage.point is not None, "a claim with no pair is invalid"
+    word = "slower" if advantage.point < 0 else "faster"
+    text = (
+        f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b}, "
+        f"{_times(advantage.point)} times as fast"
+    )
+    if advantage.low is None or advantage.high is None:
+        return f"{text} ({found.count(advantage.n, 'paired')})"
+    ends = [_times(advantage.low), _times(advantage.high)]
+    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
+
+
+def _verb(advantage: Estimate) -> str:
+    return "is" if advantage.excludes_zero else "came out"
+
+
+def _times(log_ratio: float) -> str:
+    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
+
+
+def _interval(ends: Sequence[str], family: Family) -> str:
+    return f"{100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}"
+
+
+def _remark(found: Evidence, outcome: Outcome) -> str:
+    claim, series = found.claim, found.series
+    unit = "" if series is None or series.unit == "1" else f" {series.unit}"
+    match outcome:
+        case Outcome.UNDERPOWERED:
+            return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
+        case Outcome.EQUIVALENT:
+            return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
+        case Outcome.REFUTED if claim.by:
+            return f"; the claim needs +{claim.by:g}{unit}, which is above the whole interval"
+        case Outcome.INCONCLUSIVE if claim.by:
+            return f"; the claim needs +{claim.by:g}{unit}"
+        case _:
+            return ""
+
+
+def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict[str, Verdict]:
+    """The verdicts under Holm's rule: the more claims are shown, the clearer each must be.
+
+    Every claim counts, also one that lacks seeds: so the level does not hang on what is missing.
+
+    Args:
+        cases: Ablation -> what it says and what was measured, as `verdict` takes them.
+
+    Returns:
+        Ablation -> verdict, of those that make a claim, in the order of `cases`.
+    """
+    found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
+    claims = {name: each for name, each in found.items() if each is not None}
+    families = holm({name: smallest_levels(each) for name, each in claims.items()})
+    return {name: judged(cases[name][0], each, families[name]) for name, each in claims.items()}

@@ -1,0 +1,199 @@
+"""The parts of a page as frozen values: sections, exhibits, tables, figures.
+
+Pages are built from these values; `reports.export` prints them as HTML, Markdown, CSV and LaTeX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from reports.stats.intervals import Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry: exact numbers, and how they are written.
+
+    Attributes:
+        estimate: In the unit of the measurements, unrounded.
+        text: The number, or why there is none.
+        interval: As ``[2.40, 2.43]``; empty where there is none.
+        note: What must be said beside it; the page keeps its line breaks.
+        tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
+            number; else empty.
+    """
+
+    estimate: Estimate
+    text: str
+    interval: str = ""
+    note: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of numbers, by variant.
+
+    Attributes:
+        key: As in CSV, as ``bits_per_character``.
+        title: As on a page.
+        measured_unit: Of the estimates; ``1`` for pure numbers, empty where entries are words.
+        unit: Of the displayed numbers, as ``ms``; empty for pure numbers.
+        arrow: Which direction is good.
+        note: Coordinate, machine, kind of interval.
+    """
+
+    key: str
+    title: str
+    measured_unit: str
+    unit: str
+    arrow: str
+    note: str
+    entries: Mapping[str, Entry]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its entries are words."""
+        return not self.measured_unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a table; one entry a column.
+
+    Attributes:
+        name: What it is about, mostly a variant.
+        is_floor: Whether it is no variant, but what needs no architecture; such rows come last.
+        note: What must be said of the name, as what a baseline is.
+        coverage: Empty in a table without that column.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    is_baseline: bool = False
+    is_floor: bool = False
+    note: str = ""
+    coverage: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table, ready to be printed.
+
+    Attributes:
+        name: Of its files, distinct within a report.
+        title: As it is announced.
+        task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
+        introduction: What a reader must know before reading it; empty where nothing.
+        row_title: What its rows are.
+    """
+
+    name: str
+    title: str
+    task: str
+    introduction: str = ""
+    row_title: str = "variant"
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    footnotes: tuple[str, ...] = ()
+    has_coverage: bool = False
+
+    @property
+    def is_of_variants(self) -> bool:
+        """Whether a row is a variant, so that one may be the baseline."""
+        return self.row_title == "variant"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure as a document holds it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """Sentences about one variant."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One of several ways to look at the same thing, as at equal steps or at equal FLOPs.
+
+    Attributes:
+        title: On its button, as ``equal steps``; distinct within the exhibit.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """One thing that is shown.
+
+    Attributes:
+        title: Its heading; empty under the heading before.
+        sentences: What stands before the tables.
+        views: Of which a reader sees one at a time, the first one first; on paper, in Markdown
+            and without scripts all of them.
+        remarks: What stands after them, a list under `remarks_title`.
+        folded: Tables that are shown on request; Markdown shows them all.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+    views: tuple[View, ...] = ()
+    remarks_title: str = ""
+    remarks: tuple[Remark, ...] = ()
+    folded: tuple[Table, ...] = ()
+
+    @property
+    def all_tables(self) -> Iterator[Table]:
+        """In their order."""
+        yield from self.tables
+        for view in self.views:
+            yield from view.tables
+        yield from self.folded
+
+    @property
+    def all_drawings(self) -> Iterator[Drawing]:
+        """In their order."""
+        yield from self.drawings
+        for view in self.views:
+            yield from view.drawings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of a page.
+
+    Attributes:
+        definition: How to read its numbers; empty where nothing is to be added.
+    """
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
+    definition: str = ""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All of them, in their order."""
+        return tuple(table for shown in self.exhibits for table in shown.all_tables)
+
+    @property
+    def drawings(self) -> tuple[Drawing, ...]:
+        """All of them, in their order."""
+        return tuple(drawing for shown in self.exhibits for drawing in shown.all_drawings)

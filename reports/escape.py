@@ -1,0 +1,101 @@
+"""Escapes untrusted text for Markdown, CSV, terminals and file names.
+
+Names and reasons come from users' files and from exceptions. HTML is escaped by Jinja; what it
+does not know (Markdown, spreadsheets, terminals, file names) is escaped here; LaTeX, which needs
+more, in `reports.export.latex`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s]+@")
+_SECRET = re.compile(
+    r"([?&;](?:password|passwd|pwd|token|secret|api_?key|access_?key)=)[^&;\s#]+", re.IGNORECASE
+)
+_JOINERS = "‌‍"  # needed to write some scripts, and harmless
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$#!])")
+_FORMULA_STARTS = "=+-@＝＋－＠"
+_UNSAFE_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_SLUG = 80
+
+
+def without_passwords(text: str) -> str:
+    """The text with ``scheme://user:password@`` shortened to ``scheme://***@``.
+
+    Neither is a password shown that stands in the query, as in ``?token=``.
+    """
+    if "://" not in text:
+        return text
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
+
+
+def visible(text: str, keep: str = "\n\t\r") -> str:
+    r"""The text with control and direction-changing characters spelled out, as ``\x1b``.
+
+    Every other function here starts from it; passwords in addresses are left out too. The
+    control characters in `keep` stay as they are.
+    """
+    shown = without_passwords(text)
+    if shown.isascii() and shown.isprintable():
+        return shown
+    return "".join(spelled_out(c) if _is_invisible(c) and c not in keep else c for c in shown)
+
+
+def spelled_out(character: str) -> str:
+    r"""A character by its number, as ``\x1b`` or ``\u202e``."""
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _is_invisible(character: str) -> bool:
+    is_joiner = character in _JOINERS
+    return not is_joiner and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def one_line(text: str) -> str:
+    """Visible text without line breaks."""
+    return visible(" ".join(text.split()), keep="")
+
+
+def paragraphs(text: str) -> tuple[str, ...]:
+    """What blank lines set apart, each as one line."""
+    return tuple(filter(None, map(one_line, re.split(r"\n\s*\n", text))))
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is, also in a table: pipes, markup and HTML escaped."""
+    safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", safe)
+
+
+def markdown_code(text: str) -> str:
+    """A fenced block that the text cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{visible(text, keep=chr(10))}\n{fence}"
+
+
+def markdown_inline_code(text: str) -> str:
+    """Code within a line that the text cannot close."""
+    shown = one_line(text)
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
+    pad = " " if len(fence) > 1 else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def csv_text(text: str) -> str:
+    """Text that a spreadsheet shows and never computes (CWE-1236)."""
+    shown = visible(text)
+    is_formula = shown.lstrip()[:1] in tuple(_FORMULA_STARTS) or shown[:1] in ("\t", "\r", "\n")
+    return f"'{shown}" if is_formula else shown
+
+
+def slug(name: str) -> str:
+    """A file name that stays in its folder; names that had to change end in a hash."""
+    safe = _UNSAFE_IN_PATHS.sub("_", name).lstrip(".")[:_MAX_SLUG]
+    if safe and safe == name:
+        return name
+    return f"{safe or 'unnamed'}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"

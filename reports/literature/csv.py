@@ -1,0 +1,92 @@
+"""Reads and checks the files of `published/`; a bad row is refused with its line.
+
+Only the standard library, so that a command can look at them before anything runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "published"
+COUNTERPARTS = "counterparts.csv"
+FIGURE_COLUMNS = (
+    "system", "condition", "metric", "value", "low", "high", "spread", "unit", "source", "where",
+    "checked", "note",
+)  # fmt: skip
+COUNTERPART_COLUMNS = (
+    "ablation", "task", "metric", "variant", "against", "file", "system", "condition", "rival",
+    "rival_condition", "published_metric", "kind", "differs",
+)  # fmt: skip
+_NUMBERS = ("value", "low", "high")  # or empty
+_KINDS = ("difference", "bits", "ratio")
+
+
+class PublishedError(ValueError):
+    """A file of published figures that cannot be meant: one sentence."""
+
+    exit_code = 2  # of the command line: wrong usage
+
+
+def refuse_broken() -> None:
+    """Read every file.
+
+    Raises:
+        PublishedError: for the first that is broken, with its line, column and value.
+    """
+    for path in sorted(FOLDER.glob("*.csv")):
+        rows_of(path.name)
+
+
+@cache
+def rows_of(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of one file, by column.
+
+    Raises:
+        PublishedError: if it cannot be read, lacks a column, or a row is another one than it says.
+    """
+    columns = COUNTERPART_COLUMNS if name == COUNTERPARTS else FIGURE_COLUMNS
+    try:
+        with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            _refuse_header(name, next(lines, []), columns)
+            return tuple(_row(f"{name}, line {lines.line_num}", line, columns) for line in lines)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PublishedError(f"{FOLDER / name} cannot be read: {error}.") from None
+
+
+def _refuse_header(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    missing = [column for column in columns if column not in header]
+    if tuple(header) != tuple(columns):
+        said = f"lacks the column {missing[0]!r}" if missing else "has other columns"
+        raise PublishedError(
+            f"{FOLDER / name}, line 1: {said}; the columns are {','.join(columns)}."
+        )
+
+
+def _row(place: str, line: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    if len(line) != len(columns):
+        raise PublishedError(
+            f"{FOLDER / place}: {len(line)} columns where there must be {len(columns)}."
+        )
+    row = dict(zip(columns, line, strict=True))
+    for name in _NUMBERS if "value" in row else ():
+        if row[name] and not _is_number(row[name]):
+            raise PublishedError(
+                f"{FOLDER / place}: {name}={row[name]!r} must be a number, or empty."
+            )
+    if row.get("kind", _KINDS[0]) not in _KINDS:
+        raise PublishedError(
+            f"{FOLDER / place}: kind={row['kind']!r} must be one of {', '.join(_KINDS)}."
+        )
+    return row
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

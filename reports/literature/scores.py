@@ -1,0 +1,254 @@
+"""Published scores beside ours, for the same comparison.
+
+Each as the difference to its own baseline, since scores of two tasks do not compare. Which printed
+row belongs to which variant stands in `published/counterparts.csv`, with what the paper has instead
+of ours. Only figures that were checked against their paper are quoted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from reports.document import Column, Entry, Exhibit, Row, Table
+from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
+from reports.results.series import Series
+from reports.stats.intervals import Estimate, mean_interval, paired_differences
+from reports.stats.number_format import for_scores
+from suite.schema import About
+
+_BASELINE = "baseline"  # in the file: whichever label that of the ablation has
+_LOWER_IS_BETTER = frozenset({"perplexity"})
+_NAMES = {"bleu": "BLEU", "relative_accuracy": "relative accuracy"}
+_INTRODUCTION = (
+    "What the literature prints of the same comparison, beside what was measured here: each as the "
+    "difference to its own baseline, or as a share of it. Perplexities are given in bits, as the "
+    "difference of their logarithms to base 2. A direction is open where the interval of ours "
+    "holds both."
+)
+_EXPLORATORY = "Exploratory, but for the one claim of this page."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counterpart:
+    """One printed comparison, and the variants that it is held against.
+
+    Attributes:
+        printed: The figure as in its file, with the rival's where there is one.
+        low: The paper's effect, in its unit; with `high` a range, or the same number twice.
+        unit: Of both.
+        is_share: Whether the effect is a share of the rival, in percent; else a difference.
+        is_better: Whether the paper found it better than its rival; None where it found no
+            difference.
+        differs: What the paper has instead of ours; empty where nothing.
+    """
+
+    ablation: str
+    task: str
+    metric: str
+    variant: str
+    against: str
+    published_metric: str
+    printed: str
+    low: float
+    high: float
+    decimals: int
+    unit: str
+    is_share: bool
+    is_better: bool | None
+    source: str
+    differs: str
+
+    @property
+    def name(self) -> str:
+        """As a row is called."""
+        what = _NAMES.get(self.published_metric, self.published_metric)
+        return f"{self.variant} against {self.against}: {what}"
+
+
+def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
+    """The printed figures of this ablation; None where none is of a variant that stands here."""
+    kept = [_of(about, one) for one in counterparts() if one.ablation == about.ablation]
+    if not any(one.variant in about.variants for one in kept):
+        return None
+    table = _table(about, measured, kept)
+    sentences = (_INTRODUCTION, _EXPLORATORY)
+    return Exhibit(title=table.title, sentences=sentences, tables=(table,))
+
+
+def _of(about: About, one: Counterpart) -> Counterpart:
+    """With the baseline by its label."""
+    return replace(one, against=about.baseline) if one.against == _BASELINE else one
+
+
+@cache
+def counterparts() -> tuple[Counterpart, ...]:
+    """Every pair of a printed figure and a variant, in the order of the file.
+
+    Raises:
+        PublishedError: for a broken file; or if a row names a figure that its file does not have,
+            or one not checked.
+    """
+    return tuple(_counterpart(row) for row in rows_of(COUNTERPARTS))
+
+
+def _counterpart(row: Mapping[str, str]) -> Counterpart:
+    mine = _printed(row, row["system"], row["condition"])
+    theirs = _printed(row, row["rival"], row["rival_condition"]) if row["rival"] else None
+    low, high, decimals, unit = _effect(row["kind"], mine, theirs)
+    even = 100.0 if row["kind"] == "ratio" else 0.0
+    sign = -1 if row["published_metric"] in _LOWER_IS_BETTER else 1
+    is_certain = (low - even) * (high - even) > 0
+    own = {name: row[name] for name in ("ablation", "task", "metric", "variant", "against")}
+    return Counterpart(
+        **own, published_metric=row["published_metric"], printed=_text(mine, theirs), low=low,
+        high=high, decimals=decimals, unit=unit, is_share=row["kind"] == "ratio",
+        is_better=sign * (low - even) > 0 if is_certain else None,
+        source=f"{mine['source']}, {mine['where']}", differs=row["differs"],
+    )  # fmt: skip
+
+
+def _printed(row: Mapping[str, str], system: str, condition: str) -> Mapping[str, str]:
+    """The one checked figure that the row names."""
+    wanted = {"system": system, "condition": condition, "metric": row["published_metric"]}
+    for one in rows_of(row["file"]):
+        if wanted.items() <= one.items() and one["checked"] == "yes":
+            return one
+    raise PublishedError(f"{row['file']} has no checked row with {wanted}.")
+
+
+def _effect(
+    kind: str, mine: Mapping[str, str], theirs: Mapping[str, str] | None
+) -> tuple[float, float, int, str]:
+    """Low, high, decimals, unit."""
+    if theirs is None:
+        ends = [float(mine[name] or mine["value"]) for name in ("low", "high")]
+        return ends[0], ends[1], 0, "%"
+    a, b = float(mine["value"]), float(theirs["value"])
+    if kind == "bits":
+        bits = math.log2(a / b)
+        return bits, bits, 3, f"bit {mine['unit']}"
+    decimals = max(len(one["value"].partition(".")[2]) for one in (mine, theirs))
+    unit = "points" if mine["unit"] == "percent" else mine["unit"]
+    return a - b, a - b, decimals, unit
+
+
+def _text(mine: Mapping[str, str], theirs: Mapping[str, str] | None) -> str:
+    unit = {"percent": "%"}.get(mine["unit"], mine["unit"])
+    if theirs is None:
+        ends = f"{mine['low']} to {mine['high']}"
+        return f"{mine['value'] or ends} {unit}"
+    return f"{mine['value']} against {theirs['value']} {unit}"
+
+
+def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> Table:
+    ours = [_ours(about, measured, one) for one in kept]
+    names = _names(kept)
+    texts = {
+        "published": [_entry(one.printed) for one in kept],
+        "their effect": [_entry(_theirs(one)) for one in kept],
+        "ours": [entry for entry, _ in ours],
+        "same direction?": [
+            _entry(_direction(one, entry, is_better))
+            for one, (entry, is_better) in zip(kept, ours, strict=True)
+        ],
+        "comparable?": [_entry(f"no: {one.differs}" if one.differs else "yes") for one in kept],
+    }
+    columns = tuple(_column(title, names, entries) for title, entries in texts.items())
+    rows = tuple(
+        Row(name=name, note=one.source, entries=tuple(c.entries[name] for c in columns))
+        for name, one in zip(names, kept, strict=True)
+    )
+    return Table(
+        name="published-scores", title="Published beside measured", task=kept[0].task,
+        row_title="comparison", columns=columns, rows=rows,
+    )  # fmt: skip
+
+
+def _names(kept: Sequence[Counterpart]) -> list[str]:
+    """Of the rows; with the task where there are several."""
+    if len({one.task for one in kept}) == 1:
+        return [one.name for one in kept]
+    return [f"{one.task.replace('_', ' ')}: {one.name}" for one in kept]
+
+
+def _column(title: str, names: Sequence[str], entries: Sequence[Entry]) -> Column:
+    return Column(
+        key=title.rstrip("?").replace(" ", "_"), title=title, measured_unit="", unit="", arrow="",
+        note="", entries=dict(zip(names, entries, strict=True)),
+    )  # fmt: skip
+
+
+def _entry(text: str) -> Entry:
+    return Entry(estimate=Estimate(n=0), text=text)
+
+
+def _theirs(one: Counterpart) -> str:
+    """As ``−0.9 BLEU (worse)``."""
+    sides = {True: "better", False: "worse", None: "no difference"}
+    if one.is_share:
+        return f"{one.low:.0f} to {one.high:.0f} % ({sides[one.is_better]})"
+    size = _signed(one.low, one.decimals)
+    return f"{size} {one.unit} ({sides[one.is_better]})"
+
+
+def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[Entry, bool | None]:
+    """Ours as it is written, and whether it is better; None where that is open."""
+    scores = [series for series in measured if series.is_whole_score]
+    found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
+    if one.variant not in about.variants or one.against not in about.variants or not found:
+        return Entry(estimate=Estimate(n=0), text="not among the variants here", tone="none"), None
+    effect, unit, even = _effect_of_ours(found[0], one)
+    if effect.point is None:
+        return Entry(estimate=effect, text="no result", tone="none"), None
+    is_better, tone = None, ""
+    if effect.low is not None and effect.high is not None and found[0].better != "none":
+        is_certain = (effect.low - even) * (effect.high - even) > 0
+        is_better = (effect.point > even) == (found[0].better == "higher") if is_certain else None
+        tone = {True: "better", False: "worse", None: ""}[is_better]
+    text = _written(effect, unit, even)
+    return Entry(estimate=effect, text=text, note=tone, tone=tone), is_better
+
+
+def _effect_of_ours(series: Series, one: Counterpart) -> tuple[Estimate, str, float]:
+    """The estimate, its unit, and what stands for no effect."""
+    mine, theirs = series.values(one.variant), series.values(one.against)
+    if one.is_share:
+        both = sorted(mine.keys() & theirs.keys())
+        shares = [100 * mine[seed] / theirs[seed] for seed in both if theirs[seed]]
+        return mean_interval(shares), "%", 100.0
+    is_in_points = one.unit == "points" and series.unit == "1"
+    differences = paired_differences(mine, theirs)
+    scaled = [100 * d for d in differences] if is_in_points else differences
+    unit = "points" if is_in_points else "" if series.unit == "1" else series.unit
+    return mean_interval(scaled), unit, 0.0
+
+
+def _written(effect: Estimate, unit: str, even: float) -> str:
+    """With its interval, so that every kind of document has it."""
+    assert effect.point is not None, "what has no number is told in words"
+    width = [] if effect.half_width is None else [effect.half_width]
+    notation = for_scores("1", width, [effect.point])
+    write = notation.write if even else notation.write_signed
+    text = f"{write(effect.point)} {unit}".rstrip()
+    if effect.low is None or effect.high is None:
+        return text
+    return f"{text} [{write(effect.low)}, {write(effect.high)}]"
+
+
+def _direction(one: Counterpart, ours: Entry, is_better: bool | None) -> str:
+    if one.is_better is None or ours.estimate.point is None:
+        return "–"
+    if is_better is None:
+        return "open"
+    return "yes" if is_better == one.is_better else "no"
+
+
+def _signed(value: float, decimals: int) -> str:
+    """With a real minus sign; zero without any."""
+    text = f"{abs(value):.{decimals}f}"
+    if not text.strip("0."):
+        return text
+    return f"{'−' if value < 0 else '+'}{text}"

@@ -1,0 +1,271 @@
+"""Published speed and memory beside ours, at the same length.
+
+Both as ratios to the Transformer of the same table, since seconds of two machines do not compare.
+Ratios do not either, strictly: each row says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from reports.analysis.time_comparison import compare
+from reports.crossover_table import MATERIALISED
+from reports.document import Column, Entry, Row, Table
+from reports.growth import Growth, find
+from reports.literature.csv import rows_of
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import as_ratio
+from suite.schema import MIXER_ALONE, About
+
+_FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
+_REFERENCE = "Transformer"  # whose row the others of a table are divided by
+_LENGTH = re.compile(r"(?:\bn=|\blength )([0-9]+)")
+_PROJECTED = re.compile(r"\bk=([0-9]+)")
+_BATCH = re.compile(r"\bbatch ([0-9]+)")
+_HARDWARE = re.compile(r"(?:[0-9]+x[0-9]+ )?(?:TPU|GPU)(?: v[0-9]+)?")
+_RATES, _RATIOS = ("steps_per_second",), ("speedup", "memory_saving")
+_OF_MEMORY = ("peak_memory", "memory_saving")
+_LINEAR_IN_K = "n * k * d"  # the cost of a mixer whose k can be read off its operations
+INTRODUCTION = (
+    "How many times as fast as a Transformer, and how many times less memory: printed in the "
+    "paper, and measured here on the mixers alone, at the same length. Papers of that time had no "
+    "fused kernel, so the written-out attention is the fairer rival; the fused one is what people "
+    "run today."
+)
+_OURS = (
+    "Ours are of one layer and one sequence on {}; the last column names what the paper has "
+    "instead."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """One ratio that a paper prints, or that follows from two numbers of one table.
+
+    Attributes:
+        ratio: Above 1 the system is faster, or needs less memory, than the paper's Transformer.
+        length: Tokens.
+        projected_length: Linformer's k; 0 where there is none.
+        is_memory: Of memory; else of speed.
+        is_training: Of training; else of inference.
+        condition: As in the file.
+    """
+
+    system: str
+    ratio: float
+    length: int
+    projected_length: int
+    is_memory: bool
+    is_training: bool
+    condition: str
+    source: str
+
+    @property
+    def mixer(self) -> str:
+        """As our registry calls it, where it has it."""
+        return self.system.lower().replace(" ", "_")
+
+
+@cache
+def printed() -> tuple[Printed, ...]:
+    """Every ratio that was checked against its paper, in the order of the files."""
+    return tuple(ratio for name in _FILES for ratio in _ratios(name))
+
+
+def published_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
+    """The rows that we have a counterpart of; None where there is none.
+
+    Args:
+        about: Names the mixers under test and the machine.
+        growths: Of one sweep.
+        environment_id: The environment that ours are taken from.
+    """
+    rivals = _rivals(about)
+    ours = _Ours(about, growths, environment_id)
+    together: dict[tuple[str, int, int, str], list[Printed]] = {}
+    for one in printed():
+        if rivals and ours.variant(one.mixer) and ours.has(one):
+            key = (one.system, one.length, one.projected_length, one.source)
+            together.setdefault(key, []).append(one)
+    kept = [some for key, some in together.items() if key[2] == _nearest_k(together, key, ours)]
+    if not kept:
+        return None
+    names = [_name(some[0]) for some in kept]
+    columns = list(_columns(names, kept, rivals, ours))
+    rows = tuple(
+        Row(name=name, note=some[0].source, entries=tuple(c.entries[name] for c in columns))
+        for name, some in zip(names, kept, strict=True)
+    )
+    return Table(
+        name=f"{MIXER_ALONE}-published", title="Published beside ours", task=MIXER_ALONE,
+        introduction=f"{INTRODUCTION} {_OURS.format(ours.device)}", row_title="system",
+        columns=tuple(columns), rows=rows,
+    )  # fmt: skip
+
+
+def _ratios(name: str) -> Iterator[Printed]:
+    rows = rows_of(name)
+    reference = {
+        (row["condition"], row["metric"]): float(row["value"])
+        for row in rows
+        if row["system"] == _REFERENCE
+    }
+    for row in rows:
+        length = _LENGTH.search(row["condition"])
+        beside = reference.get((row["condition"], row["metric"]))
+        if row["checked"] != "yes" or row["system"] == _REFERENCE or length is None:
+            continue
+        if row["metric"] not in _RATIOS and beside is None:
+            continue
+        value = float(row["value"])
+        ratio = value if beside is None else value / beside
+        k = _PROJECTED.search(row["condition"])
+        yield Printed(
+            system=row["system"],
+            ratio=ratio if row["metric"] in (*_RATIOS, *_RATES) else 1 / ratio,
+            length=int(length[1]),
+            projected_length=int(k[1]) if k else 0,
+            is_memory=row["metric"] in _OF_MEMORY,
+            is_training="inference" not in row["condition"],
+            condition=row["condition"],
+            source=f"{row['source']}, {row['where']}",
+        )
+
+
+def _rivals(about: About) -> dict[str, str]:
+    """What ours are divided by -> its variant: the written-out attention, and the fused one."""
+    attention = [v for v in about.variants if v in about.subjects
+                 and about.subjects[v].mixer == "attention"]  # fmt: skip
+    written_out = [v for v in attention if MATERIALISED in v.split(", ")]
+    others = [v for v in attention if v not in written_out]
+    first = about.baseline if about.baseline in others else next(iter(others), "")
+    if written_out and first:
+        return {"written-out attention": written_out[0], "fused attention": first}
+    only = first or next(iter(written_out), "")  # then nothing tells the kernels apart
+    return {"attention": only} if only else {}
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """What the sweep knows."""
+
+    about: About
+    growths: Sequence[Growth]
+    environment_id: str
+
+    def variant(self, mixer: str) -> str:
+        """The first variant with that mixer; empty where there is none."""
+        return next((v for v, facts in self.about.subjects.items() if facts.mixer == mixer), "")
+
+    def growth(self, one: Printed) -> Growth | None:
+        """Of what the paper's number is a ratio of."""
+        kind = "forward_backward" if one.is_training else "forward"
+        metric = f"{kind}_peak_bytes" if one.is_memory else f"{kind}_seconds"
+        return find(self.growths, metric, "length", self.environment_id)
+
+    def has(self, one: Printed) -> bool:
+        """Whether there is a number at that length."""
+        growth, variant = self.growth(one), self.variant(one.mixer)
+        return growth is not None and growth.point(variant, one.length) is not None
+
+    def ratio(self, one: Printed, rival: str) -> Estimate:
+        """The rival's time or memory over the mixer's, paired by process."""
+        growth, variant = self.growth(one), self.variant(one.mixer)
+        assert growth is not None, "only what has a growth is shown"
+        mine, theirs = growth.of(variant, one.length), growth.of(rival, one.length)
+        return compare(theirs, mine).ratio
+
+    def projected_length(self, mixer: str, length: int) -> int:
+        """Our k, where the operations that theory counts tell it; else 0."""
+        variant = self.variant(mixer)
+        operations = find(self.growths, "theory_operations", "length", self.environment_id)
+        dim = self.about.settings.get("dim")
+        if operations is None or self.about.subjects[variant].time != _LINEAR_IN_K:
+            return 0
+        count = operations.point(variant, length)
+        return round(count / (length * dim)) if count and isinstance(dim, int) else 0
+
+    @property
+    def device(self) -> str:
+        """Where ours were measured."""
+        made = self.about.provenances.get(self.environment_id)
+        return made.device if made else "an unknown device"
+
+
+def _nearest_k(
+    together: Mapping[tuple[str, int, int, str], object],
+    key: tuple[str, int, int, str],
+    ours: _Ours,
+) -> int:
+    """Of the printed k of that system and length, the one nearest to ours."""
+    system, length, _, source = key
+    mine = ours.projected_length(system.lower().replace(" ", "_"), length)
+    there = [k for s, n, k, where in together if (s, n, where) == (system, length, source)]
+    return min(there, key=lambda k: (abs(k - mine), k))
+
+
+def _name(one: Printed) -> str:
+    k = f", k={one.projected_length}" if one.projected_length else ""
+    kind = "training" if one.is_training else "inference"
+    return f"{one.system}, {one.length:,} tokens{k}, {kind}"
+
+
+def _columns(
+    names: Sequence[str], kept: Sequence[Sequence[Printed]], rivals: Mapping[str, str], ours: _Ours
+) -> Iterator[Column]:
+    for is_memory in (False, True):
+        what = "memory" if is_memory else "speed"
+        of_kind = [next((p for p in some if p.is_memory == is_memory), None) for some in kept]
+        if not any(of_kind):
+            continue
+        theirs = [_number(Estimate(n=1, point=p.ratio) if p else None) for p in of_kind]
+        title = "times less memory" if is_memory else "times as fast"
+        yield _column(f"published_{what}", title, "published", names, theirs)
+        for rival, variant in rivals.items():
+            mine = [_number(ours.ratio(p, variant) if p else None) for p in of_kind]
+            key = f"ours_{what}_against_{rival.replace(' ', '_').replace('-', '_')}"
+            yield _column(key, title, f"ours, against {rival}", names, mine)
+    said = [Entry(estimate=Estimate(n=0), text=_comparable(some[0], ours)) for some in kept]
+    yield Column(key="comparable", title="comparable?", measured_unit="", unit="", arrow="",
+                 note="", entries=dict(zip(names, said, strict=True)))  # fmt: skip
+
+
+def _column(
+    key: str, title: str, note: str, names: Sequence[str], entries: Sequence[Entry]
+) -> Column:
+    return Column(
+        key=key, title=title, measured_unit="1", unit="", arrow="", note=note,
+        entries=dict(zip(names, entries, strict=True)),
+    )  # fmt: skip
+
+
+def _number(estimate: Estimate | None) -> Entry:
+    if estimate is None or estimate.point is None:
+        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+    interval = ""
+    if estimate.low is not None and estimate.high is not None:
+        interval = f"[{as_ratio(estimate.low)}, {as_ratio(estimate.high)}]"
+    return Entry(estimate=estimate, text=as_ratio(estimate.point), interval=interval)
+
+
+def _comparable(one: Printed, ours: _Ours) -> str:
+    """``yes``, or ``no`` and what the paper has instead of ours."""
+    differences = list(_differences(one, ours))
+    return f"no: {', '.join(differences)}" if differences else "yes"
+
+
+def _differences(one: Printed, ours: _Ours) -> Iterator[str]:
+    yield "whole model"  # all tables of ours are of the mixer alone
+    hardware, batch = _HARDWARE.search(one.condition), _BATCH.search(one.condition)
+    if hardware is None:
+        yield "device not noted"
+    elif hardware[0] not in ours.device:
+        yield hardware[0]
+    if batch and batch[1] != "1":
+        yield f"batch {batch[1]}"
+    k = ours.projected_length(one.mixer, one.length)
+    if one.projected_length and k != one.projected_length:
+        yield f"k={one.projected_length} (ours {k or 'unknown'})"

@@ -1,0 +1,218 @@
+"""Builds the page of one ablation.
+
+Everything here is read off a sweep: no clock, no host, no address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reports.along_exhibits import along_exhibits
+from reports.analysis.verdict import Verdict, verdict
+from reports.document import Drawing, Exhibit, Section, Table
+from reports.figures import score_figure
+from reports.literature.scores import published_exhibit
+from reports.pages.best_learning_rates import chosen_rates_exhibit
+from reports.pages.failures import MAX_TROUBLES, Trouble, troubles
+from reports.pages.glossary import READING, fates_in_words, metric_in_words
+from reports.pages.mixers import controls_section, mixers_section
+from reports.pages.samples import specimens_section
+from reports.pages.summary import Point, in_short
+from reports.pooled_table import pooled_exhibit
+from reports.results.frame import FrameError, Sweep
+from reports.results.readings import Coverage
+from reports.results.series import Series, all_series, compared
+from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
+from reports.three_views import views_section
+from reports.tradeoff import tradeoff_exhibit
+from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
+
+SCALES = ("quick", "standard", "paper")
+MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
+DEFINITIONS = (
+    "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
+    "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
+    "seed, where both saw the same batches in the same order, and then averaged; “better” or "
+    "“worse” stands where its interval excludes zero. The verdict rests on the one claim that the "
+    "ablation states. Nothing else is corrected for the number of comparisons: it is exploratory, "
+    "for looking.",
+    "FLOPs are counted by formula: 2 per multiply-add in matrix products, convolutions and "
+    "attention, none for elementwise work; training counts the backward pass as twice the forward "
+    "one. Times are medians with the spread of the samples, or of the processes where there are "
+    "several, and are never compared across machines. Coverage counts what was planned: a seed "
+    "that diverged or failed stays in the denominator.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One report, ready to be printed as HTML or Markdown.
+
+    Attributes:
+        in_short: What stands on the first screen, below the verdict.
+        mixers: What was measured of mixers alone; stands before the tasks.
+        tasks: What was measured on each task.
+        others: Over all tasks: pooled scores, published ones, what the models look at.
+        controls: Of the timings, where no mixers stand alone; stands after what failed.
+        troubles: The first of them; `num_troubles` are there.
+    """
+
+    about: About
+    scales: tuple[str, ...]
+    verdict: Verdict | None
+    in_short: tuple[Point, ...]
+    coverage: Coverage
+    mixers: Section | None
+    tasks: tuple[Section, ...]
+    others: tuple[Section, ...]
+    controls: Section | None
+    troubles: tuple[Trouble, ...]
+    num_troubles: int
+    data_sets: tuple[tuple[str, DataSet], ...]
+    environments: tuple[tuple[str, Provenance], ...]
+    commits: tuple[str, ...]
+    definitions: tuple[str, ...]
+
+    @property
+    def findings(self) -> tuple[Section, ...]:
+        """What was measured, in the order of the page."""
+        return (*((self.mixers,) if self.mixers else ()), *self.tasks, *self.others)
+
+    @property
+    def all_tables(self) -> tuple[Table, ...]:
+        """In the order of the page."""
+        return tuple(table for section in self._sections for table in section.tables)
+
+    @property
+    def all_drawings(self) -> tuple[Drawing, ...]:
+        """In the order of the page."""
+        return tuple(drawing for section in self._sections for drawing in section.drawings)
+
+    @property
+    def fates(self) -> tuple[Mapping[str, str], ...]:
+        """The words for what failed, with their meanings."""
+        return fates_in_words(trouble.fate for trouble in self.troubles)
+
+    @property
+    def _sections(self) -> tuple[Section, ...]:
+        return (*self.findings, *((self.controls,) if self.controls else ()))
+
+
+def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
+    """From the smallest scale to the largest."""
+    return sorted(sweeps, key=lambda sweep: _size(sweep.about.scale))
+
+
+def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
+    """The sweep that a page shows: the largest that has a result, or the one asked for.
+
+    Raises:
+        FrameError: if there is none at that scale.
+    """
+    by_scale = {sweep.about.scale: sweep for sweep in ordered(sweeps)}
+    if scale is not None:
+        if scale not in by_scale:
+            known = ", ".join(by_scale) or "none"
+            raise FrameError(f"no results at scale {scale!r}; scales with results: {known}.")
+        return by_scale[scale]
+    with_results = [s for s in by_scale.values() if (s.results["status"] == Status.OK).any()]
+    with_rows = [s for s in by_scale.values() if len(s.results)]
+    return (with_results or with_rows or list(by_scale.values()))[-1]
+
+
+def page(sweep: Sweep, scales: Sequence[str]) -> Page:
+    """The page of one sweep; `scales` are all those of the ablation that have results."""
+    about = sweep.about
+    measured = without_controls(all_series(about, sweep.results))
+    mixers = mixers_section(about, sweep.results)
+    judged = verdict(about, measured)
+    cover = whole_coverage(about, measured)
+    told = troubles(about, measured)
+    tasks = [task for task in about.tasks if task != MIXER_ALONE]
+    return Page(
+        about=about,
+        scales=tuple(scales),
+        verdict=judged,
+        in_short=in_short(about, judged, cover),
+        coverage=cover,
+        mixers=mixers,
+        tasks=tuple(_task(sweep, measured, task) for task in tasks),
+        others=tuple(_others(sweep, compared(measured))),
+        controls=None if mixers else _untitled(controls_section(about, sweep.results)),
+        troubles=told[:MAX_TROUBLES],
+        num_troubles=len(told),
+        data_sets=tuple(sorted(about.data_sets.items())),
+        environments=tuple(sorted(about.provenances.items())),
+        commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
+        definitions=(*DEFINITIONS, *([mixers.definition] if mixers else [])),
+    )
+
+
+def used(made: Provenance) -> str:
+    """What one trial used: ``2 CPUs, 2 threads, 1 GPU``."""
+    parts = [(made.num_cpus, "CPU"), (made.num_threads, "thread"), (made.num_gpus, "GPU")]
+    return ", ".join(
+        f"{number:g} {noun}{'' if number == 1 else 's'}" for number, noun in parts if number
+    )
+
+
+def _size(scale: str) -> tuple[int, str]:
+    return (SCALES.index(scale) if scale in SCALES else -1, scale)
+
+
+def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
+    """The comparison on a task, and the same numbers to look at."""
+    beside = compared(measured)
+    judged = primary(beside, task)
+    table = comparison_table(sweep.about, beside, task)
+    along = tuple(along_exhibits(sweep.about, measured, task))
+    is_told = len(table.rows) > MAX_DOTS and _has_groups(along)
+    score = score_figure(sweep.about, judged) if judged and not is_told else None
+    comparison = Exhibit(
+        title="",
+        sentences=(READING,),
+        tables=(table,),
+        drawings=(score,) if score else (),
+    )
+    return Section(
+        title=table.title,
+        sentences=(metric_in_words(judged.metric, judged.unit, judged.better),) if judged else (),
+        exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
+    )
+
+
+def _has_groups(along: Sequence[Exhibit]) -> bool:
+    """Whether a line is drawn for each group of variants."""
+    return any(not table.is_of_variants for shown in along for table in shown.all_tables)
+
+
+def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
+    """In the three views, and against what the score costs."""
+    if judged is None:
+        return
+    yield from filter(None, [
+        views_section(sweep, measured, judged.task),
+        tradeoff_exhibit(sweep.about, measured, judged),
+    ])  # fmt: skip
+
+
+def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
+    about = sweep.about
+    for shown in (
+        chosen_rates_exhibit(about, sweep.results),
+        pooled_exhibit(about, measured),
+        published_exhibit(about, measured),
+    ):
+        if shown:
+            yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
+    looked_at = specimens_section(about)
+    if looked_at:
+        yield looked_at
+
+
+def _untitled(section: Section | None) -> Section | None:
+    """A section of one exhibit needs no second heading."""
+    if section is None or len(section.exhibits) != 1:
+        return section
+    return replace(section, exhibits=(replace(section.exhibits[0], title=""),))

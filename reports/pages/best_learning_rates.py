@@ -1,0 +1,85 @@
+"""The exhibit of the best learning rates: one row a mixer, one column a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from reports.document import Column, Entry, Exhibit, Row, Table
+from reports.figures import words
+from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import for_scores
+from suite.schema import About
+
+_TITLE = "Chosen learning rates"
+_SENTENCE = (
+    "Of the rates that were tried alike for every mixer, the one with the best mean validation "
+    "score, and by how much that beats the next best; of equal ones the smaller. No test split "
+    "was read. The last row is for mixers that were not tried: the rate that ranks best on "
+    "average. A small margin of few seeds may be luck."
+)
+_FOOTNOTE = "‡ The lowest or the highest rate that was tried: a better one may lie beyond."
+_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
+
+_Chosen = Mapping[tuple[str, str], Choice]  # task, mixer
+
+
+def chosen_rates_exhibit(about: About, results: pd.DataFrame) -> Exhibit | None:
+    """The table; None where the ablation is no sweep of rates by mixer."""
+    found = [one for one in choices(results) if one.scale == about.scale]
+    if not found:
+        return None
+    return Exhibit(title=_TITLE, sentences=(_SENTENCE,), tables=(_table(about, found),))
+
+
+def _table(about: About, found: Sequence[Choice]) -> Table:
+    chosen = {(one.task, one.mixer): one for one in found}
+    named = dict.fromkeys(tried[0] for v in about.variants if (tried := mixer_and_rate(v)))
+    mixers = [*named, ANY_MIXER]
+    tasks = [task for task in about.tasks if (task, ANY_MIXER) in chosen]
+    columns = tuple(_column(chosen, task, mixers) for task in tasks)
+    rows = tuple(
+        Row(
+            name="any other" if mixer == ANY_MIXER else mixer,
+            entries=tuple(column.entries[mixer] for column in columns),
+        )
+        for mixer in mixers
+    )
+    return Table(
+        name="chosen-learning-rates", title=_TITLE, task="all tasks", row_title="mixer",
+        columns=columns, rows=rows,
+        footnotes=(_FOOTNOTE,) if any(one.is_at_edge for one in found) else (),
+    )  # fmt: skip
+
+
+def _column(chosen: _Chosen, task: str, mixers: Sequence[str]) -> Column:
+    entries = {}
+    for mixer in mixers:
+        choice = chosen.get((task, mixer))
+        entries[mixer] = _entry(choice) if choice else _NOTHING
+    return Column(
+        key=task, title=words(task), measured_unit="1", unit="", arrow="", note="learning rate",
+        entries=entries,
+    )  # fmt: skip
+
+
+def _entry(choice: Choice) -> Entry:
+    mark = "‡" if choice.is_at_edge else ""
+    estimate = Estimate(n=1, point=choice.rate)
+    return Entry(estimate=estimate, text=f"{choice.rate:g}{mark}", note=_margin(choice))
+
+
+def _margin(choice: Choice) -> str:
+    """As ``0.052 bit ahead of 0.01``."""
+    if choice.margin is None or choice.next_best is None:
+        return ""
+    if math.isinf(choice.margin):
+        return "all others diverged"
+    if choice.margin == 0:
+        return f"equal to {choice.next_best:g}"
+    written = for_scores(choice.unit, [choice.margin], [])
+    size = written.with_unit(written.write(choice.margin))
+    return f"{size} ahead of {choice.next_best:g}"

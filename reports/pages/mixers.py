@@ -1,0 +1,229 @@
+"""The sections of a report on mixers measured alone.
+
+When is it faster (crossover), how does it grow (Table 1, figures, times), and can that be believed
+(controls, published figures)? All of one environment: numbers of two never stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from reports.controls import controls_table, in_words, instruments
+from reports.crossover_figure import crossover_figure
+from reports.crossover_table import crossover_table
+from reports.document import Exhibit, Section, Table, View
+from reports.growth import Axis, Growth, find, growths
+from reports.growth_figures import growth_figure
+from reports.growth_tables import costs_table, ratios_table
+from reports.literature.speed import published_table
+from reports.powers_table import disagreements_in_words, powers_table
+from reports.results.variant_labels import what_baseline_is
+from reports.table_one import table_one
+from reports.utilisation_table import peaks_in_words, utilisation_table
+from suite.schema import MIXER_ALONE, About, Provenance
+
+_TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
+_FOLDED = {
+    "forward_seconds": "Forward, without gradients",
+    "decode_token_seconds": "Decoding one token, after as many tokens",
+    _MEMORY: "Peak memory, forward and backward",
+    "forward_peak_bytes": "Peak memory, forward without gradients",
+}
+_RATIOS = "Forward and backward, ratio to the baseline"
+_TABLE_ONE = (
+    "With which power of the length n and of the width d each cost grows, measured at the longest "
+    "lengths and largest widths. Beside it what theory says of the same range, and under each "
+    "name theory’s count of operations, constant factors aside. Time and memory are of forward "
+    "and backward, FLOPs of forward."
+)
+_CROSSOVER = (
+    "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "
+    "not at any length that was measured."
+)
+_DEFINITION = (
+    "A mixer alone is one layer on one sequence of vectors, without causality. Its exponent in n "
+    "is the slope of its time against length on logarithmic axes over the longest lengths, and is "
+    "marked pre-asymptotic where the slope still changes. Two times are compared by the interval "
+    "of their ratio, paired by process: faster and slower where it lies beyond 0.5 % of 1, same "
+    "where it lies within 2 %, ambiguous where the data do not say, noisy where a measurement did "
+    "not settle. Controls say how often this is wrong."
+)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What the exhibits are made from."""
+
+    about: About
+    results: pd.DataFrame
+    growths: Sequence[Growth]
+    environment_id: str
+
+    def growth(self, metric: str, axis: Axis = "length") -> Growth | None:
+        """In the environment that is shown."""
+        return find(self.growths, metric, axis, self.environment_id)
+
+
+def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
+    """All that was measured of mixers alone; None where nothing was."""
+    environment_id = main_environment(results)
+    if not environment_id:
+        return None
+    case = _Case(about, results, growths(about, results), environment_id)
+    exhibits = tuple(_exhibits(case))
+    if not exhibits:
+        return None
+    return Section(
+        title="The mixers alone",
+        sentences=tuple(_where(about, results, environment_id)),
+        exhibits=exhibits,
+        definition=_DEFINITION,
+    )
+
+
+def controls_section(about: About, results: pd.DataFrame) -> Section | None:
+    """The controls of timings on tasks, for a report without mixers alone; None without any."""
+    exhibit = _controls(_Case(about, results, (), ""))
+    if exhibit is None:
+        return None
+    return Section(title="How far the times can be trusted", exhibits=(exhibit,))
+
+
+def main_environment(results: pd.DataFrame) -> str:
+    """Where most of the mixers alone was measured, times before all else; empty without any."""
+    rows = results[(results["task"] == MIXER_ALONE) & (results["environment_id"] != "")]
+    rows = rows[rows["value"].notna()]
+    timed = rows[rows["unit"] == "s"]
+    counts = (timed if len(timed) else rows)["environment_id"].value_counts()
+    return max(counts.index, key=lambda name: (counts[name], name), default="")
+
+
+def _where(about: About, results: pd.DataFrame, environment_id: str) -> Iterator[str]:
+    """Which environment is shown, and what becomes of the others."""
+    alone = results[(results["task"] == MIXER_ALONE) & results["value"].notna()]
+    others = sorted(set(alone["environment_id"]) - {"", environment_id})
+    shown = _place(about, environment_id)
+    if not others:
+        yield f"One layer, one sequence, measured on {shown}."
+        return
+    names = "; ".join(_place(about, other) for other in others)
+    yield (
+        f"One layer, one sequence, measured on {shown}, where most measurements are. What was "
+        f"measured elsewhere ({names}) is in results.csv and never side by side with it, because "
+        "times of different devices, thread counts or torch versions do not compare."
+    )
+
+
+def _place(about: About, environment_id: str) -> str:
+    made: Provenance | None = about.provenances.get(environment_id)
+    if made is None:
+        return f"environment {environment_id}"
+    threads = "1 thread" if made.num_threads == 1 else f"{made.num_threads} threads"
+    torch = made.versions.get("torch", "")
+    return ", ".join(filter(None, [made.device, threads, f"torch {torch}" if torch else ""]))
+
+
+def _exhibits(case: _Case) -> Iterator[Exhibit]:
+    yield from _table_one(case)
+    yield from _crossover(case)
+    yield from _figures(case)
+    yield from _costs(case)
+    yield from _utilisation(case)
+    controls = _controls(case)
+    if controls:
+        yield controls
+    published = published_table(case.about, case.growths, case.environment_id)
+    if published:
+        yield Exhibit(
+            title=published.title, sentences=(published.introduction,), tables=(published,)
+        )
+
+
+def _table_one(case: _Case) -> Iterator[Exhibit]:
+    rows = [
+        row
+        for row in table_one(case.about, case.growths)
+        if row.environment_id in ("", case.environment_id)
+    ]
+    table = powers_table(case.about, rows, case.growths)
+    if table:
+        yield Exhibit(
+            title=table.title,
+            sentences=(_TABLE_ONE,),
+            tables=(table,),
+            remarks_title="Where measurement and theory disagree, and why",
+            remarks=disagreements_in_words(case.about, rows),
+        )
+
+
+def _crossover(case: _Case) -> Iterator[Exhibit]:
+    kinds = {"forward and backward": _TIME, "forward": "forward_seconds"}
+    found = {kind: case.growth(metric) for kind, metric in kinds.items()}
+    timed = {kind: growth for kind, growth in found.items() if growth}
+    table = crossover_table(case.about, timed)
+    if table:
+        drawn = {kind: crossover_figure(case.about, growth, kind) for kind, growth in timed.items()}
+        views = tuple(View(title=kind, drawings=(one,)) for kind, one in drawn.items() if one)
+        yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,), views=views)
+
+
+def _utilisation(case: _Case) -> Iterator[Exhibit]:
+    table = utilisation_table(case.about, case.growths, case.environment_id)
+    if table:
+        peaks = peaks_in_words(case.growths, case.environment_id)
+        yield Exhibit(title=table.title, sentences=(peaks,), tables=(table,))
+
+
+def _figures(case: _Case) -> Iterator[Exhibit]:
+    titles = {
+        _TIME: "Time of forward and backward against length",
+        _MEMORY: "Peak memory of forward and backward against length",
+    }
+    found = ((case.growth(metric), title) for metric, title in titles.items())
+    drawings = tuple(
+        drawing
+        for growth, title in found
+        if growth is not None and (drawing := growth_figure(case.about, growth, title))
+    )
+    if drawings:
+        yield Exhibit(title="Time and memory against length", drawings=drawings)
+
+
+def _costs(case: _Case) -> Iterator[Exhibit]:
+    time = case.growth(_TIME)
+    table = costs_table(case.about, time, "Forward and backward") if time else None
+    others = tuple(_other_costs(case))
+    name = what_baseline_is(case.about) or case.about.baseline
+    if table:
+        sentence = (
+            "Forward and backward: the median over processes, and how many times as long as the "
+            f"baseline ({name}) it takes, with the verdict. That ratio is taken process by process "
+            "and then averaged, so it is not quite the quotient of the medians shown."
+        )
+        yield Exhibit(
+            title="Times by length", sentences=(sentence,), tables=(table,), folded=others
+        )
+    elif others:
+        yield Exhibit(title="Costs by length", folded=others)
+
+
+def _other_costs(case: _Case) -> Iterator[Table]:
+    """The ratios with their intervals, the other costs, and times by width."""
+    time, wide = case.growth(_TIME), case.growth(_TIME, "dim")
+    made = [ratios_table(case.about, time, _RATIOS)] if time else []
+    for metric, title in _FOLDED.items():
+        growth = case.growth(metric)
+        made += [costs_table(case.about, growth, title)] if growth else []
+    made += [costs_table(case.about, wide, "Forward and backward, by width")] if wide else []
+    yield from (table for table in made if table)
+
+
+def _controls(case: _Case) -> Exhibit | None:
+    kept = instruments(case.about, case.results, case.environment_id)
+    if not kept:
+        return None
+    table = controls_table(case.about, kept, case.growths)
+    return Exhibit(title="Can these times be trusted?", sentences=in_words(kept), tables=(table,))

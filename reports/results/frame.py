@@ -1,0 +1,222 @@
+"""Reads and writes the two typed frames of a sweep: results and curves.
+
+`results.parquet` and `curves.parquet` are all that a report reads. What is said of them (`About`)
+travels inside `results.parquet`, in the schema's metadata. The same frame gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
+
+from reports.atomic_write import write_whole
+from reports.escape import without_passwords
+from suite.schema import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY, About, Better, Status
+
+METADATA_KEY = b"bakeoff"
+CURVE_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "step", "environment_id")
+_NUMBERS = {
+    "seed": "int64", "step": "int64", "value": "float64", "flops": "float64",
+    "spread_low": "float64", "spread_high": "float64",
+}  # fmt: skip
+_ARROW = {"int64": pa.int64(), "float64": pa.float64(), "str": pa.string()}
+_ABOUT: TypeAdapter[About] = TypeAdapter(About)
+
+
+class FrameError(ValueError):
+    """A frame that no report can be made from: one sentence."""
+
+    exit_code = 2  # of the command line: wrong usage
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """What is known of one ablation at one scale.
+
+    Attributes:
+        results: One row a measurement; columns `RESULT_COLUMNS`, key `RESULT_KEY`.
+        curves: One row a point; columns `CURVE_COLUMNS`, key `CURVE_KEY`.
+
+    Raises:
+        FrameError: if a column, key, unit, status or name is not as the schema says.
+    """
+
+    about: About
+    results: pd.DataFrame
+    curves: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        _check("results", self.results, RESULT_COLUMNS, RESULT_KEY)
+        _check("curves", self.curves, CURVE_COLUMNS, CURVE_KEY)
+        _check_values("results", self.results["status"], [str(status) for status in Status])
+        for kind, frame in (("results", self.results), ("curves", self.curves)):
+            _check_values(kind, frame["ablation"], [self.about.ablation])
+            _check_values(kind, frame["scale"], [self.about.scale])
+            _check_values(kind, frame["variant"], self.about.labels)
+            _check_values(kind, frame["task"], self.about.tasks)
+
+
+def results_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A typed frame of measurements; right also where there are none.
+
+    Args:
+        rows: One mapping a measurement, with every key of `RESULT_COLUMNS`; None is no number,
+            or empty text. Passwords inside URIs are left out.
+
+    Raises:
+        FrameError: if a key is missing or unknown.
+    """
+    return _frame("results", rows, RESULT_COLUMNS)
+
+
+def curves_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A typed frame of curve points, as `results_frame`, with `CURVE_COLUMNS`."""
+    return _frame("curves", rows, CURVE_COLUMNS)
+
+
+def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
+    """The frame as a Parquet file; the same frame gives the same bytes.
+
+    Raises:
+        FrameError: if its columns are neither those of results nor those of curves.
+    """
+    columns = CURVE_COLUMNS if "step" in frame.columns else RESULT_COLUMNS
+    _check_names("curves" if columns is CURVE_COLUMNS else "results", frame.columns, columns)
+    metadata = {METADATA_KEY: about_to_json(about).encode()} if about else None
+    schema = pa.schema([(name, _ARROW[_dtype(name)]) for name in columns], metadata=metadata)
+    arrays = [
+        pa.array(frame[field.name].to_numpy(), type=field.type, from_pandas=True)
+        for field in schema
+    ]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer)
+    return buffer.getvalue()
+
+
+def write_parquet(path: Path, frame: pd.DataFrame, about: About | None = None) -> bool:
+    """Write the frame whole or not at all; says whether the file changed."""
+    return write_whole(path, to_parquet_bytes(frame, about))
+
+
+def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
+    """The sweep that two files hold.
+
+    Raises:
+        FrameError: if a file is missing, damaged, or not as the schema says.
+    """
+    results = _read_table(results_path)
+    about = (results.schema.metadata or {}).get(METADATA_KEY)
+    if about is None:
+        raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
+    return Sweep(
+        about=about_from_json(about.decode()),
+        results=_typed("results", results.to_pydict(), RESULT_COLUMNS),
+        curves=_typed("curves", _read_table(curves_path).to_pydict(), CURVE_COLUMNS),
+    )
+
+
+def about_to_json(about: About) -> str:
+    """The one spelling of an `About`; mappings keep their order, which is that of the page."""
+    content = _ABOUT.dump_python(about, mode="json")
+    return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
+
+
+def about_from_json(text: str) -> About:
+    """The `About` that `about_to_json` wrote.
+
+    Raises:
+        FrameError: if it is none.
+    """
+    try:
+        return _ABOUT.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "text"
+        raise FrameError(f"About: {key}: {first['msg']}.") from None
+
+
+def _read_table(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise FrameError(f"{path} does not exist.") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FrameError(
+            f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def _dtype(column: str) -> str:
+    return _NUMBERS.get(column, "str")
+
+
+def _frame(kind: str, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    kept = list(rows)
+    for row in kept:
+        _check_names(kind, row, columns)
+    return _typed(kind, {name: [row[name] for row in kept] for name in columns}, columns)
+
+
+def _typed(kind: str, content: Mapping[str, list[Any]], columns: Sequence[str]) -> pd.DataFrame:
+    _check_names(kind, content, columns)
+    return pd.DataFrame({name: _series(kind, name, content[name]) for name in columns})
+
+
+def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
+    dtype = _dtype(column)
+    if dtype == "str":
+        texts = {value: _text(value) for value in set(values)}  # most of them stand in many rows
+        return pd.Series([texts[value] for value in values], dtype="str")
+    empty = float("nan") if dtype == "float64" else None
+    try:
+        return pd.Series([empty if value is None else value for value in values], dtype=dtype)
+    except (TypeError, ValueError):
+        raise FrameError(f"{kind}: column {column!r} holds something that is no number.") from None
+
+
+def _text(value: object) -> str:
+    return "" if value is None else without_passwords(str(value))
+
+
+def _check(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:
+    _check_names(kind, frame.columns, columns)
+    for name in set(columns) & set(_NUMBERS):
+        if str(frame[name].dtype) != _dtype(name):
+            raise FrameError(f"{kind}: column {name!r} is {frame[name].dtype}, not {_dtype(name)}.")
+    if (frame["unit"] == "").any():
+        metric = frame.loc[frame["unit"] == "", "metric"].iloc[0]
+        raise FrameError(f"{kind}: metric {metric!r} has no unit; a pure number has the unit '1'.")
+    _check_values(kind, frame["better"], get_args(Better))
+    repeated = frame[frame.duplicated(list(key))]
+    if len(repeated):
+        first = ", ".join(f"{name}={repeated.iloc[0][name]!r}" for name in key)
+        raise FrameError(f"{kind}: {len(repeated)} rows repeat a key; the first is {first}.")
+
+
+def _check_names(kind: str, names: Iterable[str], columns: Sequence[str]) -> None:
+    given = list(names)
+    for missing in [name for name in columns if name not in given]:
+        near = difflib.get_close_matches(missing, [n for n in given if n not in columns], n=1)
+        hint = f"; it has {near[0]!r}" if near else ""
+        raise FrameError(f"{kind}: column {missing!r} is missing{hint}.")
+    for unknown in [name for name in given if name not in columns]:
+        raise FrameError(f"{kind}: unknown column {unknown!r}; allowed: {', '.join(columns)}.")
+
+
+def _check_values(kind: str, values: pd.Series[Any], allowed: Sequence[str]) -> None:
+    for value in sorted(set(values.unique()) - set(allowed), key=repr):
+        near = difflib.get_close_matches(str(value), list(allowed), n=3) or list(allowed)[:8]
+        raise FrameError(
+            f"{kind}: {values.name} {value!r} is not known; allowed: {', '.join(near)}"
+            f"{'' if len(near) == len(allowed) else ', ...'}."
+        )

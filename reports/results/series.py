@@ -1,0 +1,231 @@
+"""Series: the rows that may stand in one column, of one metric, task and machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from reports.results.readings import Reading
+from suite.schema import MIXER_ALONE, About, Better, Status
+
+QUALITY = "quality"  # the probe whose metrics are a task's score
+MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
+_BOUND_UNITS = frozenset({"s", "B", "bytes"})
+
+_Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
+_Readings = Mapping[str, tuple[Reading, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """All readings of one metric on one task, by variant; one reading a seed.
+
+    Attributes:
+        at: The coordinate; empty where there is none, or where the variants differ in it.
+        environment_id: Where it was measured, if that moves the number; else empty.
+    """
+
+    task: str
+    probe: str
+    metric: str
+    unit: str
+    better: Better
+    at: str = ""
+    environment_id: str = ""
+    readings: _Readings
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it says how good the model got."""
+        return self.probe == QUALITY
+
+    @property
+    def is_whole_score(self) -> bool:
+        """Whether it is the score that a task is judged by: of no part, at no other length."""
+        return self.is_score and not self.at
+
+    @property
+    def is_bound_to_environment(self) -> bool:
+        """Whether numbers of two machines must not be compared: times, rates, memory."""
+        return is_bound(self.unit)
+
+    @cached_property
+    def num_seen(self) -> int:
+        """The most seeds that any variant has a reading of."""
+        return max((len(some) for some in self.readings.values()), default=0)
+
+    def of(self, variant: str) -> tuple[Reading, ...]:
+        """The readings of a variant, in the order of seeds."""
+        return self.readings.get(variant, ())
+
+    def usable(self, variant: str) -> tuple[Reading, ...]:
+        """The readings that are ok; of times also the noisy ones.
+
+        The interval between processes has paid for the noise inside them.
+        """
+        return self._usable.get(variant, ())
+
+    def values(self, variant: str) -> dict[int, float]:
+        """Seed -> value, of the readings that are usable."""
+        return dict(self._values.get(variant, {}))
+
+    @cached_property
+    def _usable(self) -> Mapping[str, tuple[Reading, ...]]:
+        """Found once: with a thousand seeds, who asks for each seed would look a million times."""
+        takes_noisy = self.unit == "s"
+        return {
+            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_noisy_number))
+            for variant, some in self.readings.items()
+        }
+
+    @cached_property
+    def _values(self) -> Mapping[str, Mapping[int, float]]:
+        return {
+            variant: {reading.seed: reading.value for reading in some}
+            for variant, some in self._usable.items()
+        }
+
+
+def is_bound(unit: str) -> bool:
+    """Whether a number of that unit depends on the machine: times, rates, memory."""
+    return unit in _BOUND_UNITS or unit.endswith(("/s", "_per_second"))
+
+
+def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
+    """Every series of a sweep, in the order of `about`'s tasks, probes and metrics.
+
+    Those of the mixers alone are among them, one per coordinate: they count towards coverage.
+    So is what an instrument says of itself (`suite.schema.CONTROLS`), which does not.
+
+    What depends on the machine has one series per environment. A metric that a variant has at
+    several coordinates has one series per coordinate.
+    """
+    found: dict[_Key, dict[str, list[Reading]]] = {key: {} for key in _planned(about)}
+    for row in results.to_dict("records"):
+        key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
+        found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
+    return tuple(series for key, by_variant in found.items() for series in _split(key, by_variant))
+
+
+def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
+    """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
+
+    What is left out has a picture of its own (`reports.along`), and still counts as coverage. A
+    task of which nothing would be left keeps each metric at its last coordinate.
+    """
+    left_out = {id(series) for series in left_out_of_comparison(measured)}
+    kept = [series for series in measured if id(series) not in left_out]
+    tasks = {series.task for series in kept}
+    last = {_name(series): series for series in measured if series.task not in tasks}
+    chosen = {id(series) for series in (*kept, *last.values())}
+    return tuple(series for series in measured if id(series) in chosen)
+
+
+def left_out_of_comparison(measured: Sequence[Series]) -> tuple[Series, ...]:
+    """Scores of parts and at other lengths, and metrics at more than a few coordinates."""
+    places = Counter(_name(series) for series in measured)
+    return tuple(series for series in measured if _is_along(series, places[_name(series)]))
+
+
+def _name(series: Series) -> tuple[str, str, str, str]:
+    return series.task, series.probe, series.metric, series.environment_id
+
+
+def _is_along(series: Series, num_places: int) -> bool:
+    """Whether it is one of many along something, as scores at other lengths are."""
+    if series.is_score:
+        return not series.is_whole_score
+    is_alone = series.task == MIXER_ALONE or series.is_bound_to_environment
+    return not is_alone and num_places > MOST_COLUMNS
+
+
+def belongs(variant: str, task: str) -> bool:
+    """Whether a variant is measured on a task: where the task is an axis, its label says which."""
+    named = [part for part in variant.split(", ") if part.startswith("task=")]
+    return not named or f"task={task}" in named
+
+
+def num_expected(series: Series, about: About) -> int:
+    """Readings that each variant should have: the seeds for a score, else as many as any has."""
+    return max(about.num_seeds, series.num_seen) if series.is_score else max(1, series.num_seen)
+
+
+def _planned(about: About) -> Iterator[_Key]:
+    for task in about.tasks:
+        for probe in about.probes:
+            for spec in about.metrics.get(task, {}).get(probe, ()):
+                yield task, probe, spec.name, spec.unit, spec.better
+
+
+def reading_of(row: Mapping[Any, Any]) -> Reading:
+    """The measurement that a row of results holds."""
+    return Reading(
+        seed=row["seed"],
+        at=row["at"],
+        environment_id=row["environment_id"],
+        value=row["value"],
+        spread_low=row["spread_low"],
+        spread_high=row["spread_high"],
+        status=Status(row["status"]),
+        reason=row["reason"],
+    )
+
+
+def _split(key: _Key, by_variant: Mapping[str, Sequence[Reading]]) -> Iterator[Series]:
+    task, probe, metric, unit, better = key
+    whole = Series(
+        task=task,
+        probe=probe,
+        metric=metric,
+        unit=unit,
+        better=better,
+        readings={variant: tuple(some) for variant, some in by_variant.items()},
+    )
+    for series in _by_environment(whole):
+        yield from _by_coordinate(series)
+
+
+def _by_environment(whole: Series) -> Iterator[Series]:
+    """One series per machine; a reading without a number belongs where its variant has no other."""
+    places = {r.environment_id for some in whole.readings.values() for r in some if r.has_number}
+    if not whole.is_bound_to_environment or not places:
+        yield whole
+        return
+    for place in sorted(places):
+        readings = {
+            variant: tuple(r for r in some if r.environment_id == place)
+            or tuple(r for r in some if not r.has_number)
+            for variant, some in whole.readings.items()
+        }
+        yield replace(whole, environment_id=place, readings=readings)
+
+
+def _by_coordinate(series: Series) -> Iterator[Series]:
+    coordinates = list(dict.fromkeys(r.at for some in series.readings.values() for r in some))
+    one_each = all(len({r.at for r in some}) <= 1 for some in series.readings.values())
+    if one_each:
+        at = coordinates[0] if len(coordinates) == 1 else ""
+        yield replace(series, at=at, readings=_one_a_seed(series.readings))
+        return
+    for at in sorted(coordinates, key=lambda text: (len(text), text)):  # length=64 before =128
+        there = {
+            variant: tuple(r for r in some if r.at == at)
+            for variant, some in series.readings.items()
+        }
+        yield replace(series, at=at, readings=_one_a_seed(there))
+
+
+def _one_a_seed(readings: _Readings) -> _Readings:
+    """The ok reading where a seed has several, then the first by environment."""
+    kept: dict[str, tuple[Reading, ...]] = {}
+    for variant, some in readings.items():
+        by_seed: dict[int, Reading] = {}
+        for reading in sorted(some, key=lambda r: (r.seed, not r.is_ok, r.environment_id)):
+            by_seed.setdefault(reading.seed, reading)
+        kept[variant] = tuple(by_seed.values())
+    return kept

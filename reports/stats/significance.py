@@ -1,0 +1,194 @@
+"""Significance: the sign-flip test, Holm's correction for several claims, and power.
+
+Sign flip: Fisher's exact test of randomisation (The Design of Experiments, 1935, section 21). It
+assumes no distribution, only that without a difference each sign is as likely as the other. Its
+price is that n pairs have no p below 2 / 2^n, so that five can never reach 0.05.
+
+Holm's step-down rule (Scandinavian Journal of Statistics 6, 1979): the clearest of m claims is
+judged at alpha / m; each one that is found to differ leaves the family, and the next is judged at
+alpha over those that remain; the first that stays open ends it. One thing is stricter here. A claim
+leaves the family only where its interval excludes zero. Holm's proof needs that what left had no
+more chance to err; a claim that was found equivalent, or too small, may well be one of no
+difference, and keeps its share. Then, however the claims depend on each other, the chance that the
+interval of any claim of no difference excludes zero is at most alpha. docs/statistics.md has the
+argument, and what is known of errors of direction.
+
+Power: the mean of n paired differences, whose truth is d and whose standard deviation is s, over
+its standard error is noncentral t with n - 1 degrees of freedom around d sqrt(n) / s.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import nctdtr, nctdtrinc, stdtrit
+
+MOST_PAIRS = 40  # beyond, half of the signs no longer fits into memory
+_ROUNDING = 1e-12  # sums this close, relative to the largest, are equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignFlip:
+    """The answer of the test.
+
+    Attributes:
+        n: Pairs.
+        alpha: The level that matters.
+        p: Two-sided; None where so few pairs cannot reach `alpha`, or there are over `MOST_PAIRS`.
+        least_p: The least that n pairs can give.
+        num_pairs_needed: The fewest pairs that could reach `alpha`.
+    """
+
+    n: int
+    alpha: float
+    p: float | None
+    least_p: float
+    num_pairs_needed: int
+
+
+def sign_flip(differences: Sequence[float], alpha: float = 0.05) -> SignFlip:
+    """The exact two-sided test that paired differences scatter about zero, over all 2^n signs.
+
+    Args:
+        differences: One a pair; finite.
+        alpha: Between 0 and 1.
+    """
+    n, needed = len(differences), num_pairs_needed(alpha)
+    can_tell = needed <= n <= MOST_PAIRS
+    return SignFlip(
+        n=n,
+        alpha=alpha,
+        p=_share_as_extreme(differences) if can_tell else None,
+        least_p=min(1.0, 2.0 ** (1 - n)),
+        num_pairs_needed=needed,
+    )
+
+
+def num_pairs_needed(alpha: float) -> int:
+    """The fewest pairs with 2 / 2^n at or below `alpha`: 6 for 0.05, 9 for 0.005."""
+    return math.ceil(math.log2(2 / alpha))
+
+
+def _share_as_extreme(differences: Sequence[float]) -> float:
+    """Share of the signs whose sum is at least as far from zero; each half's sums are met once."""
+    half = len(differences) // 2
+    left = np.sort(_signed_sums(differences[:half]))
+    right = _signed_sums(differences[half:])
+    slack = _ROUNDING * math.fsum(abs(d) for d in differences)
+    least = abs(math.fsum(differences)) - slack
+    if least <= 0:
+        return 1.0
+    above = left.size - np.searchsorted(left, least - right, side="left")
+    below = np.searchsorted(left, -least - right, side="right")
+    return float(int(above.sum()) + int(below.sum())) / 2.0 ** len(differences)
+
+
+def _signed_sums(differences: Sequence[float]) -> NDArray[np.float64]:
+    """The sums under every choice of signs, ``[2^n]``."""
+    sums = np.zeros(1)
+    for difference in differences:
+        sums = np.concatenate([sums + difference, sums - difference])
+    return sums
+
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallestLevels:
+    """How clear a claim is, in levels: the smallest that says something; 1 where none does.
+
+    Attributes:
+        decides: The smallest level whose interval decides the claim.
+        excludes_zero: The smallest level whose interval leaves zero out.
+    """
+
+    decides: float = 1.0
+    excludes_zero: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """The claims that are judged together, seen from one of them.
+
+    Attributes:
+        level: The level at which this one is judged; its interval is that of 1 - level.
+        num_claims: In the family.
+        alpha: Of all of them together.
+    """
+
+    level: float = ALPHA
+    num_claims: int = 1
+    alpha: float = ALPHA
+
+
+def holm(claims: Mapping[str, SmallestLevels], alpha: float = ALPHA) -> dict[str, Family]:
+    """The level at which each claim is judged, and the size of its family.
+
+    Those after the first that stays open are judged at the level at which it was.
+    """
+    num_remaining, is_open = len(claims), False
+    families: dict[str, Family] = {}
+    for name in sorted(claims, key=lambda name: (claims[name].decides, name)):
+        level = alpha / num_remaining
+        families[name] = Family(level=level, num_claims=len(claims), alpha=alpha)
+        is_open = is_open or claims[name].decides >= level
+        if not is_open and claims[name].excludes_zero < level:
+            num_remaining -= 1
+    return families
+
+
+POWER = 0.8
+MIN_PAIRS = 3  # fewer have no verdict
+MOST_SEEDS = 1000
+
+
+def power(effect: float, spread: float, n: int, alpha: float = 0.05) -> float:
+    """Chance that the (1 - alpha) interval of n pairs lies wholly above zero.
+
+    Args:
+        effect: The true mean of the differences; positive.
+        spread: Their true standard deviation.
+        n: Pairs, at least two.
+        alpha: The level.
+    """
+    if spread == 0:
+        return 1.0
+    steps = effect * math.sqrt(n) / spread
+    return 1 - float(nctdtr(n - 1, steps, _quantile(n, alpha)))
+
+
+def smallest_effect(spread: float, n: int, alpha: float = 0.05) -> float:
+    """The true difference that n pairs of that spread tell from zero four times in five."""
+    steps = float(nctdtrinc(n - 1, 1 - POWER, _quantile(n, alpha)))
+    return steps * spread / math.sqrt(n)
+
+
+def num_seeds_to_settle(gap: float, spread: float, alpha: float = 0.05) -> int | None:
+    """The fewest seeds whose interval decides, if mean and spread stay as they are.
+
+    Args:
+        gap: How far the mean lies from what the interval must leave out: from zero where it
+            reaches the claimed size, else from that size.
+        spread: Standard deviation of the paired differences.
+        alpha: The level.
+
+    Returns:
+        None where it takes more than `MOST_SEEDS`.
+    """
+    counts = range(MIN_PAIRS, MOST_SEEDS + 1)
+
+    def is_settled(n: int) -> bool:
+        return _quantile(n, alpha) * spread / math.sqrt(n) < gap
+
+    found = bisect.bisect_left(counts, True, key=is_settled)
+    return counts[found] if found < len(counts) else None
+
+
+def _quantile(n: int, alpha: float) -> float:
+    return float(stdtrit(n - 1, 1 - alpha / 2))

@@ -1,0 +1,67 @@
+"""The mixer and nothing around it: the same mixers, places and numbers as in a whole model."""
+
+import pytest
+import torch
+
+from models import MIXERS, ModelError, ModelSpec, build_model, mixer_class, skeleton_class
+from models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
+from models.registry import SKELETONS, WITHOUT_SKELETON
+from tests.models.small_models import build, spec
+
+DIM, LENGTH = 16, 33
+
+
+def alone(mixer: str = "attention", *, depth: int = 1, is_causal: bool = False) -> ModelSpec:
+    return ModelSpec(
+        skeleton="causal_mixer_alone" if is_causal else "mixer_alone", mixer=mixer, knobs={},
+        position="none", dim=DIM, depth=depth, length=LENGTH, input_kind="vectors",
+        input_size=DIM, output_size=DIM,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_it_computes_what_the_mixer_computes(mixer: str) -> None:
+    model = build(alone(mixer)).eval()
+    assert isinstance(model, MixerAlone)
+    x = torch.randn(2, LENGTH, DIM)
+    torch.testing.assert_close(model(x), model.mixers[0](x), rtol=0, atol=0)
+    assert model.flops(LENGTH, batch=2) == model.mixers[0].flops(LENGTH, 2)
+    assert model.num_parameters() == sum(p.numel() for p in model.mixers[0].parameters())
+
+
+def test_a_layer_is_that_of_a_whole_model_of_the_same_seed() -> None:
+    whole = build(spec("classifier", mixer="conv"))
+    found = dict(whole.named_parameters())
+    for name, parameter in build(alone("conv", depth=2)).named_parameters():
+        _, layer, rest = name.split(".", 2)
+        twin = found[f"trunk.blocks.{layer}.mixer.{rest}"]
+        torch.testing.assert_close(parameter, twin, rtol=0, atol=0)
+
+
+def test_layers_are_told_their_places() -> None:
+    model = build(alone("dilated_conv", depth=3))
+    assert isinstance(model, MixerAlone)
+    reached = [int(m.receptive_field(LENGTH)[LENGTH // 2].nonzero().max()) for m in model.mixers]
+    assert len(set(reached)) == 3, "dilation grows from layer to layer"
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_the_causal_twin_is_built_where_the_mixer_has_one(mixer: str) -> None:
+    if not mixer_class(mixer).supports_causal:
+        with pytest.raises(ModelError, match=r"causal_mixer_alone.*causal"):
+            build(alone(mixer, is_causal=True))
+        return
+    model = build(alone(mixer, is_causal=True))
+    assert isinstance(model, CausalMixerAlone)
+    assert model.mixers[0].is_causal
+
+
+def test_vectors_must_have_the_models_width() -> None:
+    wrong = ModelSpec(**{**vars(alone()), "input_size": 3})
+    with pytest.raises(ModelError, match=r"dim=16.*input_size=3"):
+        build_model(wrong)
+
+
+def test_it_is_no_skeleton_that_a_task_or_an_ablation_could_ask_for() -> None:
+    assert not set(WITHOUT_SKELETON) & set(SKELETONS)
+    assert skeleton_class("mixer_alone") is MixerAlone

@@ -1,0 +1,101 @@
+"""Laws of all recurrences that the reference does not settle."""
+
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelError, build_mixer
+from models.kernels.recurrence import Recurrence
+
+names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+TORCH = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+
+
+def recurrence(name: str, is_causal: bool = False, **knobs: Any) -> Recurrence:
+    mixer = build_mixer(name, dim=8, is_causal=is_causal, **knobs)
+    return cast("Recurrence", mixer.double())
+
+
+def other_direction(key: str) -> str:
+    return key.removesuffix("_reverse") if key.endswith("_reverse") else f"{key}_reverse"
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@names
+def test_flipping_time_swaps_the_two_directions(name: str, layers: int) -> None:
+    mixer, flipped = recurrence(name, layers=layers), recurrence(name, layers=layers)
+    swapped = {other_direction(key): value for key, value in mixer.state_dict().items()}
+    for key, value in swapped.items():
+        if "weight_ih" in key and "_l0" not in key:  # reads the two halves of the layer below
+            swapped[key] = value.roll(4, dims=-1)
+    flipped.load_state_dict(swapped)
+    expected = mixer(tokens()).roll(4, dims=-1)  # the halves change places
+    torch.testing.assert_close(flipped(tokens().flip(1)).flip(1), expected)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("is_unidirectional", [False, True])
+@names
+def test_weights_of_torchs_own_module_give_its_output(
+    name: str, is_unidirectional: bool, layers: int
+) -> None:
+    torch.manual_seed(0)
+    hidden, is_bidirectional = (8, False) if is_unidirectional else (4, True)
+    theirs = TORCH[name](8, hidden, layers, batch_first=True, bidirectional=is_bidirectional)
+    ours = recurrence(name, layers=layers, is_unidirectional=is_unidirectional)
+    ours.network.load_state_dict(theirs.state_dict())
+    expected = theirs.double()(tokens())[0]
+    torch.testing.assert_close(ours(tokens()), expected)
+    torch.testing.assert_close(ours.reference(tokens()), expected)
+
+
+@names
+def test_unidirectional_computes_what_a_causal_one_computes(name: str) -> None:
+    free, causal = recurrence(name, is_unidirectional=True), recurrence(name, is_causal=True)
+    free.load_state_dict(causal.state_dict())
+    assert torch.equal(free(tokens()), causal(tokens()))
+    assert torch.equal(free.receptive_field(9), causal.receptive_field(9))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@names
+def test_padded_tokens_are_as_if_they_were_not_there(name: str, is_causal: bool) -> None:
+    mask = torch.tensor([[False, True, True, False, True, False, True]])
+    mixer, x = recurrence(name, is_causal, layers=2), tokens(batch=1)
+    torch.testing.assert_close(mixer(x, mask)[mask], mixer(x[:, mask[0]])[0])
+    assert torch.all(mixer(x, mask)[~mask] == 0)
+    assert mixer(x[:0], mask[:0]).shape == (0, 7, 8)
+
+
+@names
+def test_state_after_steps_is_torchs(name: str) -> None:
+    mixer, x = recurrence(name, is_causal=True, layers=2), tokens()
+    whole, last = mixer.network(x)
+    state = mixer.initial_state(2)
+    for t in range(7):
+        _, state = mixer.step(x[:, t], state)
+    parts = last if name == "lstm" else (last,)
+    torch.testing.assert_close(state, tuple(part.transpose(0, 1) for part in parts))
+    torch.testing.assert_close(state[0][:, -1], whole[:, -1])
+
+
+@names
+def test_what_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match=f"{name}: layers=0 is below 1"):
+        build_mixer(name, layers=0)
+    with pytest.raises(ModelError, match="a causal one reads left to right anyway"):
+        build_mixer(name, is_causal=True, is_unidirectional=True)
+    with pytest.raises(ModelError, match="needs an even dim for its two directions, not dim=7"):
+        build_mixer(name, dim=7)
+    for odd in (
+        build_mixer(name, dim=7, is_unidirectional=True),
+        build_mixer(name, 7, None, 9, True),
+    ):
+        assert odd(torch.zeros(1, 2, 7)).shape == (1, 2, 7)

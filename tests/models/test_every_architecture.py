@@ -1,0 +1,283 @@
+"""What holds for every skeleton: with every mixer that it can hold, and for every knob."""
+
+import math
+from dataclasses import MISSING, fields, replace
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import (
+    MIXERS,
+    POSITIONS,
+    SKELETONS,
+    ModelError,
+    ModelSpec,
+    Skeleton,
+    mixer_class,
+    skeleton_class,
+)
+from tests.models.small_models import (
+    BATCH,
+    DEPTH,
+    DIM,
+    LENGTH,
+    SYMBOLS,
+    build,
+    every_kind,
+    inputs,
+    predicts_tokens,
+    reads_pairs,
+    spec,
+)
+
+PAIRINGS = [(skeleton, mixer) for skeleton in SKELETONS for mixer in MIXERS]
+FITTING = [
+    spec(skeleton, mixer)
+    for skeleton, mixer in PAIRINGS
+    if mixer_class(mixer).supports_causal or not skeleton_class(skeleton).is_causal
+]
+every_model = pytest.mark.parametrize(
+    "model_spec", FITTING, ids=lambda s: f"{s.skeleton}-{s.mixer}"
+)
+each_skeleton = pytest.mark.parametrize(
+    "model_spec", every_kind(mixer="conv"), ids=lambda s: f"{s.skeleton}-{s.input_kind}"
+)
+KNOBS = [(name, field) for name in SKELETONS for field in fields(skeleton_class(name).Config)]
+every_knob = pytest.mark.parametrize(
+    ("skeleton", "field"), KNOBS, ids=lambda value: getattr(value, "name", value)
+)
+
+
+@each_skeleton
+def test_no_two_drawn_parameters_are_equal(model_spec: ModelSpec) -> None:
+    """Parts of one shape that start bit-identical are twins: one stream was used twice."""
+    by_shape: dict[torch.Size, list[Tensor]] = {}
+    for parameter in build(model_spec).parameters():
+        if parameter.unique().numel() > 1:  # zeros and ones are not drawn
+            by_shape.setdefault(parameter.shape, []).append(parameter)
+    for alike in by_shape.values():
+        for i, parameter in enumerate(alike):
+            assert not any(torch.equal(parameter, other) for other in alike[:i])
+
+
+def num_sequences(model_spec: ModelSpec) -> int:
+    return BATCH * (2 if reads_pairs(model_spec) else 1)
+
+
+def outside_the_blocks(model_spec: ModelSpec) -> int:
+    """Parameters by hand."""
+    embedding = SYMBOLS * DIM + (DIM if model_spec.input_kind == "vectors" else 0)
+    position, norm = LENGTH * DIM, 2 * DIM
+    read_by_the_head = 4 * DIM if reads_pairs(model_spec) else DIM
+    is_tied = "language_model" in model_spec.skeleton
+    head = 0 if is_tied else (read_by_the_head + 1) * SYMBOLS
+    return embedding + position + norm + head
+
+
+@every_model
+def test_every_mixer_fits_and_every_parameter_gets_a_gradient(model_spec: ModelSpec) -> None:
+    model = build(model_spec)
+    logits = model(inputs(model_spec))
+    per_token = (LENGTH,) if predicts_tokens(model_spec) else ()
+    assert logits.shape == (BATCH, *per_token, SYMBOLS)
+    assert logits.std() < 3
+    targets = torch.arange(logits[..., 0].numel()) % SYMBOLS
+    cross_entropy(logits.flatten(0, -2), targets).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "mixer"),
+    [p for p in PAIRINGS if p not in [(s.skeleton, s.mixer) for s in FITTING]],
+)
+def test_a_mixer_that_does_not_fit_is_refused_with_its_reason(skeleton: str, mixer: str) -> None:
+    why = mixer_class(mixer).why_not_causal
+    with pytest.raises(ModelError) as refused:
+        build(spec(skeleton, mixer))
+    assert str(refused.value) == f"{mixer} cannot stand in {skeleton}, which is causal: {why}"
+
+
+@every_model
+def test_parameters_and_flops_are_the_sums_over_parts(model_spec: ModelSpec) -> None:
+    model, num = build(model_spec), num_sequences(model_spec)
+    mixers = [block.mixer for block in model.trunk.blocks]
+    in_mixers = {p: p.numel() for mixer in mixers for p in mixer.parameters()}
+    mlp_and_norms = (2 * 4 * DIM * DIM + 4 * DIM + DIM) + 2 * 2 * DIM
+    blocks = sum(in_mixers.values()) + DEPTH * mlp_and_norms
+    assert model.num_parameters() == outside_the_blocks(model_spec) + blocks
+    mlp = num * LENGTH * 2 * (2 * DIM * 4 * DIM)
+    rows = BATCH * LENGTH if predicts_tokens(model_spec) else num * (2 if num > BATCH else 1)
+    assert model.flops(LENGTH, BATCH) == pytest.approx(
+        sum(mixer.flops(LENGTH, num) + mlp for mixer in mixers) + rows * 2 * DIM * SYMBOLS,
+        rel=1e-12,
+    )
+
+
+@pytest.mark.parametrize(
+    "model_spec",
+    [
+        *every_kind(mixer="conv"),
+        *every_kind(mixer="conv", position_mode="concatenated"),
+        *(spec(name, "conv", pooling="class_token") for name in ("classifier", "pair_classifier")),
+        spec("language_model", "conv", is_tied=False),
+    ],
+    ids=lambda s: f"{s.skeleton}-{s.input_kind}-{'-'.join(map(str, s.settings.values()))}",
+)
+def test_flops_by_formula_equal_the_counter(model_spec: ModelSpec) -> None:
+    model, counter = build(model_spec), FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        model(inputs(model_spec))
+    assert model.flops(LENGTH, BATCH) == counter.get_total_flops()
+
+
+def real(model_spec: ModelSpec) -> Tensor:
+    """Masks: whole, cut short, nothing but padding; of a pair both sequences alike."""
+    mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [5], [0]])
+    return mask.unsqueeze(1).expand(-1, 2, -1) if reads_pairs(model_spec) else mask
+
+
+@pytest.mark.parametrize(
+    "model_spec",
+    [
+        *FITTING,
+        *(each for each in every_kind() if each.input_kind == "vectors"),
+        *(replace(each, settings={"norm_placement": "post"}) for each in every_kind()),
+    ],
+    ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}-{s.settings.get('norm_placement')}",
+)
+def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) -> None:
+    model = build(model_spec).double().eval()
+    x, mask = inputs(model_spec), real(model_spec)
+    if model_spec.input_kind == "vectors":
+        x = x.double()
+        garbage = x.masked_fill(~mask.unsqueeze(-1), math.nan)
+    else:
+        garbage = x.masked_fill(~mask, -1)
+    kept = mask if predicts_tokens(model_spec) else slice(None)
+    outputs = [model(given, mask)[kept] for given in (x, garbage)]
+    assert outputs[0].isfinite().all()
+    assert torch.equal(*outputs)
+    assert_same_gradients(model, outputs)
+    if mixer_class(model_spec.mixer).mask_mode == "exact":
+        shorter = model(x[1:2, ..., :5] if x.dtype is torch.long else x[1:2, ..., :5, :])
+        padded = model(x, mask)[1:2]
+        same = padded[:, :5] if predicts_tokens(model_spec) else padded
+        torch.testing.assert_close(same, shorter)
+
+
+def assert_same_gradients(model: Skeleton, outputs: list[Tensor]) -> None:
+    parameters = list(model.parameters())
+    found = [torch.autograd.grad(output.square().sum(), parameters) for output in outputs]
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+        assert a.isfinite().all()
+
+
+@each_skeleton
+def test_variants_of_a_seed_start_alike_outside_the_mixer(model_spec: ModelSpec) -> None:
+    ours = build(model_spec).state_dict()
+    theirs = build(replace(model_spec, mixer="lstm")).state_dict()
+    shared = [key for key in ours if ".mixer." not in key]
+    assert len(shared) >= 14
+    assert all(torch.equal(ours[key], theirs[key]) for key in shared)
+    other_seed = build(model_spec, 1).state_dict()
+    assert any(not torch.equal(ours[key], value) for key, value in other_seed.items())
+
+
+@each_skeleton
+def test_deeper_models_start_with_the_same_first_blocks(model_spec: ModelSpec) -> None:
+    shallow = build(model_spec).state_dict()
+    deep = build(replace(model_spec, depth=3)).state_dict()
+    assert all(torch.equal(value, deep[key]) for key, value in shallow.items())
+    first, second = (deep[f"trunk.blocks.{i}.mlp.expand.weight"] for i in (0, 1))
+    assert not torch.equal(first, second)
+
+
+@each_skeleton
+def test_an_empty_batch_has_no_logits(model_spec: ModelSpec) -> None:
+    assert build(model_spec)(inputs(model_spec)[:0]).shape[0] == 0
+
+
+@each_skeleton
+def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
+    for settings in ({}, {"position_mode": "concatenated"}):
+        model = build(replace(model_spec, settings=settings)).bfloat16()
+        x = inputs(model_spec)
+        logits = model(x if x.dtype is torch.long else x.bfloat16())
+        assert logits.dtype is torch.bfloat16
+        assert logits.isfinite().all()
+
+
+# Knobs.
+
+
+def alternatives(skeleton: str, knob: str) -> list[Any]:
+    config = skeleton_class(skeleton).Config
+    hint, default = get_type_hints(config)[knob], getattr(config(), knob)
+    values = {bool: (False, True), float: (0.5,)}
+    choices = get_args(hint) if get_origin(hint) else values[hint]
+    return [value for value in choices if value != default]
+
+
+@every_knob
+def test_every_knob_changes_what_is_computed(skeleton: str, field: Any) -> None:
+    """A knob that nothing reads is the commonest fault of this field."""
+    tried = alternatives(skeleton, field.name)
+    assert tried
+    for value in tried:
+        default, changed = spec(skeleton), spec(skeleton, **{field.name: value})
+        logits = [build(each)(inputs(default)) for each in (default, changed)]
+        assert not torch.allclose(*logits, rtol=1e-3, atol=1e-3)
+
+
+@every_knob
+def test_every_knob_is_documented_and_has_a_default(skeleton: str, field: Any) -> None:
+    config = skeleton_class(skeleton).Config
+    assert config.__dataclass_params__.frozen
+    assert field.default is not MISSING
+    assert any(f"{field.name}:" in (kind.__doc__ or "") for kind in config.__mro__)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+def test_a_setting_left_out_has_its_default(skeleton: str) -> None:
+    written = vars(skeleton_class(skeleton).Config())
+    ours, theirs = (build(each) for each in (spec(skeleton), spec(skeleton, **written)))
+    assert torch.equal(ours(inputs(ours.spec)), theirs(inputs(ours.spec)))
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dropout": 1}, "dropout=1.0 is not at least 0 and below 1"),
+        ({"dropout": -0.1}, "dropout=-0.1 is not at least 0"),
+        ({"dropout": "0.1"}, "dropout='0.1' is not allowed"),
+        ({"norm_placment": "post"}, "no knob 'norm_placment'; did you mean 'norm_placement'"),
+        ({"norm_placement": "both"}, "norm_placement='both' is not allowed, give 'pre' or 'post'"),
+        ({"has_residual": 1}, "has_residual=1 is not allowed, give True or False"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    skeleton: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message) as refused:
+        build(spec(skeleton, **settings))
+    assert str(refused.value).startswith(skeleton)
+
+
+@pytest.mark.parametrize("position", [name for name in POSITIONS if name != "none"])
+def test_positions_tell_attention_how_tokens_are_ordered(position: str) -> None:
+    model_spec = spec("classifier", position=position, input_kind="vectors")
+    blind = replace(model_spec, position="none")
+    x = inputs(model_spec).double()
+    shuffle = torch.randperm(LENGTH, generator=torch.Generator().manual_seed(0))
+    for each, is_blind in ((model_spec, False), (blind, True)):
+        model = build(each).double()
+        same = torch.allclose(model(x), model(x[:, shuffle]), rtol=0, atol=1e-10)
+        assert same == is_blind

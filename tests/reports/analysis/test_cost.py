@@ -1,0 +1,144 @@
+"""Is the cost of a training what steps, step time and devices make it, in one environment?"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from reports.analysis.cost import cost_column, setting, step_times, training_costs, training_seconds
+from reports.document import Column
+from reports.results.frame import results_frame
+from reports.results.series import Series, all_series
+from reports.tables.comparison import comparison_table
+from suite.schema import About
+
+TASK = "majority"
+
+
+def _measured(sweep: Any) -> tuple[Series, ...]:
+    return all_series(sweep.about, sweep.results)
+
+
+def _step(sweep: Any, variant: str) -> float:
+    rows = sweep.results.query("metric == 'training_step_seconds' and task == @TASK")
+    return float(statistics.median(rows[rows["variant"] == variant]["value"]))
+
+
+def _column(synthetic: ModuleType, **place: Any) -> Column | None:
+    """The cost column of the sweep, had it been timed at that place."""
+    sweep = synthetic.sweep()
+    made = replace(synthetic.PLACE, **place)
+    about = synthetic.about(provenances={synthetic.PLACE.environment_id: made})
+    return cost_column(about, _measured(sweep), TASK, about.variants)
+
+
+def test_a_training_is_its_steps_times_the_median_step(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    times = step_times(_measured(sweep), TASK)
+    assert times is not None
+    found = training_seconds(sweep.about, times)
+    assert found["heads=2"] == pytest.approx(300 * _step(sweep, "heads=2"))
+    assert times.environment_id == synthetic.PLACE.environment_id
+
+
+@pytest.mark.parametrize(
+    ("place", "unit", "num_devices"),
+    [
+        ({"num_threads": 1}, "core-seconds", 1),
+        ({"num_threads": 4}, "core-seconds", 4),
+        ({"num_threads": 8, "num_gpus": 1.0}, "GPU-seconds", 1),
+        ({"num_threads": 8, "num_gpus": 0.25}, "GPU-seconds", 1),  # a timing shares no GPU
+        ({"num_threads": 64}, "core-minutes", 64),
+    ],
+)
+def test_cost_counts_devices_and_says_where(
+    synthetic: ModuleType, place: dict[str, Any], unit: str, num_devices: int
+) -> None:
+    column = _column(synthetic, **place)
+    assert column is not None
+    assert column.unit == unit
+    assert "on AMD EPYC 7B13 with" in column.note
+    exact = num_devices * 300 * _step(synthetic.sweep(), "heads=2")
+    entry = column.entries["heads=2"]
+    assert entry.estimate.point == pytest.approx(exact)
+    factor = 60 if unit == "core-minutes" else 1
+    assert float(entry.text) == pytest.approx(exact / factor, rel=1e-3)
+
+
+def test_long_trainings_cost_hours(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    about = synthetic.about(settings={"steps": 1_000_000})
+    column = cost_column(about, _measured(sweep), TASK, about.variants)
+    assert column is not None
+    assert column.unit == "core-hours"
+    assert float(column.entries["heads=1"].text) == pytest.approx(
+        1e6 * _step(sweep, "heads=1") / 3600, rel=1e-3
+    )
+
+
+def test_a_variant_without_times_has_none(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    lacks = (sweep.results["variant"] == "heads=2") & (sweep.results["probe"] == "step_time")
+    column = cost_column(
+        sweep.about, all_series(sweep.about, sweep.results[~lacks]), TASK, sweep.about.variants
+    )
+    assert column is not None
+    assert column.entries["heads=2"].text == "–"
+    assert column.entries["heads=1"].estimate.n == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"settings": {}}, {"settings": {"steps": "many"}}, {"provenances": {}}]
+)
+def test_without_steps_or_place_there_is_no_column(
+    synthetic: ModuleType, changes: dict[str, Any]
+) -> None:
+    sweep = synthetic.sweep()
+    about = synthetic.about(**changes)
+    assert cost_column(about, _measured(sweep), TASK, about.variants) is None
+
+
+def test_the_column_stands_only_where_something_is_trained(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    whole = comparison_table(sweep.about, _measured(sweep), TASK)
+    assert whole.columns[-1].key == "training_cost"
+    untrained = synthetic.about(metrics={}, probes=("step_time",))
+    rows = sweep.results[sweep.results["probe"] == "step_time"]
+    table = comparison_table(untrained, all_series(untrained, rows), TASK)
+    assert [column.key for column in table.columns] == ["training_step_seconds_length=128_" + (
+        synthetic.PLACE.environment_id
+    )]  # fmt: skip
+
+
+def test_a_setting_is_the_variants_own_where_it_is_an_axis(synthetic: ModuleType) -> None:
+    about: About = synthetic.about()
+    assert setting(about, "heads=8", "steps") == 300
+    assert setting(about, "heads=8, steps=900", "steps") == 900
+    assert setting(about, "heads=8", "patience") == 0
+    assert setting(about, "steps=-3", "steps") == 0
+
+
+def test_flops_count_forward_and_backward_of_every_batch(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    costs = {cost.key: cost for cost in training_costs(sweep.about, _measured(sweep), TASK)}
+    assert list(costs) == ["seconds", "flops"]
+    assert costs["flops"].amounts["heads=8"] == 3 * 29_360_128 * 32 * 300
+    last = sweep.curves.query("variant == 'heads=8' and step == 297").iloc[0]
+    assert costs["flops"].amounts["heads=8"] == pytest.approx(last["flops"] / 297 * 300)
+
+
+def test_the_environment_with_most_times_is_taken(synthetic: ModuleType) -> None:
+    said = synthetic.about()
+    rows = [
+        synthetic.row(said, "heads=8", TASK, "step_time", synthetic.SECONDS, seed=seed, value=value,
+                      environment_id=place, trial_id=f"{place}-{seed}")
+        for place, values in (("slow", (9.0,)), ("fast", (0.01, 0.02, 0.03)))
+        for seed, value in enumerate(values)
+    ]  # fmt: skip
+    times = step_times(all_series(said, results_frame(rows)), TASK)
+    assert times is not None
+    assert (times.environment_id, times.seconds) == ("fast", {"heads=8": 0.02})

@@ -1,0 +1,160 @@
+"""Is what papers printed of quality quoted right, and held against the right numbers of ours?"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import reports
+from reports.document import Exhibit
+from reports.literature.scores import Counterpart, counterparts, published_exhibit
+from reports.results.frame import results_frame
+from reports.results.series import all_series
+from suite.catalogue import find
+from suite.schema import About
+from tests.reports import mixers_alone
+
+FOLDER = Path(reports.__file__).parent / "literature" / "published"
+FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv")
+ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
+
+
+def _one(name: str, ablation: str = "heads") -> Counterpart:
+    (found,) = (one for one in counterparts() if (one.ablation, one.name) == (ablation, name))
+    return found
+
+
+def _exhibit(sweep: Any) -> Exhibit:
+    made = published_exhibit(sweep.about, all_series(sweep.about, sweep.results))
+    assert made is not None
+    return made
+
+
+def _texts(exhibit: Exhibit) -> dict[str, dict[str, str]]:
+    (table,) = exhibit.tables
+    keys = [column.key for column in table.columns]
+    return {
+        row.name: dict(zip(keys, (e.text for e in row.entries), strict=True)) for row in table.rows
+    }
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_say_where_each_number_stands(name: str) -> None:
+    with (FOLDER / name).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert all(row["source"].startswith("arXiv:") and row["where"] for row in rows)
+
+
+def test_only_checked_figures_are_quoted() -> None:
+    """Each row of the mapping finds its figure, or this raises."""
+    quoted = {(one.ablation, one.task, one.name) for one in counterparts()}
+    assert len(quoted) == len(counterparts())
+    assert all(one.source.startswith("arXiv:") and one.differs for one in counterparts())
+
+
+def test_effects_are_those_of_the_papers() -> None:
+    """Vaswani et al. 2017, Table 3: 24.9 and 25.8 BLEU; perplexity 5.29 and 4.92."""
+    bleu = _one("heads=1 against baseline: BLEU")
+    assert bleu.printed == "24.9 against 25.8 BLEU"
+    assert (bleu.low, bleu.is_better) == (pytest.approx(-0.9), False)
+    bits = _one("heads=1 against baseline: perplexity")
+    assert (bits.low, bits.is_better) == (pytest.approx(math.log2(5.29 / 4.92)), False)
+    assert _one("heads=16 against baseline: BLEU").is_better is None  # 25.8 both
+    assert _one("heads=16 against baseline: perplexity").is_better is True  # 4.91 and 4.92
+    linformer = _one("mixer=linformer against baseline: accuracy", "complexity")
+    assert (linformer.low, linformer.unit) == (pytest.approx(38.56 - 42.44), "points")
+    fnet = _one("mixer=fnet against baseline: relative accuracy", "complexity")
+    assert (fnet.low, fnet.high, fnet.is_better) == (92, 97, False)
+
+
+def test_ours_is_the_paired_difference_of_the_same_variants(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    frame = sweep.results.query("task == 'shakespeare_characters' and probe == 'quality'")
+    a, b = (
+        frame[frame["variant"] == v].sort_values("seed")["value"].to_numpy()
+        for v in ("heads=1", "heads=8")
+    )
+    low, high = stats.t.interval(0.95, 2, loc=(a - b).mean(), scale=stats.sem(a - b))
+    entry = next(
+        row.entries[2] for row in _exhibit(sweep).tables[0].rows if row.name == f"{ROW}BLEU"
+    )
+    assert entry.estimate.point == pytest.approx((a - b).mean())
+    assert (entry.estimate.low, entry.estimate.high) == pytest.approx((low, high))
+    assert low > 0
+    assert entry.tone == "worse"
+    texts = _texts(_exhibit(sweep))[f"{ROW}BLEU"]
+    assert texts["their_effect"] == "−0.9 BLEU (worse)"
+    assert texts["ours"].startswith("+0.0")
+    assert " bit [" in texts["ours"]
+    assert texts["same_direction"] == "yes"
+    assert texts["comparable"].startswith("no: translation, not characters")
+
+
+def test_what_is_open_is_called_open(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    one_seed = sweep.results[sweep.results["seed"] == 0]
+    found = published_exhibit(sweep.about, all_series(sweep.about, one_seed))
+    assert found is not None
+    texts = _texts(found)[f"{ROW}BLEU"]
+    assert texts["same_direction"] == "open"
+    assert "[" not in texts["ours"]
+
+
+def test_a_variant_that_is_not_there_says_so(synthetic: ModuleType) -> None:
+    texts = _texts(_exhibit(synthetic.sweep()))
+    assert texts["depth=1 against heads=8: BLEU"]["ours"] == "not among the variants here"
+    said = synthetic.about()
+    nothing = published_exhibit(said, all_series(said, results_frame([])))
+    assert nothing is not None
+    assert _texts(nothing)[f"{ROW}BLEU"]["ours"] == "no result"
+
+
+def test_accuracy_is_in_points_and_fnet_in_shares() -> None:
+    sweep = mixers_alone.sweep()
+    rows = sweep.results.query("task == 'fashion_mnist_patches' and metric == 'accuracy'")
+    by = {v: some.sort_values("seed")["value"].to_numpy() for v, some in rows.groupby("variant")}
+    texts = _texts(_exhibit(sweep))
+    points = 100 * np.mean(by["mixer=linformer"] - by["baseline"])
+    ours = texts["mixer=linformer against baseline: accuracy"]["ours"].replace("−", "-")
+    assert float(ours.split()[0]) == pytest.approx(points, abs=0.06)
+    share = 100 * np.mean(by["mixer=fnet"] / by["baseline"])
+    row = texts["mixer=fnet against baseline: relative accuracy"]
+    assert row["their_effect"] == "92 to 97 % (worse)"
+    assert float(row["ours"].split()[0]) == pytest.approx(share, abs=0.06)
+
+
+def test_an_ablation_that_no_paper_is_held_against_has_none(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    measured = all_series(sweep.about, sweep.results)
+    assert published_exhibit(synthetic.about(ablation="mine"), measured) is None
+    others: About = synthetic.about(variants=("heads=3",), baseline="heads=3", claim=None)
+    assert published_exhibit(others, measured) is None
+
+
+def test_every_variant_is_one_of_its_ablation() -> None:
+    """Else its rows would never be shown; that of an axis's own values needs no plan."""
+    for one in counterparts():
+        ablation = find(one.ablation).ablation
+        values = {axis.name: [str(value) for value in axis.values] for axis in ablation.axes}
+        assert one.task in ablation.tasks, one.name
+        for label in {one.variant, one.against} - {"baseline"}:
+            for part in label.split(", "):
+                name, _, value = part.partition("=")
+                assert value in values[name], (one.ablation, label)
+
+
+def test_several_tasks_stand_in_rows_of_their_own() -> None:
+    said: About = mixers_alone.about(ablation="linear_attention", tasks=("listops",))
+    found = published_exhibit(said, ())
+    assert found is not None
+    names = [row.name for row in found.tables[0].rows]
+    assert len(set(names)) == len(names)
+    assert "listops: mixer=linformer against baseline: accuracy" in names

@@ -1,0 +1,277 @@
+"""Does a report of mixers alone answer in order, from one machine only, and lose no name?"""
+
+from __future__ import annotations
+
+import csv
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+
+from reports.document import Section
+from reports.pages.ablation import Page, page
+from reports.pages.mixers import controls_section, main_environment, mixers_section
+from reports.render import render
+from reports.results.frame import Sweep, curves_frame, results_frame
+from suite.schema import CONTROLS, MIXER_ALONE, MixerFacts, Provenance
+from tests.reports import mixers_alone
+
+OTHER = Provenance(
+    commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1,
+    versions={"torch": "2.13.0"},
+)  # fmt: skip
+
+
+@cache
+def _sweep() -> Sweep:
+    return mixers_alone.sweep()
+
+
+@cache
+def _page() -> Page:
+    return page(_sweep(), ["quick"])
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole report."""
+    return render("complexity", [_sweep()], tmp_path_factory.mktemp("reports")).parent
+
+
+def _section(sweep: Sweep) -> Section:
+    found = mixers_section(sweep.about, sweep.results)
+    assert found is not None
+    return found
+
+
+def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
+    section = _page().mixers
+    assert section is not None
+    assert [shown.title for shown in section.exhibits] == [
+        "Table 1, measured", "Faster from which length?", "Time and memory against length",
+        "Times by length", "Use made of the machine", "Can these times be trusted?",
+        "Published beside ours",
+    ]  # fmt: skip
+
+
+def test_the_crossovers_are_drawn_for_each_kind_of_time() -> None:
+    section = _page().mixers
+    assert section is not None
+    (shown,) = (one for one in section.exhibits if one.title == "Faster from which length?")
+    assert [view.title for view in shown.views] == ["forward and backward", "forward"]
+    assert all(len(view.drawings) == 1 for view in shown.views)
+
+
+def test_the_mixers_come_before_the_tasks_and_are_none_themselves(report: Path) -> None:
+    text = (report / "index.html").read_text()
+    heads = re.findall(r"<h2>(.*?)</h2>", text)
+    assert heads[:3] == ["The mixers alone", "shakespeare characters", "fashion mnist patches"]
+    assert "mixer alone" not in heads
+
+
+def test_every_table_is_there_as_csv_and_latex_and_every_figure_as_svg(report: Path) -> None:
+    made = _page()
+    assert len(made.all_tables) == 15
+    for table in made.all_tables:
+        lines = (report / f"tables/{table.name}.csv").read_text().splitlines()
+        rows = list(csv.DictReader(lines))
+        assert [row[table.row_title] for row in rows] == [row.name for row in table.rows]
+        latex = (report / f"tables/{table.name}.tex").read_text()
+        assert latex.count(r" \\") == 1 + len(table.rows)
+    for drawing in made.all_drawings:
+        assert (report / f"figures/{drawing.name}.svg").read_text() == drawing.svg
+    names = [drawing.name for drawing in made.all_drawings]
+    assert len(set(names)) == len(names) == 12
+
+
+def test_page_and_markdown_say_the_same(report: Path) -> None:
+    text = (report / "index.html").read_text()
+    words = " ".join(re.sub(r"<[^>]+>", " ", text).replace("&#39;", "'").split())
+    markdown = (report / "report.md").read_text().replace("\\", "")
+    for fact in (
+        "Where measurement and theory disagree, and why", "attention, kernel=fused",
+        "Forward and backward, ratio to the baseline", "Decoding one token",
+        "not below 4,096", "not theory’s 2.00", "pre-asymptotic", "the machine's use",
+        "no: whole model, 4x4 TPU v3, batch 32", "multiplies large matrices at 118 GFLOP/s",
+        "measured on AMD EPYC 7B13, 2 threads, torch 2.13.0", "0 of 13 pairs",
+    ):  # fmt: skip
+        assert fact in words
+        assert fact in markdown
+
+
+def test_the_baseline_says_what_it_is(report: Path) -> None:
+    text = (report / "index.html").read_text()
+    assert '<span class="label">baseline</span> <small>attention, kernel=fused</small>' in text
+    table = (report / "tables/shakespeare_characters.tex").read_text()
+    assert "baseline (attention, kernel=fused)" in table
+
+
+def test_controls_are_no_columns_and_count_for_nothing() -> None:
+    made = _page()
+    tables = [table for section in made.tasks for table in section.tables]
+    keys = {column.key for table in tables for column in table.columns}
+    assert "accuracy" in keys
+    assert not {key for key in keys for name in CONTROLS if key.startswith(name)}
+    rows = _sweep().results
+    assert made.coverage.num_total == len(rows[~rows["metric"].isin(list(CONTROLS))])
+    assert {trouble.probe for trouble in made.troubles} >= {"mixer_time"}
+
+
+def test_noise_is_told_once_and_by_its_rule() -> None:
+    rows = _sweep().results
+    rows = rows[rows["metric"] == "forward_seconds"].copy()
+    chosen = rows["at"] != "length=64"
+    rows.loc[chosen, "status"] = "noisy"
+    rows.loc[chosen, "reason"] = [f"±{number} %" for number in range(chosen.sum())]
+    made = page(Sweep(_sweep().about, rows, _sweep().curves), ["quick"])
+    noisy = [trouble for trouble in made.troubles if trouble.fate == "noisy"]
+    alone = [trouble for trouble in noisy if trouble.task == MIXER_ALONE]
+    assert [(trouble.probe, trouble.seeds) for trouble in alone] == [("mixer_time", (0, 1, 2))]
+
+
+def _of_two() -> Sweep:
+    """A slower machine, with fewer measurements, beside the first."""
+    first, second = _sweep(), mixers_alone.sweep(place=OTHER, pace=1000.0)
+    is_fewer = (second.results["at"] != "length=64") & (second.results["environment_id"] != "")
+    fewer = second.results[is_fewer]
+    about = mixers_alone.about(
+        provenances={made.environment_id: made for made in (mixers_alone.PLACE, OTHER)}
+    )
+    return Sweep(about, pd.concat([first.results, fewer], ignore_index=True), first.curves)
+
+
+def test_two_machines_never_share_an_exhibit() -> None:
+    """All as if the second were not there, but for the sentence that says that it is."""
+    one, two = _page().mixers, _section(_of_two())
+    assert one is not None
+    assert two.sentences != one.sentences
+    assert "NVIDIA H100, 8 threads, torch 2.13.0" in two.sentences[0]
+    assert "do not compare" in two.sentences[0]
+    tables = {t.name: t for t in two.tables}
+    for table in one.tables:
+        if table.name != "controls":
+            assert tables[table.name] == table
+    assert two.drawings == one.drawings
+
+
+def test_the_machine_with_most_times_is_shown() -> None:
+    sweep = _of_two()
+    assert main_environment(sweep.results) == mixers_alone.PLACE.environment_id
+    few = sweep.results
+    is_late = (few["environment_id"] == OTHER.environment_id) | (few["at"] == "length=4096")
+    assert main_environment(few[is_late]) == OTHER.environment_id
+    assert main_environment(few.iloc[:0]) == ""
+
+
+def test_the_order_of_rows_does_not_matter(report: Path, tmp_path: Path) -> None:
+    shuffled = _sweep().results.sample(frac=1, random_state=1)
+    again = render("complexity", [Sweep(_sweep().about, shuffled, _sweep().curves)], tmp_path)
+    files = sorted(path.relative_to(report) for path in report.rglob("*") if path.is_file())
+    assert len(files) > 30
+    for name in files:
+        assert (again.parent / name).read_bytes() == (report / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("probes", "titles"),
+    [
+        ({"mixer_flops"}, ["Table 1, measured"]),
+        ({"path_length"}, ["Table 1, measured"]),
+        (
+            {"mixer_memory"},
+            [
+                "Table 1, measured",
+                "Time and memory against length",
+                "Costs by length",
+                "Published beside ours",
+            ],
+        ),
+        ({"quality", "step_time"}, []),
+    ],
+)
+def test_what_was_not_measured_is_left_out(probes: set[str], titles: list[str]) -> None:
+    rows = _sweep().results
+    found = mixers_section(_sweep().about, rows[rows["probe"].isin(list(probes))])
+    assert [shown.title for shown in (found.exhibits if found else ())] == titles
+
+
+def test_one_process_is_shown_and_judged_nowhere() -> None:
+    rows = _sweep().results
+    section = _section(Sweep(_sweep().about, rows[rows["seed"] == 0], _sweep().curves))
+    times = next(t for t in section.tables if t.name.endswith("forward_backward_seconds-by-length"))
+    notes = [entry.note for row in times.rows[1:] for entry in row.entries]
+    assert all(note.endswith(", noisy") for note in notes)
+
+
+def test_without_mixers_alone_the_controls_stand_after_the_tasks(tmp_path: Path) -> None:
+    rows = _sweep().results
+    of_tasks = rows[rows["task"] != MIXER_ALONE]
+    about = mixers_alone.about(tasks=tuple(mixers_alone.TASKS))
+    index = render("complexity", [Sweep(about, of_tasks, curves_frame([]))], tmp_path)
+    heads = re.findall(r"<h2>(.*?)</h2>", index.read_text())
+    assert heads[:2] == ["shakespeare characters", "fashion mnist patches"]
+    assert "How far the times can be trusted" in heads
+    assert "The mixers alone" not in heads
+    assert "0 of 2 pairs" in index.read_text()
+
+
+def test_without_controls_a_report_is_as_it_was(synthetic: ModuleType) -> None:
+    sweep = synthetic.sweep()
+    made = page(sweep, ["quick"])
+    assert (made.mixers, made.controls) == (None, None)
+    assert len(made.definitions) == 2
+    assert controls_section(sweep.about, sweep.results) is None
+
+
+HOSTILE = {
+    "kernel=materialised": "kernel=materialised, x=<script>alert(1)</script>",
+    "mixer=lstm": "</td></table>\x1b[31m",
+    "mixer=conv": r"=HYPERLINK($\input{x}$)",
+    "mixer=dilated_conv": "a|b ```",
+    "mixer=performer": "![x](javascript:alert(1)) \u202egnp",
+}
+
+
+def _hostile() -> Sweep:
+    said = mixers_alone.about()
+    facts = {HOSTILE.get(name, name): fact for name, fact in said.subjects.items()}
+    facts["baseline"] = MixerFacts(
+        mixer="<b>attention|", time="n**2 * <i>", maximum_path_length="$"
+    )
+    names = {"variants": tuple(HOSTILE.get(v, v) for v in said.variants), "subjects": facts}
+    place = Provenance(
+        commit="c", device="<img src=x>|`", num_threads=2, num_cpus=2, num_gpus=0, versions={}
+    )
+    about = mixers_alone.about(
+        **names, claim=None, provenances={mixers_alone.PLACE.environment_id: place}
+    )
+    rows = _sweep().results.to_dict("records")
+    for row in rows:
+        row["variant"] = HOSTILE.get(row["variant"], row["variant"])
+        row["reason"] = row["reason"] and f"{row['reason']} <script>| http://u:CANARY@h"
+    return Sweep(about, results_frame(rows), curves_frame([]))
+
+
+def test_hostile_names_stay_text_everywhere(tmp_path: Path) -> None:
+    index = render("complexity", [_hostile()], tmp_path)
+    text = index.read_text()
+    assert text.count("<script") == 1  # the page's own
+    assert "<img" not in text
+    assert "&lt;/td&gt;&lt;/table&gt;" in text
+    for path in (path for path in index.parent.rglob("*") if path.suffix != ".parquet"):
+        if path.is_dir():
+            continue
+        content = path.read_text(encoding="utf-8")
+        assert "CANARY" not in content, path
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e]", content), path
+        if path.suffix in (".md", ".svg"):
+            assert "<script" not in content, path
+        if path.suffix == ".tex":
+            assert r"\input" not in content, path
+        if path.suffix == ".csv":
+            for cell in (cell for row in csv.reader(content.splitlines()) for cell in row):
+                is_number = bool(re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell))
+                assert is_number or not cell.lstrip().startswith(tuple("=+-@\t\r")), (path, cell)

@@ -1,0 +1,77 @@
+"""Are the intervals right? Against scipy, by hand, and by counting how often they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.stats.intervals import (
+    mean_interval,
+    median_range,
+    paired_differences,
+    paired_ratio,
+)
+
+
+def test_three_values_by_hand() -> None:
+    # mean 2, standard deviation 1; with 2 degrees of freedom t = c sqrt(2 / (1 - c^2)), c = 0.95
+    estimate = mean_interval([1.0, 2.0, 3.0])
+    half = 0.95 * (2 / (1 - 0.95**2)) ** 0.5 / 3**0.5
+    assert estimate.point == 2.0
+    assert estimate.low == pytest.approx(2 - half, rel=1e-12)
+    assert estimate.high == pytest.approx(2 + half, rel=1e-12)
+    assert estimate.half_width == pytest.approx(half, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 30])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_interval_is_that_of_scipy(n: int, confidence: float) -> None:
+    values = np.random.default_rng(n).normal(3, 2, n)
+    low, high = stats.t.interval(confidence, n - 1, loc=values.mean(), scale=stats.sem(values))
+    estimate = mean_interval(values.tolist(), confidence)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high), rel=1e-10)
+
+
+def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
+    assert mean_interval([4.0]).point == 4.0
+    assert mean_interval([4.0]).low is None
+    assert mean_interval([4.0]).half_width is None
+    assert mean_interval([]).point is None
+    assert mean_interval([]).n == 0
+    assert not mean_interval([4.0]).excludes_zero
+
+
+def test_order_does_not_move_a_bit() -> None:
+    values = np.random.default_rng(0).normal(1, 1e-3, 7).tolist()
+    assert mean_interval(values) == mean_interval(values[::-1])
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_interval_covers_the_truth_nineteen_times_in_twenty(n: int) -> None:
+    draws = np.random.default_rng(1).normal(0, 1, (4000, n))
+    held = sum(not mean_interval(row.tolist()).excludes_zero for row in draws) / len(draws)
+    assert held == pytest.approx(0.95, abs=0.012)  # 3.5 standard errors
+
+
+def test_pairing_uses_common_seeds_only_and_their_order() -> None:
+    a, b = {2: 5.0, 0: 1.0, 1: 3.0}, {0: 0.5, 2: 1.0, 7: 9.0}
+    assert paired_differences(a, b) == (0.5, 4.0)
+    assert paired_ratio(a, b) == pytest.approx(3.5)
+    assert paired_ratio(a, {}) is None
+    assert paired_ratio({0: 1.0}, {0: 0.0}) is None
+
+
+def test_pairing_removes_what_seeds_share() -> None:
+    b = {seed: 10.0 * seed for seed in range(3)}
+    a = {seed: value + 1 + 0.01 * seed for seed, value in b.items()}
+    assert mean_interval(paired_differences(a, b)).excludes_zero
+    unpaired = stats.ttest_ind(list(a.values()), list(b.values())).pvalue
+    assert unpaired > 0.5
+
+
+def test_median_and_range() -> None:
+    estimate = median_range([3.0, 1.0, 2.0, 100.0])
+    assert (estimate.point, estimate.low, estimate.high) == (2.5, 1.0, 100.0)
+    assert median_range([]).point is None
+    assert median_range([2.0]).low is None

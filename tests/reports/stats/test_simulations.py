@@ -1,0 +1,288 @@
+"""Do reports err as seldom as they say, and find as often? Thousands of ablations of known truth.
+
+The short form runs with all tests. The long form, `make statistics-test`, prints the figures that
+docs/statistics.md holds. Both are seeded; bounds lie 3.5 binomial standard errors off what is said.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from reports.analysis.verdict import Outcome, Verdict, judged_together, verdict
+from reports.stats.aggregate import interquartile_mean, pooled_interval
+from reports.stats.intervals import Estimate, mean_interval
+from reports.stats.significance import power, smallest_effect
+from tests.reports.simulated import Case, about, overview, series
+
+SEEDS = (3, 5, 10)
+NUM_CLAIMS = 8
+Draw = Callable[[np.random.Generator, Any], NDArray[np.float64]]
+Judge = Callable[[Mapping[str, Case]], Mapping[str, Verdict]]
+
+
+def normal(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
+    return rng.normal(size=shape)
+
+
+def heavy(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
+    """Student's t with 3 degrees of freedom: now and then a seed far out."""
+    return rng.standard_t(3, size=shape) / math.sqrt(3)
+
+
+def skewed(rng: np.random.Generator, shape: Any) -> NDArray[np.float64]:
+    """Lognormal: most seeds a little better than the mean, a few much worse."""
+    drawn: NDArray[np.float64] = rng.lognormal(size=shape) - math.exp(0.5)
+    return drawn / math.sqrt((math.e - 1) * math.e)
+
+
+def _slack(share: float, num: int) -> float:
+    return 3.5 * math.sqrt(share * (1 - share) / num)
+
+
+def _holds(estimate: Estimate, truth: float) -> bool:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low <= truth <= estimate.high
+
+
+def _coverage(draw: Draw, n: int, num: int, *, is_paired: bool) -> float:
+    """How often an interval holds the truth, which is zero."""
+    rng = np.random.default_rng(n)
+    a, b = draw(rng, (num, n)), draw(rng, (num, n))
+    shared = rng.normal(size=(num, n))
+    values = (a + shared) - (b + shared) if is_paired else a
+    return sum(_holds(mean_interval(row.tolist()), 0.0) for row in values) / num
+
+
+@pytest.mark.parametrize("n", SEEDS)
+@pytest.mark.parametrize("is_paired", [False, True], ids=["mean", "paired"])
+def test_intervals_hold_the_truth_nineteen_times_in_twenty(n: int, is_paired: bool) -> None:
+    held = _coverage(normal, n, 4000, is_paired=is_paired)
+    assert 0.93 < held < 0.97
+    assert abs(held - 0.95) < _slack(0.95, 4000)
+
+
+def _pooled_coverage(num_tasks: int, n: int, num: int, interval: Any = pooled_interval) -> float:
+    """How often the truth is held: tasks differ in effect and spread, the better the wider."""
+    effects, spreads = np.linspace(0, 2, num_tasks)[:, None], np.linspace(0.5, 1.5, num_tasks)
+    truth = _pooled(effects + spreads[:, None] * _many_normal(num_tasks), interquartile_mean)
+    rng = np.random.default_rng([num_tasks, n])
+    held = 0
+    for _ in range(num):
+        values = effects + spreads[:, None] * rng.normal(size=(num_tasks, n))
+        held += _holds(_pooled(values, interval), truth)
+    return held / num
+
+
+def _pooled(values: NDArray[np.float64], statistic: Any) -> Any:
+    return statistic({f"task {index}": row.tolist() for index, row in enumerate(values)})
+
+
+def _many_normal(num_tasks: int) -> NDArray[np.float64]:
+    return np.random.default_rng(1).normal(size=(num_tasks, 50_000))
+
+
+def _plain_percentile(differences: Mapping[str, Sequence[float]]) -> Estimate:
+    """As is usual: drawn with replacement within each task, and the quantiles as they come."""
+    rng = np.random.default_rng(0)
+    drawn = []
+    for values in differences.values():
+        given = np.asarray(values)
+        drawn.append(given[rng.integers(given.size, size=(1000, given.size))])
+    pooled = np.sort(np.concatenate(drawn, axis=1), axis=1)
+    cut = pooled.shape[1] // 4
+    low, high = np.quantile(pooled[:, cut : pooled.shape[1] - cut].mean(axis=1), [0.025, 0.975])
+    return Estimate(n=pooled.shape[1], low=float(low), high=float(high))
+
+
+def test_pooled_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reports.stats.aggregate.NUM_RESAMPLES", 1000)
+    held, plain = _pooled_coverage(4, 3, 600), _pooled_coverage(4, 3, 600, _plain_percentile)
+    assert abs(held - 0.95) < _slack(0.95, 600)
+    assert plain < held - 0.03  # the same draws
+
+
+def _is_false(answer: Verdict, truth: float, by: float) -> bool:
+    """Whether a verdict says something that is not so; its finding counts, as does its word."""
+    match answer.outcome:
+        case Outcome.SUPPORTED:
+            return truth <= 0
+        case Outcome.EQUIVALENT:
+            return abs(truth) >= by
+        case Outcome.REFUTED:
+            says_worse = answer.advantage.excludes_zero and (answer.advantage.high or 0) < 0
+            return truth >= 0 if says_worse else truth >= by
+        case _:
+            return False
+
+
+def _false_share(
+    synthetic: ModuleType, num: int, draw: Draw = normal, judge: Judge = judged_together,
+    **given: Any,
+) -> float:  # fmt: skip
+    """Share of overviews with at least one false verdict.
+
+    Args:
+        given: seeds, truths, margins: of each claim, in standard errors of its difference.
+    """
+    seeds: Sequence[int] = given.get("seeds", SEEDS)
+    truths: Sequence[float] = given.get("truths", [0.0] * NUM_CLAIMS)
+    margins: Sequence[float] = given.get("margins", MARGINS)
+    rng = np.random.default_rng(11)
+    false = 0
+    for index in range(num):
+        n = seeds[index % len(seeds)]
+        abouts = _abouts(synthetic, n, tuple(margins))
+        answers = judge(overview(abouts, truths, draw, rng))
+        error = math.sqrt(2 / n)
+        false += any(
+            _is_false(answer, truth * error, margin * error)
+            for answer, truth, margin in zip(answers.values(), truths, margins, strict=True)
+        )
+    return false / num
+
+
+MARGINS = (0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 2.5, 5.0)
+
+
+@functools.cache
+def _abouts(synthetic: ModuleType, n: int, margins: tuple[float, ...]) -> list[Any]:
+    return [about(synthetic, n, margin * math.sqrt(2 / n)) for margin in margins]
+
+
+def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict(synthetic: ModuleType) -> None:
+    share = _false_share(synthetic, 400)
+    assert share <= 0.065
+    assert share > 0.005  # it does err now and then: the simulation is not blind
+
+
+def test_without_correction_many_more_would(synthetic: ModuleType) -> None:
+    """The same claims, each judged as if it were alone."""
+    assert _false_share(synthetic, 100, judge=_each_alone) > 0.15
+
+
+def _each_alone(cases: Mapping[str, Case]) -> dict[str, Verdict]:
+    found = {name: verdict(*case) for name, case in cases.items()}
+    return {name: answer for name, answer in found.items() if answer is not None}
+
+
+def _found_share(synthetic: ModuleType, n: int, effect: float, num: int) -> float:
+    """How often an effect, in standard deviations of the difference, makes the claim supported."""
+    said = about(synthetic, n, 0.0)
+    rng = np.random.default_rng([n, 5])
+    found = 0
+    for _ in range(num):
+        seeds, b, a = rng.normal(size=(3, n))
+        answer = verdict(said, [series(seeds + a + effect * math.sqrt(2), seeds + b)])
+        found += answer is not None and answer.outcome is Outcome.SUPPORTED
+    return found / num
+
+
+def test_the_power_is_what_is_stated(synthetic: ModuleType) -> None:
+    stated = power(smallest_effect(1.0, 5), 1.0, 5)
+    found = _found_share(synthetic, 5, smallest_effect(1.0, 5), 600)
+    assert stated == pytest.approx(0.8)
+    assert abs(found - stated) < _slack(stated, 600)
+
+
+def _rows(title: str, cells: Mapping[str, float]) -> Iterator[str]:
+    yield f"\n{title}"
+    for name, share in cells.items():
+        yield f"  {name:<44} {100 * share:6.2f} %"
+
+
+def _print(title: str, cells: Mapping[str, float]) -> None:
+    print("\n".join(_rows(title, cells)))
+
+
+@pytest.mark.statistics
+def test_coverage_at_length() -> None:
+    num = 20_000
+    cells = {
+        f"{draw.__name__}, {'paired' if is_paired else 'mean'}, {n} seeds": _coverage(
+            draw, n, num, is_paired=is_paired
+        )
+        for draw in (normal, heavy, skewed)
+        for is_paired in (False, True)
+        for n in SEEDS
+    }
+    _print(f"Nominal 95 % intervals hold the truth ({num:,} draws each)", cells)
+    for name, held in cells.items():
+        if name.startswith("normal"):
+            assert 0.93 <= held <= 0.97
+            assert abs(held - 0.95) < _slack(0.95, num)
+        elif "paired" in name or name.startswith("heavy"):
+            assert held >= 0.93  # differences of two that are alike are symmetric
+        else:
+            assert held < 0.93  # a skewed mean of its own is covered less often than it says
+
+
+@pytest.mark.statistics
+def test_pooled_coverage_at_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reports.stats.aggregate.NUM_RESAMPLES", 1000)
+    num = 1000
+    cells = {
+        f"{tasks} tasks, {n} seeds": _pooled_coverage(tasks, n, num)
+        for tasks in (2, 4, 10)
+        for n in SEEDS
+    }
+    plain = {
+        f"{tasks} tasks, {n} seeds": _pooled_coverage(tasks, n, num, _plain_percentile)
+        for tasks in (4, 10)
+        for n in SEEDS
+    }
+    _print(f"Pooled over tasks ({num:,} draws each)", cells)
+    _print("The same by the plain percentile bootstrap", plain)
+    assert all(
+        0.93 - _slack(0.93, num) < held < 0.97 + _slack(0.97, num) for held in cells.values()
+    )
+    assert all(plain[f"{tasks} tasks, 3 seeds"] < 0.93 for tasks in (4, 10))
+
+
+TRUTHS = (0.0, 0.0, 0.0, 0.0, 4.0, 6.0, 9.0, -5.0)
+
+
+@pytest.mark.statistics
+def test_false_verdicts_at_length(synthetic: ModuleType) -> None:
+    num = 1000
+    cells = {f"no differences, {n} seeds": _false_share(synthetic, num, seeds=[n]) for n in SEEDS}
+    cells |= {
+        f"no differences, every margin {margin:g} errors": _false_share(
+            synthetic, num, margins=[margin] * NUM_CLAIMS
+        )
+        for margin in (0.0, 1.0, 2.5, 4.0)
+    }
+    cells["half of them true differences"] = _false_share(synthetic, num, truths=TRUTHS)
+    cells["the truth on every margin"] = _false_share(
+        synthetic, num, truths=[2.5] * NUM_CLAIMS, margins=[2.5] * NUM_CLAIMS
+    )
+    cells["no differences, heavy tails"] = _false_share(synthetic, num, heavy)
+    cells["no differences, skewed"] = _false_share(synthetic, num, skewed)
+    _print(f"Overviews of {NUM_CLAIMS} claims with a false verdict ({num:,} each)", cells)
+    alone = _false_share(synthetic, num, judge=_each_alone)
+    _print("The same, each claim judged as if it were alone", {"no differences": alone})
+    assert all(share <= 0.065 for share in cells.values())
+    assert all(share <= 0.05 + _slack(0.05, num) for share in cells.values())
+
+
+@pytest.mark.statistics
+def test_power_at_length(synthetic: ModuleType) -> None:
+    num = 4000
+    cells, stated = {}, {}
+    for n in SEEDS:
+        for effect in (1.0, 2.0, smallest_effect(1.0, n)):
+            name = f"{effect:.2f} standard deviations, {n} seeds"
+            cells[name] = _found_share(synthetic, n, effect, num)
+            stated[name] = power(effect, 1.0, n)
+    _print("Power, stated", stated)
+    _print(f"Power, found ({num:,} claims each)", cells)
+    for name, share in cells.items():
+        assert abs(share - stated[name]) < _slack(stated[name], num) + 1 / num

@@ -1,0 +1,7 @@
+"""The committed catalogue is what the registries say."""
+
+from tools.build_catalogue import DOCUMENT, catalogue
+
+
+def test_the_catalogue_is_up_to_date() -> None:
+    assert DOCUMENT.read_text() == catalogue(), "run `make catalogue`"
