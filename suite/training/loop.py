@@ -40,7 +40,7 @@ class Exercise:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a training has come: with the engine's state, all that it needs to resume.
 
     Attributes:
@@ -58,10 +58,10 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
     Raises:
         Diverged: at the first loss that is not finite.
     """
-    yield from train_by(LocalEngine(model, exercise.training, device), exercise, Progress())
+    yield from train_by(LocalEngine(model, exercise.training, device), exercise, TrainingProgress())
 
 
-def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point]:
+def train_by(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point]:
     """Train from `progress` on, which is updated; yield losses and scores.
 
     Raises:
@@ -70,7 +70,7 @@ def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator
     return (point for point in steps(engine, exercise, progress) if point is not None)
 
 
-def steps(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point | None]:
+def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
     """As `train_by`, with None after each step and its points: a checkpoint may be written there.
 
     Raises:
@@ -95,7 +95,7 @@ def _falls_due(step: int, steps: int, times: int) -> bool:
     return step * times // steps > (step - 1) * times // steps
 
 
-def _loss_point(engine: Engine, progress: Progress, exercise: Exercise) -> Point:
+def _loss_point(engine: Engine, progress: TrainingProgress, exercise: Exercise) -> Point:
     """Mean loss since the last point; reading it here keeps the loop free of synchronisation."""
     mean, step = engine.mean(progress.losses), progress.step
     if not math.isfinite(mean):

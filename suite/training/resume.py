@@ -25,7 +25,7 @@ from suite.events import Checkpointer, CheckpointError
 from suite.schema import Point, Remark, TrainedState
 from suite.training import atomic_files
 from suite.training.engines.engine import Engine
-from suite.training.loop import Exercise, Progress, steps, train_by
+from suite.training.loop import Exercise, TrainingProgress, steps, train_by
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
 
 _TOKEN_BITS = 48  # of a draft's name; workers exchange it as a float64
@@ -80,7 +80,7 @@ def train_resuming(
         Diverged: at the first loss that is not finite; on all workers alike.
     """
     if checkpointer is None:
-        yield from train_by(engine, exercise, Progress())
+        yield from train_by(engine, exercise, TrainingProgress())
     else:
         yield from _train_with_checkpoints(engine, exercise, checkpointer)
     try:
@@ -93,7 +93,7 @@ def train_resuming(
 class _Training:
     """What a training has produced, besides the engine's state."""
 
-    progress: Progress = field(default_factory=Progress)
+    progress: TrainingProgress = field(default_factory=TrainingProgress)
     points: list[Point] = field(default_factory=list)
 
 
@@ -200,7 +200,7 @@ def _read_own(
     try:
         losses = list(tensors.pop(_LOSSES).to(engine.device))
         points = [Point(**point) for point in content["points"]]
-        training = _Training(Progress(step=content["step"], losses=losses), points)
+        training = _Training(TrainingProgress(step=content["step"], losses=losses), points)
         return training, tensors, content["random"]
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"it lacks what this program keeps ({error})") from error
