@@ -53,6 +53,10 @@ class TrialTimeout(BaseException):
     """
 
 
+class CheckpointError(Exception):
+    """A training cannot be saved, or cannot resume from a checkpoint: one clause."""
+
+
 def exit_code_of(error: Exception) -> int | None:
     """The `exit_code` that one of our classes declares; None for a bug or a library's error.
 

@@ -1,4 +1,4 @@
-"""Defines what crosses between the driver, executors and trials: events and checkpoints."""
+"""Defines what crosses between the driver and its executors: work, settings, events."""
 
 from __future__ import annotations
 
@@ -111,57 +111,4 @@ class TrialExecutor(Protocol):
 
         Raises:
             Unavailable: with what is asked for, and what there is.
-        """
-
-
-class CheckpointError(Exception):
-    """This training cannot be saved, or cannot resume from a checkpoint: one clause."""
-
-
-@dataclass(frozen=True)
-class FoundCheckpoint:
-    """The checkpoint that a trial can resume from.
-
-    Attributes:
-        generation: Number of the newest valid checkpoint; 0 where there is none.
-        folder: Its folder; None where there is none.
-        remarks: What was wrong with newer ones: sentences for whoever watches.
-    """
-
-    generation: int = 0
-    folder: Path | None = None
-    remarks: tuple[str, ...] = ()
-
-
-class Checkpointer(Protocol):
-    """Finds and writes the checkpoints of one trial.
-
-    Each of several workers has one, over the same folder. All write into one draft, which the
-    first one publishes or discards.
-    """
-
-    def latest(self) -> FoundCheckpoint:
-        """The newest checkpoint that passes its checksums and was not rejected."""
-
-    def reject(self, found: FoundCheckpoint, why: str) -> str:
-        """Ignore it from now on; `why` is a clause. Returns a sentence for whoever watches."""
-
-    def is_due(self) -> bool:
-        """Whether it is time for the next one, by this worker's clock."""
-
-    def draft(self, token: int) -> Path:
-        """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
-
-    def publish(self, draft: Path, step: int) -> None:
-        """Make the draft the newest checkpoint; restart the clock.
-
-        Raises:
-            OSError: it could not be written durably; call `discard` next.
-        """
-
-    def discard(self, draft: Path, why: str) -> str:
-        """Remove the draft; restart the clock.
-
-        Returns:
-            A sentence with `why`, a clause, the first time; "" from then on.
         """

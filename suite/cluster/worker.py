@@ -18,7 +18,7 @@ import ray
 
 from suite.events import Checkpoints, Event, Finished, Progressed, Remarked
 from suite.schema import Resources, Status, Trial
-from suite.training.checkpoint import FolderCheckpointer
+from suite.training.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
     from suite.probes.probe import Said
@@ -128,7 +128,7 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
         assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
         is_first = ray.train.get_context().get_world_rank() == 0
         seconds_between = order.checkpoints.seconds_between
-        checkpointer = FolderCheckpointer(order.folder, seconds_between, is_first=is_first)
+        checkpointer = Checkpointer(order.folder, seconds_between, is_first=is_first)
         try:
             yield from kind.measure_on_workers(order.trial, device, checkpointer)
         except Exception as error:

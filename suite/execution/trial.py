@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
-from suite.events import Checkpointer, Event, Finished, Progressed, Remarked, Started
+from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.probes.probe import Said
 from suite.probes.registry import probe
 from suite.provenance import provenance
@@ -30,6 +30,7 @@ from suite.schema import (
     TrainedState,
     Trial,
 )
+from suite.training.checkpoint import Checkpointer
 
 Measure = Callable[[], Iterator[Said]]
 

@@ -26,12 +26,12 @@ import torch
 
 from models import ModelSpec, build_model
 from suite.errors import classified
-from suite.events import Checkpointer
 from suite.probes.spread import SpreadProbe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
 

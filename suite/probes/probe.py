@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.events import Checkpointer
 from suite.schema import (
     Measurement,
     MetricSpec,
@@ -19,6 +18,7 @@ from suite.schema import (
     Trial,
 )
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 
 Said = Point | Measurement | Specimen | Remark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]

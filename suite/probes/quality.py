@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from suite.errors import Diverged
-from suite.events import Checkpointer
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Said
 from suite.probes.spread import SpreadProbe
@@ -14,6 +13,7 @@ from suite.schema import Measurement, MetricSpec, Trial
 from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.evaluation import evaluate_in_parts
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine

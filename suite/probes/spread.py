@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from suite.events import Checkpointer
 from suite.probes.probe import Probe, Said
 from suite.schema import Trial
+from suite.training.checkpoint import Checkpointer
 
 
 class SpreadProbe(Probe):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from models import ModelSpec
-from suite.events import Checkpointer
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe, Said
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import VALIDATION
 from suite.training.resume import train_resuming

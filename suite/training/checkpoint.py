@@ -16,10 +16,11 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.events import Checkpointer, Checkpoints, FoundCheckpoint
+from suite.events import Checkpoints
 from suite.schema import Trial
 from suite.training import atomic_files
 
@@ -39,7 +40,7 @@ def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | N
     """
     if not checkpoints.folder.is_dir():
         return None
-    return FolderCheckpointer(checkpoints.folder / trial.trial_id, checkpoints.seconds_between)
+    return Checkpointer(checkpoints.folder / trial.trial_id, checkpoints.seconds_between)
 
 
 def remove(checkpoints: Checkpoints, trial_id: str) -> None:
@@ -48,8 +49,27 @@ def remove(checkpoints: Checkpoints, trial_id: str) -> None:
         atomic_files.remove_folder(checkpoints.folder / trial_id)
 
 
-class FolderCheckpointer:
-    """Checkpoints in a folder named by the trial's id; see `Checkpointer`."""
+@dataclass(frozen=True)
+class FoundCheckpoint:
+    """The checkpoint that a trial can resume from.
+
+    Attributes:
+        generation: Number of the newest valid checkpoint; 0 where there is none.
+        folder: Its folder; None where there is none.
+        remarks: What was wrong with newer ones: sentences for whoever watches.
+    """
+
+    generation: int = 0
+    folder: Path | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Checkpointer:
+    """Finds and writes the checkpoints of one trial.
+
+    Each of several workers has one, over the same folder. All write into one draft, which the
+    first one publishes or discards.
+    """
 
     def __init__(
         self,
@@ -74,7 +94,7 @@ class FolderCheckpointer:
         self._last = clock()
 
     def latest(self) -> FoundCheckpoint:
-        """See `Checkpointer.latest`."""
+        """The newest checkpoint that passes its checksums and was not rejected."""
         remarks: list[str] = []
         try:
             self._remove_drafts()
@@ -91,20 +111,32 @@ class FolderCheckpointer:
         return FoundCheckpoint(remarks=tuple(remarks))
 
     def reject(self, found: FoundCheckpoint, why: str) -> str:
-        """See `Checkpointer.reject`; it is removed once there are two newer ones."""
+        """Ignore it from now on, and remove it once there are two newer ones.
+
+        Args:
+            found: From `latest`.
+            why: A clause.
+
+        Returns:
+            A sentence for whoever watches.
+        """
         self._rejected.add(found.generation)
         return f"its checkpoint {found.generation} is skipped: {why}"
 
     def is_due(self) -> bool:
-        """See `Checkpointer.is_due`."""
+        """Whether it is time for the next one, by this worker's clock."""
         return self._clock() - self._last >= self._seconds_between
 
     def draft(self, token: int) -> Path:
-        """See `Checkpointer.draft`."""
+        """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
         return self._folder / atomic_files.unfinished_name("generation", token)
 
     def publish(self, draft: Path, step: int) -> None:
-        """See `Checkpointer.publish`; then remove older ones."""
+        """Make the draft the newest checkpoint, remove older ones, and restart the clock.
+
+        Raises:
+            OSError: it could not be written durably; call `discard` next.
+        """
         try:
             write_manifest(draft, self._folder.name, step)
             number = max(self._numbers(), default=0) + 1
@@ -114,7 +146,11 @@ class FolderCheckpointer:
         self._remove_old()
 
     def discard(self, draft: Path, why: str) -> str:
-        """See `Checkpointer.discard`."""
+        """Remove the draft, and restart the clock.
+
+        Returns:
+            A sentence with `why`, a clause, the first time; "" from then on.
+        """
         with suppress(OSError):
             atomic_files.remove_folder(draft)
         self._last = self._clock()

@@ -16,14 +16,15 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from suite.events import Checkpointer, CheckpointError
+from suite.errors import CheckpointError
 from suite.schema import Point, Remark, TrainedState
 from suite.training import atomic_files
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
 from suite.training.loop import Exercise, TrainingProgress, steps, train_by
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
@@ -33,43 +34,8 @@ _LOSSES, _RANDOM_CPU, _RANDOM_GPU = "losses", "random_cpu", "random_gpu"
 _ON_ANOTHER_WORKER = "another worker cannot write or read it"
 
 
-class Resumable(Engine, Protocol):
-    """An engine whose state can be saved and loaded; of several workers, by all at once."""
-
-    device: str
-    rank: int
-    num_workers: int
-
-    def save(self, folder: Path) -> None:
-        """Write this worker's part.
-
-        Raises:
-            OSError: it could not be written.
-            CheckpointError: the state cannot be saved at all.
-        """
-
-    def load(self, folder: Path) -> None:
-        """Read it back, into an engine that has made no step.
-
-        Raises:
-            CheckpointError: it does not fit, on all workers alike; nothing was changed.
-        """
-
-    def state_sha256(self) -> str:
-        """Of parameters, buffers and the optimiser's state; of all workers, on all alike."""
-
-    def agreed(self, is_so: bool) -> bool:
-        """What the first worker says."""
-
-    def all_agree(self, is_so: bool) -> bool:
-        """Whether every worker says so."""
-
-    def largest(self, value: float) -> float:
-        """The largest that any worker says."""
-
-
 def train_resuming(
-    engine: Resumable, exercise: Exercise, checkpointer: Checkpointer | None
+    engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
 ) -> Iterator[Point | Remark | TrainedState]:
     """Train from the newest checkpoint on, or from the start; yield all points of the curve.
 
@@ -98,7 +64,7 @@ class _Training:
 
 
 def _train_with_checkpoints(
-    engine: Resumable, exercise: Exercise, checkpointer: Checkpointer
+    engine: Engine, exercise: Exercise, checkpointer: Checkpointer
 ) -> Iterator[Point | Remark]:
     training = yield from _restored(engine, checkpointer)
     if training.progress.step:
@@ -117,14 +83,14 @@ def _train_with_checkpoints(
         is_at_point = False
 
 
-def _save(engine: Resumable, checkpointer: Checkpointer, training: _Training) -> Iterator[Remark]:
+def _save(engine: Engine, checkpointer: Checkpointer, training: _Training) -> Iterator[Remark]:
     """Write a checkpoint, or yield why there is none; the training continues in either case."""
     own = float(secrets.randbits(_TOKEN_BITS)) if engine.rank == 0 else 0.0
     draft = checkpointer.draft(int(engine.largest(own)))
     why = _failure(lambda: _write_own(engine, training, draft))
-    if engine.all_agree(not why):
+    if _all_agree(engine, not why):
         why = _failure(lambda: engine.save(draft))
-        if engine.all_agree(not why) and engine.rank == 0:
+        if _all_agree(engine, not why) and engine.rank == 0:
             why = _failure(lambda: checkpointer.publish(draft, training.progress.step))
             if not why:
                 return
@@ -141,7 +107,11 @@ def _failure(attempt: Callable[[], None]) -> str:
     return ""
 
 
-def _write_own(engine: Resumable, training: _Training, draft: Path) -> None:
+def _all_agree(engine: Engine, is_so: bool) -> bool:
+    return not engine.largest(float(not is_so))
+
+
+def _write_own(engine: Engine, training: _Training, draft: Path) -> None:
     atomic_files.make_folder(draft)
     progress, name = training.progress, f"worker-{engine.rank}"
     losses = [loss.reshape(1) for loss in progress.losses]
@@ -152,7 +122,7 @@ def _write_own(engine: Resumable, training: _Training, draft: Path) -> None:
     write_json(draft / f"{name}.json", content)
 
 
-def _restored(engine: Resumable, checkpointer: Checkpointer) -> Generator[Remark, None, _Training]:
+def _restored(engine: Engine, checkpointer: Checkpointer) -> Generator[Remark, None, _Training]:
     """From the newest checkpoint that all workers can read; a remark for each that fails."""
     while True:
         found = checkpointer.latest()
@@ -167,7 +137,7 @@ def _restored(engine: Resumable, checkpointer: Checkpointer) -> Generator[Remark
                 yield Remark(checkpointer.reject(found, str(error)))
 
 
-def _load(engine: Resumable, folder: Path | None) -> _Training:
+def _load(engine: Engine, folder: Path | None) -> _Training:
     """What this worker has saved; set the engine and the random numbers to it.
 
     Raises:
@@ -179,7 +149,7 @@ def _load(engine: Resumable, folder: Path | None) -> _Training:
             own = _read_own(engine, folder)
         except CheckpointError as error:
             why = str(error)
-    if not engine.all_agree(own is not None) or own is None or folder is None:
+    if not _all_agree(engine, own is not None) or own is None or folder is None:
         raise CheckpointError(why)
     engine.load(folder)
     training, tensors, others = own
@@ -187,9 +157,7 @@ def _load(engine: Resumable, folder: Path | None) -> _Training:
     return training
 
 
-def _read_own(
-    engine: Resumable, folder: Path
-) -> tuple[_Training, dict[str, Tensor], dict[str, Any]]:
+def _read_own(engine: Engine, folder: Path) -> tuple[_Training, dict[str, Tensor], dict[str, Any]]:
     """With the states of the random numbers, as torch's tensors and as JSON.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.training import atomic_files
 
 Tensors = Mapping[str, Tensor]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.events import Checkpointer
 from suite.schema import Resources, Result, Trial
+from suite.training.checkpoint import Checkpointer
 
 
 @dataclass(frozen=True)

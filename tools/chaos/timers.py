@@ -15,10 +15,10 @@ SAFETY = (
     "suite.journal.journal:Journal.keep_plan",
     "suite.journal.journal:Journal.begin",
     "suite.journal.journal:Journal.commit",
-    "suite.training.checkpoint:FolderCheckpointer.latest",
+    "suite.training.checkpoint:Checkpointer.latest",
     "suite.training.resume:_write_own",
     "suite.training.engines.local:LocalEngine.save",
-    "suite.training.checkpoint:FolderCheckpointer.publish",
+    "suite.training.checkpoint:Checkpointer.publish",
     "suite.training.engines.local:LocalEngine.state_sha256",
     "os:fsync",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.engines.evaluation import evaluate
@@ -31,12 +31,10 @@ _MODEL, _MOMENTS, _STEPS, _RATES = "model", ("exp_avg", "exp_avg_sq"), "step", "
 
 
 class LocalEngine:
-    """One model on one device, and its optimiser.
+    """One model on one device, and its optimiser; see `Engine`.
 
     Attributes:
         model: What steps go through: the model, run as its spec declares.
-        rank: This worker's, of one.
-        num_workers: One.
     """
 
     rank, num_workers = 0, 1
@@ -79,34 +77,21 @@ class LocalEngine:
         return evaluate(self._eager, task, split, batch, self.device)
 
     def agreed(self, is_so: bool) -> bool:
-        """What the first worker says: this one."""
-        return is_so
-
-    def all_agree(self, is_so: bool) -> bool:
-        """Whether every worker says so: this one."""
+        """See `Engine.agreed`; there is one worker."""
         return is_so
 
     def largest(self, value: float) -> float:
-        """The largest that any worker says: this one."""
+        """See `Engine.largest`; there is one worker."""
         return value
 
     def save(self, folder: Path) -> None:
-        """Write the state of model, optimiser and schedule into a folder.
-
-        Raises:
-            OSError: it could not be written.
-            CheckpointError: it holds what no checkpoint can, or safetensors is missing.
-        """
+        """See `Engine.save`: the state of model, optimiser and schedule."""
         for name, tensors in self._state().items():
             write_tensors(folder / f"{name}.safetensors", tensors)
         write_json(folder / _RATES, self._rates())
 
     def load(self, folder: Path) -> None:
-        """Resume from what was saved; for an engine that has made no step.
-
-        Raises:
-            CheckpointError: it is of another model, and nothing was changed.
-        """
+        """See `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self._own_tensors())
         states = {key: read_tensors(folder / f"{key}.safetensors") for key in _MOMENTS}
@@ -128,11 +113,7 @@ class LocalEngine:
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
 
     def state_sha256(self) -> str:
-        """Of all parameters, buffers and the optimiser's state.
-
-        Raises:
-            CheckpointError: there is something among them that has no bytes.
-        """
+        """See `Engine.state_sha256`."""
         return sha256_of(self._state())
 
     def _state(self) -> dict[str, Tensors]:

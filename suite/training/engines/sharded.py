@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.engines.evaluation import in_evaluation_mode
@@ -37,6 +37,7 @@ from suite.training.engines.sharded_checkpoint import (
     SCALER,
     PlainCheckpointEngine,
     plain_name,
+    read_trees,
     tensors_in,
 )
 from suite.training.tensor_io import refuse_misfit, sha256_of
@@ -53,11 +54,9 @@ class NoDeepSpeed(RuntimeError):
 
 
 class ShardedEngine:
-    """A model, and this worker's part of its optimiser; torch's process group stands already.
+    """A model, and this worker's part of its optimiser; see `Engine`.
 
-    Attributes:
-        rank: Which worker this is, from 0.
-        num_workers: How many share the batch.
+    Torch's process group must exist already.
     """
 
     def __init__(
@@ -124,58 +123,40 @@ class ShardedEngine:
         return float(score_sum / count)
 
     def agreed(self, is_so: bool) -> bool:
-        """What the first worker says; all must ask."""
+        """See `Engine.agreed`."""
         said = torch.tensor(int(is_so), device=self.device)
         dist.broadcast(said, 0)
         return bool(said.item())
 
-    def all_agree(self, is_so: bool) -> bool:
-        """Whether every worker says so; all must ask."""
-        return int(self._sum(torch.tensor(int(is_so), device=self.device)).item()) == (
-            self.num_workers
-        )
-
     def largest(self, value: float) -> float:
-        """The largest that any worker says; all must ask."""
+        """See `Engine.largest`."""
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
 
     def save(self, folder: Path) -> None:
-        """Write this worker's part of the state; all workers at once, into one folder.
-
-        Raises:
-            OSError: it could not be written; the others may have written theirs.
-            CheckpointError: it holds what no checkpoint can, or safetensors is missing.
-        """
+        """See `Engine.save`."""
         self._files.error = None
         self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
         if self._files.error:
             raise self._files.error
 
     def load(self, folder: Path) -> None:
-        """Resume from what as many workers have saved; all workers at once, before the first step.
-
-        Raises:
-            CheckpointError: on all workers alike, and nothing was changed.
-        """
+        """See `Engine.load`."""
         why = ""
         try:
-            self._refuse_misfit(self._files.read(folder, self.rank))
+            scaler = getattr(self.model.optimizer, SCALER, None)
+            self._files.loaded = read_trees(folder, self.rank, scaler)
+            self._refuse_misfit(self._files.loaded)
         except CheckpointError as error:
             why = str(error)
-        if not self.all_agree(not why):
+        if self.largest(bool(why)):
             raise CheckpointError(why or "another worker cannot read its part")
-        self._files.give_scaler(getattr(self.model.optimizer, SCALER, None))
         self.model.load_checkpoint(str(folder), tag=_TAG)
-        self._files.clear()
+        self._files.loaded = {}
 
     def state_sha256(self) -> str:
-        """Of parameters, buffers and the optimiser's state, in the shares of all workers.
-
-        Raises:
-            CheckpointError: there is something among them that has no bytes.
-        """
+        """See `Engine.state_sha256`: a hash over the shares of all workers."""
         optimizer = {
             key: value for key, value in self.model.optimizer.state_dict().items()
             if key not in NOT_SAVED

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
 
 # Objects that are not saved: the loss scaler, of which nothing changes in float32, and the slices
@@ -30,13 +30,14 @@ class PlainCheckpointEngine:
     """The methods of `deepspeed.runtime.checkpoint_engine.CheckpointEngine` that are called.
 
     Attributes:
+        loaded: What `load` returns, by the name of the file.
         error: The first that writing met. It is raised once all workers are through: they wait for
             each other, so one that left earlier would block the others.
     """
 
     def __init__(self) -> None:
+        self.loaded: dict[str, Any] = {}
         self.error: OSError | CheckpointError | None = None
-        self._loaded: dict[str, Any] = {}
 
     def save(self, state_dict: dict[str, Any], path: str) -> None:
         """Write one of this worker's files."""
@@ -48,42 +49,15 @@ class PlainCheckpointEngine:
         except (OSError, CheckpointError) as error:
             self.error = self.error or error
 
-    def read(self, folder: Path, rank: int) -> dict[str, Any]:
-        """All that this worker will load, by the name of the file.
-
-        Raises:
-            CheckpointError: something of it cannot be read.
-        """
-        names = sorted(
-            name for name in {file.stem for file in folder.glob("*rank_*.json")}
-            if not name.startswith(_OF_A_WORKER) or name.startswith(f"{_OF_A_WORKER}{rank}_")
-        )  # fmt: skip
-        self._loaded = {name: read_tree(folder / name) for name in names}
-        return self._loaded
-
-    def give_scaler(self, scaler: object) -> None:
-        """Add what was not saved, from the engine that loads."""
-        for tree in self._loaded.values():
-            if isinstance(tree.get(_OPTIMIZER), dict):
-                tree[_OPTIMIZER][SCALER] = scaler
-
     def load(self, path: str, map_location: object = None) -> Any:
-        """What `read` has read already."""
-        return self._loaded[_without_suffix(path).name]
+        """What was read before DeepSpeed began to load."""
+        return self.loaded[_without_suffix(path).name]
 
-    def clear(self) -> None:
-        """Release the memory of what was read."""
-        self._loaded = {}
-
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing: the folder exists already."""
-
-    def create(self, info: object) -> None:
-        """Do nothing at the start of a checkpoint."""
-
-    def commit(self, info: object) -> bool:
-        """Do nothing at the end of a checkpoint."""
+    def commit(self, *info: object, **named: object) -> bool:
+        """Do nothing when a checkpoint begins or ends, or for its folder, which exists already."""
         return True
+
+    create = makedirs = commit
 
     def is_data_parallel_writer(self, dp_rank: int) -> bool:
         """Whether that worker writes what all have alike."""
@@ -96,6 +70,22 @@ class PlainCheckpointEngine:
     def preserves_storage_sharing(self) -> bool:
         """Whether a view would be written with all that it is a view of."""
         return False
+
+
+def read_trees(folder: Path, rank: int, scaler: object) -> dict[str, Any]:
+    """All that this worker will load, by the name of the file, with the scaler that was not saved.
+
+    Raises:
+        CheckpointError: something of it cannot be read.
+    """
+    trees = {}
+    for name in sorted({file.stem for file in folder.glob("*rank_*.json")}):
+        if name.startswith(_OF_A_WORKER) and not name.startswith(f"{_OF_A_WORKER}{rank}_"):
+            continue
+        trees[name] = read_tree(folder / name)
+        if isinstance(trees[name].get(_OPTIMIZER), dict):
+            trees[name][_OPTIMIZER][SCALER] = scaler
+    return trees
 
 
 def plain_name(path: str) -> str:

@@ -14,7 +14,7 @@ from suite.probes.data_parallel import DataParallel
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, Parallel, Status, Trial
 from suite.tasks.registry import task_class
-from suite.training.checkpoint import FolderCheckpointer
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
@@ -43,7 +43,7 @@ def trial_at(zero: int) -> Trial:
 
 
 def measured(zero: int) -> list[Measurement]:
-    checkpointer = FolderCheckpointer(Path("nowhere"), 1e9)
+    checkpointer = Checkpointer(Path("nowhere"), 1e9)
     said = DataParallel().measure_on_workers(trial_at(zero), "cpu", checkpointer)
     return [each for each in said if isinstance(each, Measurement)]
 

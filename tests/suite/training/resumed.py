@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 
 from models import ModelSpec, build_model
-from suite.events import Checkpointer
 from suite.schema import Point, Remark, TrainedState
-from suite.training.checkpoint import FolderCheckpointer
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
 from suite.training.resume import train_resuming
@@ -98,11 +97,11 @@ def run(
     )
 
 
-def checkpointer_in(folder: Path, clock: Clock | None = None) -> FolderCheckpointer:
+def checkpointer_in(folder: Path, clock: Clock | None = None) -> Checkpointer:
     """With no clock of the test's, a checkpoint is due after every step."""
     if clock is None:
-        return FolderCheckpointer(folder / TRIAL, 0.0)
-    return FolderCheckpointer(folder / TRIAL, 1.0, clock=clock)
+        return Checkpointer(folder / TRIAL, 0.0)
+    return Checkpointer(folder / TRIAL, 1.0, clock=clock)
 
 
 def stopped(folder: Path, model: ModelSpec = ATTENTION, after: int = STOP) -> None:

@@ -17,13 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models import build_model
-from suite.events import Checkpoints, FoundCheckpoint
+from suite.events import Checkpoints
 from suite.schema import Trial
 from suite.training import atomic_files, resume
 from suite.training.checkpoint import (
     MANIFEST,
     VERSION,
-    FolderCheckpointer,
+    Checkpointer,
+    FoundCheckpoint,
     checkpointer_for,
     remove,
     why_invalid,
@@ -317,7 +318,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / TRIAL).iterdir())
 
 
-def add(checkpointer: FolderCheckpointer, body: bytes = b"state") -> None:
+def add(checkpointer: Checkpointer, body: bytes = b"state") -> None:
     """A small checkpoint, as a worker makes it."""
     draft = checkpointer.draft(random.getrandbits(48))
     why = resume._failure(lambda: fill(draft, body))
@@ -335,7 +336,7 @@ def fill(draft: Path, body: bytes) -> None:
 def test_what_a_killed_process_has_left_is_cleared_by_the_first_worker(damaged: Path) -> None:
     half = checkpointer_in(damaged).draft(1)
     fill(half, b"half")
-    second = FolderCheckpointer(damaged / TRIAL, 0.0, is_first=False)
+    second = Checkpointer(damaged / TRIAL, 0.0, is_first=False)
     assert second.latest().generation == 2
     assert half.exists()
     found_in(damaged)
@@ -476,7 +477,7 @@ def test_keepers_for_trials(tmp_path: Path) -> None:
     checkpoints = Checkpoints(folder=tmp_path, seconds_between=3.0)
     assert checkpointer_for(trial(), Checkpoints(folder=tmp_path / "nowhere")) is None
     checkpointer = checkpointer_for(trial(), checkpoints)
-    assert isinstance(checkpointer, FolderCheckpointer)
+    assert isinstance(checkpointer, Checkpointer)
     assert checkpointer.latest() == FoundCheckpoint()
     assert list(tmp_path.iterdir()) == [], "it is made with the first checkpoint"
     add(checkpointer)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from models import MIXERS
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
 from suite.schema import Point, Remark, TrainedState

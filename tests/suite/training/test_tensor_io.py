@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.training.tensor_io import read_tensors, refuse_misfit, sha256_of, write_tensors
 
 

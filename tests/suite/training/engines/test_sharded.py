@@ -18,7 +18,7 @@ from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
 from suite.training import atomic_files
 from suite.training import loop as training_module
-from suite.training.checkpoint import MANIFEST, FolderCheckpointer, write_manifest
+from suite.training.checkpoint import MANIFEST, Checkpointer, write_manifest
 from suite.training.engines import sharded
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
@@ -67,7 +67,7 @@ def model() -> torch.nn.Module:
     return build_model(SPEC)
 
 
-class Twice(FolderCheckpointer):
+class Twice(Checkpointer):
     """Keeps two: after steps 4 and 8, both with a loss or two since the last point."""
 
     num_asked = 0
@@ -77,9 +77,7 @@ class Twice(FolderCheckpointer):
         return self.num_asked in (2, 4)
 
 
-def checkpointer_in(
-    folder: Path, kind: type[FolderCheckpointer] = FolderCheckpointer
-) -> FolderCheckpointer:
+def checkpointer_in(folder: Path, kind: type[Checkpointer] = Checkpointer) -> Checkpointer:
     return kind(folder, 1e9, is_first=dist.get_rank() == 0)
 
 
@@ -107,7 +105,7 @@ class Lives:
     resumed: Said
 
 
-def lived(parallel: Parallel, checkpointer: FolderCheckpointer, seed: int = 0) -> Said:
+def lived(parallel: Parallel, checkpointer: Checkpointer, seed: int = 0) -> Said:
     """On a worker, from the newest checkpoint on; weights may be others at the start."""
     torch.manual_seed(seed)
     engine = ShardedEngine(build_model(SPEC), exercise().training, parallel, "cpu")

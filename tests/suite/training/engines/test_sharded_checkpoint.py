@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.events import CheckpointError
+from suite.errors import CheckpointError
 from suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
