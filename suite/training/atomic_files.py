@@ -10,7 +10,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_UNFINISHED = "unfinished-"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -81,13 +80,3 @@ def remove_folder(path: Path) -> None:
         else:
             os.unlink(entry.path)
     os.rmdir(path)
-
-
-def unfinished_name(name: str, token: int) -> str:
-    """A temporary name, the same for the same token, for what is called `name` once complete."""
-    return f"{_UNFINISHED}{token:016x}.{name}"
-
-
-def is_unfinished(name: str) -> bool:
-    """Whether `unfinished_name` gave it: the process that wrote it was killed."""
-    return name.startswith(_UNFINISHED)

@@ -28,6 +28,7 @@ VERSION = 1  # of the layout of a checkpoint; goes up when an older program coul
 MANIFEST = "manifest.json"
 _NUM_KEPT = 2
 _MOST_BYTES = 1 << 24  # of a manifest
+_UNFINISHED = "unfinished-"
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
@@ -129,7 +130,7 @@ class Checkpointer:
 
     def draft(self, token: int) -> Path:
         """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
-        return self._folder / atomic_files.unfinished_name("generation", token)
+        return self._folder / f"{_UNFINISHED}{token:016x}.generation"
 
     def publish(self, draft: Path, step: int) -> None:
         """Make the draft the newest checkpoint, remove older ones, and restart the clock.
@@ -173,9 +174,10 @@ class Checkpointer:
         """Once: what a killed process has left half written."""
         if not self._may_have_drafts or not self._folder.is_dir():
             return
-        for name in filter(atomic_files.is_unfinished, os.listdir(self._folder)):
+        for name in os.listdir(self._folder):
             with suppress(OSError):
-                atomic_files.remove_folder(self._folder / name)
+                if name.startswith(_UNFINISHED):
+                    atomic_files.remove_folder(self._folder / name)
         self._may_have_drafts = False
 
     def _remove_old(self) -> None:

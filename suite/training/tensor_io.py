@@ -38,7 +38,7 @@ def write_tensors(path: Path, tensors: Tensors) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """In memory of their own, on the CPU.
+    """What `write_tensors` wrote, in memory of its own, on the CPU.
 
     Raises:
         CheckpointError: there is no such file, or it has another format.

@@ -34,6 +34,7 @@ from suite.training.engines.evaluation import in_evaluation_mode
 from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
+    OPTIMIZER,
     SCALER,
     PlainCheckpointEngine,
     plain_name,
@@ -177,9 +178,11 @@ class ShardedEngine:
                     f"{name} is no tensor, and nothing else of a model can be kept"
                 )
         refuse_misfit("tensor", found, own)
-        flat = [t for tree in trees.values() for t in _flat_groups(tree)]
+        flat = [t for tree in trees.values() for t in (tree.get(OPTIMIZER) or {}).get(_FLAT, [])]
         wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])
-        refuse_misfit("group", _numbered(flat), _numbered(wanted))
+        refuse_misfit(
+            "group", *({str(n): t for n, t in enumerate(group)} for group in (flat, wanted))
+        )
 
     def _sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
@@ -197,15 +200,6 @@ def _use_plain_files(model: Any) -> PlainCheckpointEngine:
     model._copy_recovery_script = lambda folder: None
     model._get_ckpt_name = lambda *where, **which: plain_name(name_of(*where, **which))
     return files
-
-
-def _flat_groups(tree: dict[str, Any]) -> list[Tensor]:
-    found: list[Tensor] = (tree.get("optimizer_state_dict") or {}).get(_FLAT, [])
-    return found
-
-
-def _numbered(tensors: list[Tensor]) -> dict[str, Tensor]:
-    return {str(number): tensor for number, tensor in enumerate(tensors)}
 
 
 def _part(batch: Batch, index: int, num_parts: int) -> Batch:

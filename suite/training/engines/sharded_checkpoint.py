@@ -21,7 +21,7 @@ from suite.training.tensor_io import read_json, read_tensors, write_json, write_
 # that another format of checkpoint needs.
 SCALER = "loss_scaler"
 NOT_SAVED = (SCALER, "param_slice_mappings")
-_OPTIMIZER = "optimizer_state_dict"
+OPTIMIZER = "optimizer_state_dict"
 _OF_A_WORKER = "zero_pp_rank_"  # begins the name of a file of one worker; then its rank, and "_"
 _SCALARS = (type(None), bool, int, float, str)
 
@@ -42,8 +42,8 @@ class PlainCheckpointEngine:
     def save(self, state_dict: dict[str, Any], path: str) -> None:
         """Write one of this worker's files."""
         saved = dict(state_dict)
-        if isinstance(saved.get(_OPTIMIZER), dict):
-            saved[_OPTIMIZER] = {k: v for k, v in saved[_OPTIMIZER].items() if k not in NOT_SAVED}
+        if isinstance(saved.get(OPTIMIZER), dict):
+            saved[OPTIMIZER] = {k: v for k, v in saved[OPTIMIZER].items() if k not in NOT_SAVED}
         try:
             write_tree(_without_suffix(path), saved)
         except (OSError, CheckpointError) as error:
@@ -83,8 +83,8 @@ def read_trees(folder: Path, rank: int, scaler: object) -> dict[str, Any]:
         if name.startswith(_OF_A_WORKER) and not name.startswith(f"{_OF_A_WORKER}{rank}_"):
             continue
         trees[name] = read_tree(folder / name)
-        if isinstance(trees[name].get(_OPTIMIZER), dict):
-            trees[name][_OPTIMIZER][SCALER] = scaler
+        if isinstance(trees[name].get(OPTIMIZER), dict):
+            trees[name][OPTIMIZER][SCALER] = scaler
     return trees
 
 

@@ -87,10 +87,3 @@ def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         atomic_files.create(tmp_path / "file", NEW)
     assert (tmp_path / "file").read_bytes() == OLD
-
-
-def test_unfinished_names_are_known_by_their_token() -> None:
-    names = {atomic_files.unfinished_name("file", token) for token in range(100)}
-    assert len(names) == 100
-    assert all(atomic_files.is_unfinished(name) for name in names)
-    assert not atomic_files.is_unfinished("generation-000001")
