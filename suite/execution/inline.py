@@ -78,7 +78,11 @@ def refuse_too_large(work: Assignments) -> None:
     """
     if any(trial.parallel for trial, _ in work) and find_spec("deepspeed") is None:
         raise Unavailable("trials with workers or zero need DeepSpeed, which is not installed.")
-    available = _available()
+    available = {
+        "CPU": float(os.cpu_count() or 1),
+        "GPU": float(torch.cuda.device_count()),
+        "GiB of memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB,
+    }
     for resources, num_workers in {(asked, trial.num_workers) for trial, asked in work}:
         wanted = {
             "CPU": num_workers * float(resources.num_cpus),
@@ -92,12 +96,3 @@ def refuse_too_large(work: Assignments) -> None:
                     f"{available[kind]:.4g}; use a smaller --scale, or --address HOST:PORT of a "
                     "Ray cluster that has them."
                 )
-
-
-def _available() -> dict[str, float]:
-    pages, bytes_of_a_page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return {
-        "CPU": float(os.cpu_count() or 1),
-        "GPU": float(torch.cuda.device_count()),
-        "GiB of memory": pages * bytes_of_a_page / _GIB,
-    }

@@ -116,7 +116,7 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
             outputs = batch.through(module)
         except Exception as error:  # a user's module may raise anything
             raise ModuleError(
-                f"{_named(module)} cannot be called with a batch of {task.name}, "
+                f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
                 f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
             ) from error
     _refuse_other_shapes(module, task, batch, outputs)
@@ -127,8 +127,8 @@ def _refuse_without_mask(module: nn.Module, task: Task, batch: Batch) -> None:
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
     if batch.mask is not None and "mask" not in takes and not takes_any:
         raise ModuleError(
-            f"{_named(module)} must take mask=, [batch, time], True where a real token stands: "
-            f"the sequences of {task.name} differ in length and are padded"
+            f"the module {type(module).__name__} must take mask=, [batch, time], True where "
+            f"a real token stands: the sequences of {task.name} differ in length and are padded"
         )
 
 
@@ -140,8 +140,8 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
     if isinstance(outputs, Tensor):
         found = f"{outputs.dtype} of shape {[*outputs.shape]}"
     raise ModuleError(
-        f"{_named(module)} returns {found}; {task.name} needs logits of shape {wanted}, "
-        f"{'[batch, time, symbols]' if len(wanted) == 3 else '[batch, classes]'}"
+        f"the module {type(module).__name__} returns {found}; {task.name} needs logits "
+        f"of shape {wanted}, {'[batch, time, symbols]' if len(wanted) == 3 else '[batch, classes]'}"
     )
 
 
@@ -151,7 +151,3 @@ def _input_of(task: Task, batch: Batch) -> str:
     if task.input_kind == "tokens":
         return f"integers of 0 to {task.input_size - 1}, shape {shape}"
     return f"floats of shape {shape}"
-
-
-def _named(module: nn.Module) -> str:
-    return f"the module {type(module).__name__}"

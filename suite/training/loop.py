@@ -58,20 +58,15 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
     Raises:
         Diverged: at the first loss that is not finite.
     """
-    yield from train_by(LocalEngine(model, exercise.training, device), exercise, TrainingProgress())
-
-
-def train_by(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point]:
-    """Train from `progress` on, which is updated; yield losses and scores.
-
-    Raises:
-        Diverged: at the first loss that is not finite; on all workers alike.
-    """
-    return (point for point in steps(engine, exercise, progress) if point is not None)
+    engine = LocalEngine(model, exercise.training, device)
+    found = steps(engine, exercise, TrainingProgress())
+    yield from (point for point in found if point is not None)
 
 
 def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
-    """As `train_by`, with None after each step and its points: a checkpoint may be written there.
+    """Train from `progress` on, which is updated; yield training losses and validation scores.
+
+    After each step and its points comes None: a checkpoint may be written there.
 
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.

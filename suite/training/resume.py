@@ -26,7 +26,7 @@ from suite.schema import Point, Remark, TrainedState
 from suite.training import atomic_files
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
-from suite.training.loop import Exercise, TrainingProgress, steps, train_by
+from suite.training.loop import Exercise, TrainingProgress, steps
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
 
 _TOKEN_BITS = 48  # of a draft's name; workers exchange it as a float64
@@ -45,10 +45,7 @@ def train_resuming(
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
     """
-    if checkpointer is None:
-        yield from train_by(engine, exercise, TrainingProgress())
-    else:
-        yield from _train_with_checkpoints(engine, exercise, checkpointer)
+    yield from _train(engine, exercise, checkpointer)
     try:
         yield TrainedState(engine.state_sha256())
     except CheckpointError:  # a user's module holds what cannot be hashed
@@ -63,10 +60,10 @@ class _Training:
     points: list[Point] = field(default_factory=list)
 
 
-def _train_with_checkpoints(
-    engine: Engine, exercise: Exercise, checkpointer: Checkpointer
+def _train(
+    engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
 ) -> Iterator[Point | Remark]:
-    training = yield from _restored(engine, checkpointer)
+    training = (yield from _restored(engine, checkpointer)) if checkpointer else _Training()
     if training.progress.step:
         step, last = training.progress.step, exercise.training.steps
         yield Remark(f"it resumes from step {step:,} of {last:,}")
@@ -78,7 +75,8 @@ def _train_with_checkpoints(
             is_at_point = True
             yield point
             continue
-        if (engine.num_workers == 1 or is_at_point) and engine.agreed(checkpointer.is_due()):
+        may_save = engine.num_workers == 1 or is_at_point
+        if checkpointer and may_save and engine.agreed(checkpointer.is_due()):
             yield from _save(engine, checkpointer, training)
         is_at_point = False
 

@@ -71,6 +71,17 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path.name} cannot be read ({_first_line(error)})") from error
 
 
+def refuse_non_tensors(state: Mapping[str, object]) -> None:
+    """Refuse a model's state that holds anything but tensors.
+
+    Raises:
+        CheckpointError: with the first such name.
+    """
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise CheckpointError(f"{name} is no tensor, and nothing else of a model can be kept")
+
+
 def refuse_misfit(what: str, found: Tensors, wanted: Tensors) -> None:
     """Refuse tensors of other names, shapes or types than are wanted.
 

@@ -19,6 +19,7 @@ from suite.training.tensor_io import (
     read_json,
     read_tensors,
     refuse_misfit,
+    refuse_non_tensors,
     sha256_of,
     write_json,
     write_tensors,
@@ -126,17 +127,10 @@ class LocalEngine:
 
     def _own_tensors(self) -> Tensors:
         """Parameters, buffers that a checkpoint holds, and what a mixer adds; each once."""
-        known: set[int] = set()
-        found: dict[str, Tensor] = {}
-        for name, tensor in self._eager.state_dict(keep_vars=True).items():
-            if not isinstance(tensor, Tensor):
-                raise CheckpointError(
-                    f"{name} is no tensor, and nothing else of a model can be kept"
-                )
-            if id(tensor) not in known:
-                known.add(id(tensor))
-                found[name] = tensor.detach()
-        return found
+        state = self._eager.state_dict(keep_vars=True)
+        refuse_non_tensors(state)
+        names = {id(tensor): name for name, tensor in reversed(state.items())}
+        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
     def _refuse_misfit(self, states: Mapping[str, Tensors]) -> None:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]

@@ -41,7 +41,7 @@ from suite.training.engines.sharded_checkpoint import (
     read_trees,
     tensors_in,
 )
-from suite.training.tensor_io import refuse_misfit, sha256_of
+from suite.training.tensor_io import refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
 _TAG = "."  # DeepSpeed's folder inside a checkpoint: none
@@ -172,11 +172,8 @@ class ShardedEngine:
         """Before DeepSpeed begins to load, and workers to wait for each other."""
         found = {name: t for tree in trees.values() for name, t in tree.get("module", {}).items()}
         own = self.model.module_state_dict()
-        for each in (found, own):
-            for name in [name for name, value in each.items() if not isinstance(value, Tensor)]:
-                raise CheckpointError(
-                    f"{name} is no tensor, and nothing else of a model can be kept"
-                )
+        for tensors in (found, own):
+            refuse_non_tensors(tensors)
         refuse_misfit("tensor", found, own)
         flat = [t for tree in trees.values() for t in (tree.get(OPTIMIZER) or {}).get(_FLAT, [])]
         wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])

@@ -134,15 +134,6 @@ def test_a_flipped_bit_is_seen(number: int, damaged: Path) -> None:
     assert_previous_is_used(damaged)
 
 
-@pytest.mark.bad_input(47)
-@pytest.mark.parametrize("number", range(10))
-def test_a_truncated_file_is_seen(number: int, damaged: Path) -> None:
-    chance = random.Random(number)
-    file = chance.choice(files(damaged))
-    os.truncate(file, chance.randrange(1, file.stat().st_size))
-    assert_previous_is_used(damaged)
-
-
 def test_a_flipped_bit_in_a_third_of_the_bytes_of_the_manifest_is_seen(damaged: Path) -> None:
     whole = (newest(damaged) / MANIFEST).read_bytes()
     for place in range(0, len(whole), 3):
