@@ -14,12 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
+from reports.analysis.crossover import Crossover, crossover
 from reports.analysis.time_comparison import compare
-from reports.crossover import Crossover, crossover
 from reports.document import Drawing
 from reports.escape import slug
-from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
+from reports.results.length_sweep import Growth
 from reports.results.variant_labels import shown_name, what_baseline_is
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_ratio

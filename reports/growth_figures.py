@@ -16,8 +16,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from reports.document import Drawing
 from reports.escape import slug
-from reports.growth import Growth
 from reports.lines import MAX_LINES, LineName, look, numbered, write_names
+from reports.results.length_sweep import Growth
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, median_range
 from reports.stats.number_format import for_quantities

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from reports.movement_page import render_comparison
+from reports.compare.page import render_comparison
 from reports.results.frame import Sweep
 from suite.answers import reports_from_store, sweeps_in
 from suite.catalogue import name_of
+from suite.commands.compare_selection import select_for_comparison
 from suite.errors import DONE
-from suite.selection import selected
 from suite.spec import SpecError
 from suite.store import existing_store_of
 
@@ -54,14 +54,14 @@ def _pages(names: Sequence[str], wishes: Wishes) -> Iterator[str]:
 
 
 def _comparisons(names: Sequence[str], wishes: Wishes) -> Iterator[str]:
-    """What moved, in a sentence, and the page, ablation by ablation."""
+    """The headline and the page of each comparison, ablation by ablation."""
     assert wishes.compare is not None, "asked before"
     for name in dict.fromkeys(map(name_of, names)):
         own = cache(partial(_own, name, wishes))  # asked once, though both may need it
-        a, b = selected(wishes.compare, name, own, wishes.scale)
-        made = render_comparison(a, b, wishes.out / "reports")
-        yield made.headline
-        yield str(made.path)
+        a, b = select_for_comparison(wishes.compare, name, own, wishes.scale)
+        headline, page = render_comparison(a, b, wishes.out / "reports")
+        yield headline
+        yield str(page)
 
 
 def _own(name: str, wishes: Wishes) -> Sequence[Sweep]:

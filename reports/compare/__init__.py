@@ -1,1 +1,1 @@
-"""Comparison of two editions of an ablation."""
+"""Comparison of two selections of an ablation's results."""

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "published"
-COUNTERPARTS = "counterparts.csv"
+COUNTERPARTS = "counterparts.csv"  # of scores: which of our variants a figure is compared with
+CONDITIONS = "conditions.csv"  # of speeds: length, batch and hardware behind a condition
 FIGURE_COLUMNS = (
     "system", "condition", "metric", "value", "low", "high", "spread", "unit", "source", "where",
     "checked", "note",
@@ -21,7 +22,11 @@ COUNTERPART_COLUMNS = (
     "ablation", "task", "metric", "variant", "against", "file", "system", "condition", "rival",
     "rival_condition", "published_metric", "kind", "differs",
 )  # fmt: skip
-_NUMBERS = ("value", "low", "high")  # or empty
+CONDITION_COLUMNS = (
+    "file", "condition", "length", "projected_length", "batch", "hardware", "phase",
+)  # fmt: skip
+_COLUMNS = {COUNTERPARTS: COUNTERPART_COLUMNS, CONDITIONS: CONDITION_COLUMNS}
+_NUMBERS = ("value", "low", "high", "length", "projected_length", "batch")  # or empty
 _KINDS = ("difference", "bits", "ratio")
 
 
@@ -48,7 +53,7 @@ def rows_of(name: str) -> tuple[dict[str, str], ...]:
     Raises:
         PublishedError: if it cannot be read, lacks a column, or a row is another one than it says.
     """
-    columns = COUNTERPART_COLUMNS if name == COUNTERPARTS else FIGURE_COLUMNS
+    columns = _COLUMNS.get(name, FIGURE_COLUMNS)
     try:
         with (FOLDER / name).open(encoding="utf-8", newline="") as file:
             lines = csv.reader(file, strict=True)
@@ -73,8 +78,8 @@ def _row(place: str, line: Sequence[str], columns: Sequence[str]) -> dict[str, s
             f"{FOLDER / place}: {len(line)} columns where there must be {len(columns)}."
         )
     row = dict(zip(columns, line, strict=True))
-    for name in _NUMBERS if "value" in row else ():
-        if row[name] and not _is_number(row[name]):
+    for name in _NUMBERS:
+        if row.get(name) and not _is_number(row[name]):
             raise PublishedError(
                 f"{FOLDER / place}: {name}={row[name]!r} must be a number, or empty."
             )

@@ -6,26 +6,21 @@ Ratios do not either, strictly: each row says why.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from reports.analysis.time_comparison import compare
-from reports.crossover_table import MATERIALISED
 from reports.document import Column, Entry, Row, Table
-from reports.growth import Growth, find
-from reports.literature.csv import rows_of
+from reports.literature.csv import CONDITIONS, rows_of
+from reports.results.length_sweep import Growth, find
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_ratio
+from reports.tables.crossover import MATERIALISED
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
 _REFERENCE = "Transformer"  # whose row the others of a table are divided by
-_LENGTH = re.compile(r"(?:\bn=|\blength )([0-9]+)")
-_PROJECTED = re.compile(r"\bk=([0-9]+)")
-_BATCH = re.compile(r"\bbatch ([0-9]+)")
-_HARDWARE = re.compile(r"(?:[0-9]+x[0-9]+ )?(?:TPU|GPU)(?: v[0-9]+)?")
 _RATES, _RATIOS = ("steps_per_second",), ("speedup", "memory_saving")
 _OF_MEMORY = ("peak_memory", "memory_saving")
 _LINEAR_IN_K = "n * k * d"  # the cost of a mixer whose k can be read off its operations
@@ -51,7 +46,8 @@ class Printed:
         projected_length: Linformer's k; 0 where there is none.
         is_memory: Of memory; else of speed.
         is_training: Of training; else of inference.
-        condition: As in the file.
+        batch: Sequences per step; empty where the paper does not say.
+        hardware: As ``4x4 TPU v3``; empty where the paper does not say.
     """
 
     system: str
@@ -60,7 +56,8 @@ class Printed:
     projected_length: int
     is_memory: bool
     is_training: bool
-    condition: str
+    batch: str
+    hardware: str
     source: str
 
     @property
@@ -113,24 +110,25 @@ def _ratios(name: str) -> Iterator[Printed]:
         for row in rows
         if row["system"] == _REFERENCE
     }
+    conditions = {row["condition"]: row for row in rows_of(CONDITIONS) if row["file"] == name}
     for row in rows:
-        length = _LENGTH.search(row["condition"])
+        condition = conditions.get(row["condition"])
         beside = reference.get((row["condition"], row["metric"]))
-        if row["checked"] != "yes" or row["system"] == _REFERENCE or length is None:
+        if row["checked"] != "yes" or row["system"] == _REFERENCE or condition is None:
             continue
         if row["metric"] not in _RATIOS and beside is None:
             continue
         value = float(row["value"])
         ratio = value if beside is None else value / beside
-        k = _PROJECTED.search(row["condition"])
         yield Printed(
             system=row["system"],
             ratio=ratio if row["metric"] in (*_RATIOS, *_RATES) else 1 / ratio,
-            length=int(length[1]),
-            projected_length=int(k[1]) if k else 0,
+            length=int(condition["length"]),
+            projected_length=int(condition["projected_length"] or 0),
             is_memory=row["metric"] in _OF_MEMORY,
-            is_training="inference" not in row["condition"],
-            condition=row["condition"],
+            is_training=condition["phase"] == "training",
+            batch=condition["batch"],
+            hardware=condition["hardware"],
             source=f"{row['source']}, {row['where']}",
         )
 
@@ -228,7 +226,8 @@ def _columns(
             mine = [_number(ours.ratio(p, variant) if p else None) for p in of_kind]
             key = f"ours_{what}_against_{rival.replace(' ', '_').replace('-', '_')}"
             yield _column(key, title, f"ours, against {rival}", names, mine)
-    said = [Entry(estimate=Estimate(n=0), text=_comparable(some[0], ours)) for some in kept]
+    differences = [", ".join(_differences(some[0], ours)) for some in kept]
+    said = [Entry(estimate=Estimate(n=0), text=f"no: {text}") for text in differences]
     yield Column(key="comparable", title="comparable?", measured_unit="", unit="", arrow="",
                  note="", entries=dict(zip(names, said, strict=True)))  # fmt: skip
 
@@ -251,21 +250,15 @@ def _number(estimate: Estimate | None) -> Entry:
     return Entry(estimate=estimate, text=as_ratio(estimate.point), interval=interval)
 
 
-def _comparable(one: Printed, ours: _Ours) -> str:
-    """``yes``, or ``no`` and what the paper has instead of ours."""
-    differences = list(_differences(one, ours))
-    return f"no: {', '.join(differences)}" if differences else "yes"
-
-
 def _differences(one: Printed, ours: _Ours) -> Iterator[str]:
+    """What the paper has instead of ours."""
     yield "whole model"  # all tables of ours are of the mixer alone
-    hardware, batch = _HARDWARE.search(one.condition), _BATCH.search(one.condition)
-    if hardware is None:
+    if not one.hardware:
         yield "device not noted"
-    elif hardware[0] not in ours.device:
-        yield hardware[0]
-    if batch and batch[1] != "1":
-        yield f"batch {batch[1]}"
+    elif one.hardware not in ours.device:
+        yield one.hardware
+    if one.batch not in ("", "1"):
+        yield f"batch {one.batch}"
     k = ours.projected_length(one.mixer, one.length)
     if one.projected_length and k != one.projected_length:
         yield f"k={one.projected_length} (ours {k or 'unknown'})"

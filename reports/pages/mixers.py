@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.controls import controls_table, in_words, instruments
+from reports.analysis.theory_gap import table_one
 from reports.crossover_figure import crossover_figure
-from reports.crossover_table import crossover_table
 from reports.document import Exhibit, Section, Table, View
-from reports.growth import Axis, Growth, find, growths
 from reports.growth_figures import growth_figure
-from reports.growth_tables import costs_table, ratios_table
 from reports.literature.speed import published_table
-from reports.powers_table import disagreements_in_words, powers_table
+from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
-from reports.table_one import table_one
-from reports.utilisation_table import peaks_in_words, utilisation_table
+from reports.tables.controls import controls_table, in_words, instruments
+from reports.tables.crossover import crossover_table
+from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.utilisation import peaks_in_words, utilisation_table
 from suite.schema import MIXER_ALONE, About, Provenance
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
@@ -143,19 +143,15 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
 
 
 def _table_one(case: _Case) -> Iterator[Exhibit]:
-    rows = [
-        row
-        for row in table_one(case.about, case.growths)
-        if row.environment_id in ("", case.environment_id)
-    ]
-    table = powers_table(case.about, rows, case.growths)
+    rows = table_one(case.about, case.growths, case.environment_id)
+    table = exponents_table(case.about, rows)
     if table:
         yield Exhibit(
             title=table.title,
             sentences=(_TABLE_ONE,),
             tables=(table,),
             remarks_title="Where measurement and theory disagree, and why",
-            remarks=disagreements_in_words(case.about, rows),
+            remarks=theory_remarks(case.about, rows),
         )
 
 

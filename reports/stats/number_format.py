@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from reports.stats.intervals import Estimate
 
 _MINUS = "−"
 _DECIMAL = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -87,6 +89,19 @@ def as_ratio(value: float) -> str:
 def as_percent(share: float) -> str:
     """With one decimal: ``1.5 %``."""
     return f"{100 * share:.1f} %"
+
+
+def as_quantity(unit: str, value: float) -> str:
+    """Three significant digits, with a prefix that fits: ``1.25 ms``, ``118 GFLOP/s``."""
+    notation = for_quantities(unit, [value])
+    return notation.with_unit(f"{value / notation.factor:.3g}")
+
+
+def as_interval(estimate: Estimate, write: Callable[[float], str]) -> str:
+    """As ``[2.40, 2.43]``; empty where there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{write(estimate.low)}, {write(estimate.high)}]"
 
 
 def _prefixed(prefixes: Sequence[tuple[float, str]], typical: float, unit: str) -> Notation:

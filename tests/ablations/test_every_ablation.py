@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from models import ModelSpec, build_model
+from reports.literature.csv import FOLDER, rows_of
 from suite.catalogue import find, shipped
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
@@ -133,3 +134,13 @@ def _of(trial: Trial, task: str) -> tuple[ModelSpec, ...]:
 def _num_parameters(spec: ModelSpec) -> int:
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build_model(spec).parameters())
+
+
+def test_a_published_figure_with_a_unit_is_a_row_of_the_literature(ablation: Ablation) -> None:
+    """The claim's words and the files of reports/literature/published cannot drift apart."""
+    claims = [ablation.claim] if isinstance(ablation.claim, Claim) else []
+    files = sorted(FOLDER.glob("*.csv"))
+    values = {row.get("value") for path in files for row in rows_of(path.name)}
+    for claim in claims:
+        for figure in re.findall(r"(\d+\.\d+)(?= BLEU| %)", claim.published):
+            assert figure in values, f"{figure} of {claim.published!r} stands in no file"

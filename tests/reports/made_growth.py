@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from reports.growth import Axis, Growth
+from reports.results.length_sweep import Axis, Growth
 from reports.results.readings import Reading
 from suite.schema import Status
 

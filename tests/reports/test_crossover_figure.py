@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
+from reports.analysis.crossover import crossover
 from reports.analysis.time_comparison import compare
-from reports.crossover import crossover
 from reports.crossover_figure import crossover_figure
 from reports.document import Drawing
-from reports.growth import Growth, find, growths
 from reports.results.frame import Sweep, results_frame
+from reports.results.length_sweep import Growth, find, growths
 from reports.stats.number_format import as_ratio
 from tests.reports import mixers_alone
 

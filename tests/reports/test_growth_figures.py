@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 from functools import cache
 
 from reports.document import Drawing
-from reports.growth import Growth, find, growths
 from reports.growth_figures import growth_figure
 from reports.results.frame import Sweep
+from reports.results.length_sweep import Growth, find, growths
 from suite.schema import About, Status
 from tests.reports import mixers_alone
 

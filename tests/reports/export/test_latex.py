@@ -10,15 +10,15 @@ from types import ModuleType
 
 import pytest
 
+from reports.analysis.theory_gap import table_one
 from reports.document import Table
 from reports.export.latex import latex_text
 from reports.export.printers import to_latex
-from reports.growth import growths
-from reports.powers_table import powers_table
 from reports.render import render
+from reports.results.length_sweep import growths
 from reports.results.series import all_series
-from reports.table_one import table_one
 from reports.tables.comparison import comparison_table
+from reports.tables.exponents import exponents_table
 from tests.reports import hostile, mixers_alone
 
 PDFLATEX = shutil.which("pdflatex")
@@ -70,7 +70,9 @@ def test_ordinary_tables(synthetic: ModuleType, tmp_path: Path) -> None:
     swept, mixers = synthetic.sweep(), mixers_alone.sweep()
     measured = all_series(swept.about, swept.results)
     grown = growths(mixers.about, mixers.results)
-    powers = powers_table(mixers.about, table_one(mixers.about, grown), grown)
+    powers = exponents_table(
+        mixers.about, table_one(mixers.about, grown, mixers_alone.PLACE.environment_id)
+    )
     assert powers is not None
     tables = [comparison_table(swept.about, measured, task) for task in synthetic.TASKS]
     _compiled(tmp_path, _paper(_written(tmp_path, *tables, powers)))

@@ -11,9 +11,10 @@ import pytest
 
 import reports
 from reports.document import Row, Table
-from reports.growth import growths
+from reports.literature.csv import CONDITIONS, rows_of
 from reports.literature.speed import printed, published_table
 from reports.results.frame import Sweep
+from reports.results.length_sweep import growths
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
 
@@ -140,3 +141,22 @@ def test_one_kernel_is_one_rival_and_none_is_no_table() -> None:
     assert notes == ["published", "ours, against attention"] * 2 + [""]
     none = {name: MixerFacts(mixer="lstm") for name in said.variants}
     assert _made(mixers_alone.about(subjects=none)) is None
+
+
+def test_every_condition_of_the_table_is_one_of_its_file_and_agrees_with_its_words() -> None:
+    for row in rows_of(CONDITIONS):
+        assert row["condition"] in {figure["condition"] for figure in rows_of(row["file"])}
+        said = row["condition"]
+        assert f"n={row['length']}" in said or f"length {row['length']}" in said
+        assert row["projected_length"] in said
+        assert row["batch"] in said
+        assert row["hardware"] in said
+        assert (row["phase"] == "inference") == ("inference" in said)
+
+
+def test_no_checked_figure_at_a_length_lacks_its_condition() -> None:
+    known = {(row["file"], row["condition"]) for row in rows_of(CONDITIONS)}
+    for name in ("lra_speed.csv", "linformer.csv", "fnet.csv"):
+        for row in rows_of(name):
+            has_length = "n=" in row["condition"] or "length " in row["condition"]
+            assert not has_length or (name, row["condition"]) in known, row

@@ -15,16 +15,16 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from reports import floor_lines
+from reports.compare.changes import compare_selections
+from reports.compare.pairs import Selection
 from reports.document import Drawing, Row, Table
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.figures import score_figure
-from reports.movement import movements
 from reports.pages.ablation import page
 from reports.pages.failures import troubles
 from reports.render import render
 from reports.results.frame import FrameError, Sweep, about_from_json, about_to_json, results_frame
 from reports.results.series import Series, all_series
-from reports.sides import Side, paired
 from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
 from suite.schema import About
 
@@ -182,15 +182,15 @@ def test_what_was_said_before_there_were_floors_still_loads(synthetic: ModuleTyp
     assert about_from_json(json.dumps(old)) == synthetic.about()
 
 
-def test_two_sides_with_floors_are_compared(synthetic: ModuleType) -> None:
-    sweep, plain = _with_floors(synthetic), synthetic.sweep()
+def test_two_selections_with_floors_are_compared(synthetic: ModuleType) -> None:
     a, b = (
-        Side(name=name, title=name, about=one.about, results=one.results)
-        for name, one in (("a", plain), ("b", sweep))
+        Selection(name=name, title=name, about=sweep.about, results=sweep.results)
+        for name, sweep in (("a", synthetic.sweep()), ("b", _with_floors(synthetic)))
     )
-    assert {one.place.variant for one in paired(a, b).one_sided} == set(FLOORS)
-    of_floors = [m for m in movements(b, b).every if m.place.variant in FLOORS]
-    assert [(m.place.variant, m.has_moved) for m in of_floors] == [(f, False) for f in FLOORS]
+    _, unpaired = compare_selections(a, b)
+    assert {only.key.variant for only in unpaired} == set(FLOORS)
+    of_floors = [c for c in compare_selections(b, b)[0] if c.pair.key.variant in FLOORS]
+    assert [(c.pair.key.variant, c.is_certain) for c in of_floors] == [(f, False) for f in FLOORS]
 
 
 def _figure(sweep: Sweep) -> Drawing | None:

@@ -1,0 +1,177 @@
+"""Find the length from which a mixer is faster than a named baseline, with an interval.
+
+Read off the ratio of the two, process by process, without a model of either: its logarithm is
+taken to run straight between neighbouring lengths (logarithmic too), and the crossover is where it
+passes through zero. The interval holds every length at which the two cannot be told apart, so it
+says "beyond 4,096" where that goes on to the end of the range, and it needs no draws: a bootstrap
+of crossovers has no answer for the draws in which the lines do not cross. A straight line between
+two lengths misses up to an eighth of the second difference; the interval is widened by as much.
+
+In simulations (three and five processes, seven lengths, noise of 2 and 5 %, normal, skewed or
+heavy-tailed) a nominal 95 % covered the true crossover in 95 to 99 of 100; with noise of 0.5 % and
+less in 96 to 100, since there the straight line is what is uncertain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from reports.analysis.time_comparison import compare, log_ratios, refuse_different_environments
+from reports.results.length_sweep import Growth
+from reports.stats.intervals import Estimate
+from reports.stats.log_means import Array, LogMeans
+
+_STEPS = 400  # between neighbouring lengths, in which ends are looked for
+_DIGITS = 3
+
+
+class Kind(StrEnum):
+    """What became of the question."""
+
+    FASTER_FROM = "faster from"
+    FASTER_BELOW = "faster below"
+    ALWAYS = "faster at every length"
+    NEVER = "not in the range"
+    UNDECIDED = "undecided"
+    NOISY = "noisy"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """The answer for one variant beside one baseline.
+
+    Attributes:
+        kind: Which answer it is.
+        text: As ``1,230 [1,010, 1,480]``, ``not below 4,096``, ``below 64 (faster at every
+            length)``, ``noisy at 1,024``.
+        place: In the unit of the axis. Ends that lie beyond the range stand at its end, and the
+            text says so; without an interval for what is exact. None where there is none.
+    """
+
+    kind: Kind
+    text: str
+    place: Estimate | None = None
+
+
+def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
+    """Where the variant becomes cheaper than the baseline, as the axis grows.
+
+    The last of several changes counts, and the text says how many there are. A place next to it
+    at which either is noisy, so that neither is surely ahead, makes it noisy.
+    """
+    full = _ratios(growth, variant, baseline)
+    if variant == baseline or len(full.places) < 2:
+        return Crossover(
+            Kind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
+        )
+    noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
+    is_ahead = full.means < 0
+    changes = [int(index) for index in np.flatnonzero(is_ahead[:-1] != is_ahead[1:])]
+    beside = full.places[-1:] if not changes else full.places[changes[-1] : changes[-1] + 2]
+    if set(beside) & set(noisy):
+        where = " and ".join(f"{place:,}" for place in beside if place in noisy)
+        return Crossover(Kind.NOISY, f"noisy at {where}")
+    clean = LogMeans({p: some for p, some in full.samples.items() if p not in noisy})
+    if not changes:
+        return _unchanged(clean, is_ahead=bool(is_ahead[-1]))
+    place, text = _crossing(clean, clean.places.index(beside[0]))
+    if place is None:
+        return Crossover(Kind.UNDECIDED, text)
+    several = f" (the last of {len(changes)} changes)" if len(changes) > 1 else ""
+    if is_ahead[-1]:
+        return Crossover(Kind.FASTER_FROM, text + several, place)
+    return Crossover(Kind.FASTER_BELOW, f"faster only below {text}{several}", place)
+
+
+def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
+    """Whether one of them is noisy there, and neither is surely ahead."""
+    is_noisy = any(growth.is_noisy(variant, place) for variant in pair)
+    return is_noisy and not compare(*(growth.of(variant, place) for variant in pair)).is_certain
+
+
+def _ratios(growth: Growth, variant: str, baseline: str) -> LogMeans:
+    """Log of variant over baseline, one a process, at each place that both have."""
+    found = {}
+    for place in growth.places:
+        refuse_different_environments(growth.of(variant, place), growth.of(baseline, place))
+        logs = log_ratios(growth.values(variant, place), growth.values(baseline, place))
+        if logs:
+            found[place] = tuple(logs.values())
+    return LogMeans(found)
+
+
+def _unchanged(means: LogMeans, *, is_ahead: bool) -> Crossover:
+    """What to say where one of the two leads at every length."""
+    least = means.quantile * means.spread / np.sqrt(means.counts) if means.freedom else 0.0
+    is_sure = np.abs(means.means) > least
+    unsure = [f"{p:,}" for p, sure in zip(means.places, is_sure, strict=True) if not sure]
+    if not is_sure.any():
+        return Crossover(Kind.UNDECIDED, _alike(means))
+    if is_ahead:
+        doubt = f", though not surely at {', '.join(unsure)}" if unsure else ""
+        text = f"below {means.places[0]:,} (faster at every length{doubt})"
+        return Crossover(Kind.ALWAYS, text)
+    last = f"{means.places[-1]:,}"
+    if last in unsure:
+        text = f"not seen below {last}, where the two cannot be told apart"
+        return Crossover(Kind.UNDECIDED, text)
+    return Crossover(Kind.NEVER, f"not below {last}")
+
+
+def _alike(means: LogMeans) -> str:
+    first, last = means.places[0], means.places[-1]
+    return f"the two cannot be told apart anywhere from {first:,} to {last:,}"
+
+
+def _crossing(means: LogMeans, index: int) -> tuple[Estimate | None, str]:
+    """The crossover between the place of that index and the next, in numbers and in words."""
+    logs = np.log(np.array(means.places, dtype=np.float64))
+    before, after = means.means[index], means.means[index + 1]
+    at = logs[index] + (logs[index + 1] - logs[index]) * before / (before - after)
+    point, n = math.exp(at), int(means.counts.sum())
+    if not means.freedom:
+        return Estimate(n=n, point=point), _rounded(point)
+    first, last = float(logs[0]), float(logs[-1])
+    low, high = _ends(means, logs, at)
+    if low <= first and high >= last:
+        return None, _alike(means)
+    place = Estimate(n=n, point=point, low=math.exp(low), high=math.exp(high))
+    start = f"below {means.places[0]:,}" if low <= first else _rounded(math.exp(low))
+    end = f"beyond {means.places[-1]:,}" if high >= last else _rounded(math.exp(high))
+    return place, f"{_rounded(point)} [{start}, {end}]"
+
+
+def _ends(means: LogMeans, logs: Array, at: float) -> tuple[float, float]:
+    """Logarithms between which, around `at`, the ratio cannot be told from 1."""
+    steps = [np.linspace(a, b, _STEPS, endpoint=False) for a, b in pairwise(logs)]
+    grid = np.concatenate([*steps, logs[-1:]])
+    weights = np.stack([np.interp(grid, logs, row) for row in np.eye(len(logs))], axis=1)
+    error = means.spread * np.sqrt(weights**2 @ (1 / means.counts))
+    slack = means.quantile * error + _curvature_error(means, logs, grid)
+    is_apart = np.abs(weights @ means.means) > slack
+    below, above = grid[is_apart & (grid < at)], grid[is_apart & (grid > at)]
+    return float([logs[0], *below][-1]), float([*above, logs[-1]][0])
+
+
+def _curvature_error(means: LogMeans, logs: Array, grid: Array) -> Array:
+    """What a straight line between two places may miss: `[grid]`, from the second differences."""
+    if len(logs) < 3:
+        return np.zeros_like(grid)
+    slopes = np.diff(means.means) / np.diff(logs)
+    bends = np.abs(2 * np.diff(slopes) / (logs[2:] - logs[:-2]))
+    widest = np.maximum(np.append(bends, 0.0), np.insert(bends, 0, 0.0))  # of each step
+    step = np.clip(np.searchsorted(logs, grid, side="right") - 1, 0, len(logs) - 2)
+    missed: Array = widest[step] / 2 * (grid - logs[step]) * (logs[step + 1] - grid)
+    return missed
+
+
+def _rounded(value: float) -> str:
+    """Three significant digits, with separators."""
+    digits = _DIGITS - 1 - math.floor(math.log10(value))
+    return f"{round(value, digits):,.{max(0, digits)}f}"

@@ -1,0 +1,273 @@
+"""Measure Table 1 of "Attention Is All You Need" (arXiv:1706.03762), and explain its gaps.
+
+Time is that of the forward and backward pass, FLOPs are those of the forward pass by formula,
+memory is the peak of the forward and backward pass; theory says nothing of memory. Table 1 leaves
+out projections, fixed costs, and how well a machine is used. Which of them makes the difference can
+be computed: the FLOPs are split into theory's operations and n d^2; and the exponent of the time is
+that of the FLOPs less that of the use made of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
+from reports.analysis.utilisation import FLOPS, MATRIX_PEAK, TIME, flops_per_second, machine_peak
+from reports.results.length_sweep import (
+    AXIS_SYMBOLS,
+    Axis,
+    Growth,
+    find,
+    measured_in,
+    place_label,
+)
+from reports.stats.number_format import as_interval
+from reports.stats.power_mixture import leading_term
+from suite.schema import About, MixerFacts
+
+MEMORY = "forward_backward_peak_bytes"
+STEPS, PATH = "sequential_operations", "maximum_path_length"
+_PEAK = "forward_peak_bytes"
+_FORMULAS: Mapping[str, str] = {
+    TIME: "theory_operations",
+    FLOPS: "theory_operations",
+    STEPS: "theory_sequential_operations",
+    PATH: "theory_maximum_path_length",
+    _PEAK: "forward_formula_bytes",
+}
+_PROJECTIONS: Mapping[Axis, int] = {"length": 1, "dim": 2}  # powers of n d^2
+_EXACT = 0.01  # relative error of a split of the FLOPs that explains them
+_LEAST_FIXED = 0.1  # share of a fixed cost that is reported
+_MEMORY_MARGIN = 0.05
+_LEAST_FACTOR = 0.8  # times theory's path length, or the inverse, that is not reported
+
+_Pairs = Mapping[int, tuple[float, float]]  # place -> measured, by formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOneRow:
+    """One variant.
+
+    Attributes:
+        theory: Its row of Table 1, as formulas.
+        growths: All that was measured in one environment, with the counts.
+        exponents: By metric and axis, each beside that of theory.
+    """
+
+    variant: str
+    theory: MixerFacts
+    growths: Sequence[Growth]
+    exponents: Mapping[tuple[str, Axis], Exponent]
+
+    def numbers(self, metric: str, axis: Axis = "length") -> dict[int, float]:
+        """Place, ascending -> the variant's median, where it has one."""
+        growth = find(self.growths, metric, axis)
+        points = {p: growth.point(self.variant, p) for p in growth.places} if growth else {}
+        return {place: point for place, point in points.items() if point is not None}
+
+
+def table_one(
+    about: About, growths: Sequence[Growth], environment_id: str
+) -> tuple[TableOneRow, ...]:
+    """One row a variant, in the order of the ablation.
+
+    Args:
+        about: Names the variants, their mixers and the formulas.
+        growths: As `reports.results.length_sweep.growths` gives them.
+        environment_id: Where times and memory are taken from.
+    """
+    here = measured_in(growths, environment_id)
+    seen = {variant for growth in growths for variant in growth.variants}
+    return tuple(_row(about, here, variant) for variant in about.variants if variant in seen)
+
+
+def theory_gaps(row: TableOneRow) -> Iterator[str]:
+    """Every disagreement of measurement and theory, in a sentence that gives its cause."""
+    for axis in AXIS_SYMBOLS:
+        yield from _about_flops(row, axis)
+        yield from _about_time(row, axis)
+    yield from _about_memory(row)
+    yield from _about_steps(row, STEPS, "Sequential operations grow")
+    yield from _about_steps(row, PATH, "The maximum path length grows")
+    yield from _about_path(row)
+
+
+def _row(about: About, here: Sequence[Growth], variant: str) -> TableOneRow:
+    exponents = {
+        (metric, axis): exponent(
+            find(here, metric, axis), variant, find(here, _FORMULAS.get(metric, ""), axis)
+        )
+        for metric in (TIME, FLOPS, MEMORY, STEPS, PATH)
+        for axis in AXIS_SYMBOLS
+    }
+    return TableOneRow(
+        variant=variant,
+        theory=about.subjects.get(variant, MixerFacts(mixer="")),
+        growths=here,
+        exponents=exponents,
+    )
+
+
+def _about_flops(row: TableOneRow, axis: Axis) -> Iterator[str]:
+    found = row.exponents[FLOPS, axis]
+    if found.disagrees:
+        yield f"FLOPs grow with {_beside_theory(found, axis)}: {_why_flops(row, axis)}."
+
+
+def _why_flops(row: TableOneRow, axis: Axis) -> str:
+    """The projections, if they explain the FLOPs that Table 1 leaves out."""
+    pairs = _pairs(row, FLOPS, axis)
+    places = np.array(list(pairs), dtype=np.float64)
+    flops, theory = np.array(list(pairs.values())).T
+    parts = np.stack([theory, places ** _PROJECTIONS[axis]], axis=1) / flops[:, None]
+    scale = parts.max(axis=0)
+    shares = parts / scale * np.linalg.lstsq(parts / scale, np.ones(len(places)), rcond=None)[0]
+    first, last = (place_label(axis, place) for place in (min(pairs), max(pairs)))
+    is_split = np.abs(shares.sum(axis=1) - 1).max() < _EXACT and (shares >= 0).all()
+    if is_split and len(places) > shares.shape[1]:
+        return (
+            "the projections (n d^2), which Table 1 leaves out, make up "
+            f"{_percent(shares[0, 1])} of them at {first} and {_percent(shares[-1, 1])} at {last}"
+        )
+    a, b = flops[0] / theory[0], flops[-1] / theory[-1]
+    return f"to each operation of the formula belong {a:.3g} FLOPs at {first} and {b:.3g} at {last}"
+
+
+def _about_time(row: TableOneRow, axis: Axis) -> Iterator[str]:
+    time = row.exponents[TIME, axis]
+    of_flops = slope_over(find(row.growths, FLOPS, axis), row.variant, time.places)
+    follows_flops = of_flops is None or not time.excludes(of_flops)
+    if follows_flops and not time.disagrees:
+        return
+    reasons = [_why_flops_differ(row, axis)]
+    if not follows_flops:
+        reasons += [_why_use(row, axis), _why_fixed(row, axis)]
+    grown = _beside_theory(time, axis)
+    if not time.disagrees and of_flops is not None:
+        grown += f", its FLOPs with {_power(of_flops, axis)}"
+    because = "; ".join(filter(None, reasons))
+    yield f"Time grows with {grown}: {because or 'it has no FLOPs by formula that could say why'}."
+
+
+def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
+    theory, flops = row.exponents[TIME, axis].theory, row.exponents[FLOPS, axis]
+    if theory is None or flops.estimate.point is None or not flops.excludes(theory):
+        return ""
+    return f"its FLOPs themselves grow with {_power(flops.estimate.point, axis)}"
+
+
+def _why_use(row: TableOneRow, axis: Axis) -> str:
+    """How the use made of the machine changes over the places of the exponent."""
+    start, *_, end = row.exponents[TIME, axis].places
+    rates = (flops_per_second(row.growths, row.variant, place, axis) for place in (start, end))
+    first, last = rates
+    if first is None or last is None:
+        return ""
+    peak = machine_peak(row.growths, MATRIX_PEAK)
+    verb = "rises" if last > first else "falls"
+    between = (
+        f"the widths {start:,} and {end:,}" if axis == "dim" else f"{start:,} and {end:,} tokens"
+    )
+    if peak is None:
+        low, high = _distinct(first / 1e9, last / 1e9)
+        return f"the rate of work {verb} from {low} to {high} GFLOP/s between {between}"
+    low, high = _distinct(100 * first / peak, 100 * last / peak)
+    return f"the machine's use {verb} from {low} % to {high} % of its matrix peak between {between}"
+
+
+def _why_fixed(row: TableOneRow, axis: Axis) -> str:
+    """The fixed cost, as far as a mixture of powers finds one."""
+    growth, place = find(row.growths, TIME, axis), row.exponents[TIME, axis].places[0]
+    found = leading_term(growth_means(growth, row.variant)) if growth else None
+    seconds = growth.point(row.variant, place) if growth else None
+    share = float(found.coefficients[0]) / seconds if found and seconds else 0.0
+    if share < _LEAST_FIXED:
+        return ""
+    symbol, where = AXIS_SYMBOLS[axis], place_label(axis, place)
+    return f"what does not grow with {symbol} is still {_percent(share)} of it at {where}"
+
+
+def _about_memory(row: TableOneRow) -> Iterator[str]:
+    pairs = _pairs(row, _PEAK)
+    if not pairs:
+        return
+    last, (measured, formula) = max(pairs.items())
+    if abs(measured / formula - 1) > _MEMORY_MARGIN:
+        yield (
+            f"The peak memory of the forward pass is {measured / formula:.2f} times its formula "
+            f"at {last:,} tokens: {'more' if measured > formula else 'less'} is held at once than "
+            f"the formula counts, by {abs(measured - formula) / 2**20:.3g} MiB."
+        )
+
+
+def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
+    found, pairs = row.exponents[metric, "length"], _pairs(row, metric)
+    if not found.disagrees or _is_rounding(pairs):
+        return
+    (start, (a, b)), *_, (end, (c, d)) = pairs.items()
+    yield (
+        f"{head} with {_beside_theory(found, 'length')}: this form of the mixer has "
+        f"{'more' if c > d else 'fewer'} dependent steps, {a:,.4g} at {start:,} tokens and "
+        f"{c:,.4g} at {end:,} tokens, where the formula gives {b:,.4g} and {d:,.4g}."
+    )
+
+
+def _about_path(row: TableOneRow) -> Iterator[str]:
+    """A path is counted in layers, so that a constant factor means something; no chain's does."""
+    pairs = _pairs(row, PATH)
+    if row.exponents[PATH, "length"].disagrees or not pairs:
+        return
+    last, (measured, formula) = max(pairs.items())
+    if not _LEAST_FACTOR < measured / formula < 1 / _LEAST_FACTOR:
+        yield (
+            f"The maximum path length grows as theory says and is {measured / formula:.2g} times "
+            f"as long, {measured:,.4g} at {last:,} tokens where the formula gives {formula:,.4g}: "
+            "Table 1 leaves constant factors out, as that a centred kernel of k taps reaches "
+            "(k - 1) / 2 tokens to a side."
+        )
+
+
+def _is_rounding(pairs: _Pairs) -> bool:
+    """Whether one constant times the formula is within a step of every count: they are whole."""
+    least = max((count - 1) / formula for count, formula in pairs.values())
+    most = min((count + 1) / formula for count, formula in pairs.values())
+    return least <= most
+
+
+def _pairs(row: TableOneRow, metric: str, axis: Axis = "length") -> _Pairs:
+    """Measured and by formula at each place, ascending, where neither is missing or zero."""
+    formula = row.numbers(_FORMULAS[metric], axis)
+    pairs = {p: (number, formula.get(p, 0.0)) for p, number in row.numbers(metric, axis).items()}
+    return {place: pair for place, pair in pairs.items() if all(pair)}
+
+
+def _power(exponent: float, axis: Axis) -> str:
+    return f"{AXIS_SYMBOLS[axis]}^{exponent:.2f}"
+
+
+def _beside_theory(found: Exponent, axis: Axis) -> str:
+    """As ``n^1.94 [1.92, 1.96] here, not n^2.00``; theory's only where it disagrees."""
+    estimate = found.estimate
+    assert estimate.point is not None, "only what was measured disagrees"
+    text = f"{_power(estimate.point, axis)} {as_interval(estimate, '{:.2f}'.format)}".rstrip()
+    if found.theory is None or not found.disagrees:
+        return f"{text} here"
+    return f"{text} here, not {_power(found.theory, axis)}"
+
+
+def _distinct(first: float, last: float) -> tuple[str, str]:
+    """Both with two significant digits, or as many as show that they differ."""
+    for digits in range(2, 6):
+        texts = [f"{x:,.{max(0, digits - 1 - math.floor(math.log10(x)))}f}" for x in (first, last)]
+        if texts[0] != texts[1]:
+            break
+    return texts[0], texts[1]
+
+
+def _percent(share: float) -> str:
+    size = 100 * share
+    return f"{size:.0f} %" if size >= 10 else f"{size:.2g} %"

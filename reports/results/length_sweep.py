@@ -1,0 +1,157 @@
+"""Collect one metric of the mixers alone along lengths or widths, in one environment.
+
+Times, rates and memory are split by environment, and so are the controls of an instrument. Counts
+(FLOPs, path lengths) are the same everywhere and appear once.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from reports.results.readings import Reading, is_noisy
+from reports.results.series import is_bound, reading_of
+from suite.schema import CONTROLS, MIXER_ALONE, About, Status
+
+Axis = Literal["length", "dim"]
+AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
+_COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
+_RANK = {Status.OK: 0, Status.NOISY: 1}
+
+_Key = tuple[str, str, str]  # metric, unit, axis
+_ByVariant = Mapping[str, Mapping[int, Sequence[Reading]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """One metric of every variant, at every place of one axis.
+
+    Attributes:
+        metric: Its name, as ``forward_seconds``.
+        unit: Of the values.
+        axis: ``length`` in tokens, or ``dim``, the width.
+        environment_id: Where it was measured, if that changes the number; else empty.
+        readings: Variant -> place -> one reading a process; a single one for counts and memory.
+        places: Every coordinate at which any variant has a reading, ascending.
+    """
+
+    metric: str
+    unit: str
+    axis: Axis
+    environment_id: str
+    readings: _ByVariant
+    places: tuple[int, ...]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Those with a reading, in the order of the ablation."""
+        return tuple(self.readings)
+
+    def of(self, variant: str, place: int) -> Sequence[Reading]:
+        """The readings there, in the order of processes; empty where there are none."""
+        return self.readings.get(variant, {}).get(place, ())
+
+    def values(self, variant: str, place: int) -> dict[int, float]:
+        """Seed -> value, of the readings that are ok or noisy and have a number."""
+        usable = (r for r in self.of(variant, place) if r.has_number and r.status in _RANK)
+        return {r.seed: r.value for r in usable}
+
+    def is_noisy(self, variant: str, place: int) -> bool:
+        """Whether most processes there did not meet their stopping criterion."""
+        return is_noisy(self.of(variant, place))
+
+    def point(self, variant: str, place: int) -> float | None:
+        """Median over processes; None where there is no number."""
+        values = self.values(variant, place).values()
+        return statistics.median(values) if values else None
+
+    def measured(self, variant: str) -> tuple[int, ...]:
+        """Places at which the variant has a number, ascending."""
+        return tuple(place for place in self.places if self.values(variant, place))
+
+
+def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
+    """Every growth of the mixers alone, controls included; by metric in the order of the rows.
+
+    Args:
+        about: Gives the order of the variants.
+        results: Columns as `suite.schema.RESULT_COLUMNS`; rows of tasks are left out.
+    """
+    found: dict[_Key, dict[str, dict[int, list[Reading]]]] = {}
+    for row in results[results["task"] == MIXER_ALONE].to_dict("records"):
+        where = _COORDINATE.fullmatch(str(row["at"]))
+        if where:
+            by_variant = found.setdefault((row["metric"], row["unit"], where[1]), {})
+            by_place = by_variant.setdefault(row["variant"], {})
+            by_place.setdefault(int(where[2]), []).append(reading_of(row))
+    return tuple(
+        growth for key, by_variant in found.items() for growth in _split(about, key, by_variant)
+    )
+
+
+def find(
+    among: Iterable[Growth], metric: str, axis: Axis = "length", environment_id: str = ""
+) -> Growth | None:
+    """The first growth of that name; None where there is none.
+
+    Args:
+        among: As `growths` gives them.
+        metric: Its name.
+        axis: Along lengths, or along widths.
+        environment_id: Where measured; empty takes the first. Counts belong to every environment.
+    """
+    there = measured_in(among, environment_id) if environment_id else among
+    return next((g for g in there if (g.metric, g.axis) == (metric, axis)), None)
+
+
+def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, ...]:
+    """The growths of one environment, and the counts, which belong to every one."""
+    return tuple(growth for growth in among if growth.environment_id in ("", environment_id))
+
+
+def place_label(axis: Axis, place: int) -> str:
+    """A place with its unit: ``1,024 tokens``, ``width 64``."""
+    return f"{place:,} tokens" if axis == "length" else f"width {place:,}"
+
+
+def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
+    """One growth per environment where that changes the number; else one."""
+    metric, unit, name = key
+    every = [r for at in by_variant.values() for some in at.values() for r in some]
+    is_local = is_bound(unit) or metric in CONTROLS
+    ids = sorted({r.environment_id for r in every if r.has_number}) if is_local else []
+    for environment_id in ids or [""]:
+        readings = {
+            variant: {
+                place: _one_per_seed(some, environment_id)
+                for place, some in sorted(by_variant[variant].items())
+            }
+            for variant in about.variants
+            if variant in by_variant
+        }
+        yield Growth(
+            metric=metric,
+            unit=unit,
+            axis=next(axis for axis in AXIS_SYMBOLS if axis == name),
+            environment_id=environment_id,
+            readings=readings,
+            places=tuple(sorted({place for at in readings.values() for place in at})),
+        )
+
+
+def _one_per_seed(some: Sequence[Reading], environment_id: str) -> tuple[Reading, ...]:
+    """The best reading of each seed in the environment, then the first by environment.
+
+    Where an environment has none, those without a number count: they say why there is none.
+    """
+    here = [r for r in some if environment_id in ("", r.environment_id)]
+    kept = here or [r for r in some if not r.has_number]
+    by_seed: dict[int, Reading] = {}
+    for reading in sorted(kept, key=lambda r: (r.seed, _RANK.get(r.status, 2), r.environment_id)):
+        by_seed.setdefault(reading.seed, reading)
+    return tuple(by_seed.values())

@@ -1,0 +1,120 @@
+"""Average the logarithms of a quantity at several places, with one pooled standard deviation.
+
+Growth is a matter of ratios, so everything is computed on logarithms. Each (place, process) is a
+process of its own, so the errors of two places are independent. Their sizes are assumed to be
+alike: all places of a variant share one standard deviation, and even three processes at seven
+places then give fourteen degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
+
+from reports.stats.intervals import CONFIDENCE, Estimate
+
+Array = npt.NDArray[np.float64]
+_NUM_DRAWS = 2000
+_SEED = 20130620  # of every redraw: the same numbers give the same bytes
+
+
+@dataclass(frozen=True, eq=False)
+class LogMeans:
+    """Logarithms of one quantity at several places.
+
+    Attributes:
+        samples: Place, ascending -> the natural logarithm of each process's number, at least one.
+    """
+
+    samples: Mapping[int, Sequence[float]]
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Ascending."""
+        return tuple(self.samples)
+
+    @cached_property
+    def means(self) -> Array:
+        """`[place]`, over processes."""
+        return np.array([math.fsum(some) / len(some) for some in self.samples.values()])
+
+    @cached_property
+    def counts(self) -> Array:
+        """`[place]`, processes."""
+        return np.array([len(some) for some in self.samples.values()], dtype=np.float64)
+
+    @cached_property
+    def freedom(self) -> int:
+        """Degrees of freedom of `spread`; 0 where every number stands alone, as counts do."""
+        return int(np.sum(self.counts - 1))
+
+    @cached_property
+    def spread(self) -> float:
+        """Standard deviation of one process, pooled over all places; 0 for what is exact."""
+        squares = (deviation**2 for some in self._deviations for deviation in some)
+        return math.sqrt(math.fsum(squares) / self.freedom) if self.freedom else 0.0
+
+    @property
+    def quantile(self) -> float:
+        """Of Student's t."""
+        return float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
+
+    def contrast(self, weights: Array) -> Estimate:
+        """Weighted sum of the means with its 95 % interval; without one for what is exact.
+
+        Args:
+            weights: `[place]`.
+        """
+        point, n = float(weights @ self.means), int(self.counts[weights != 0].sum())
+        if not self.freedom:
+            return Estimate(n=n, point=point)
+        error = self.spread * math.sqrt(float(np.sum(weights**2 / self.counts)))
+        half = self.quantile * error
+        return Estimate(n=n, point=point, low=point - half, high=point + half)
+
+    def redraws(self) -> Array:
+        """`[draw, place]`: means as they might have come out, by a residual bootstrap.
+
+        Residuals around each place's mean, scaled by sqrt(P / (P - 1)) and pooled over places, are
+        drawn with replacement. A percentile interval of such draws is that of a normal
+        distribution with a known spread; since it is not known, deviations are stretched by
+        Student's t over the normal quantile.
+        """
+        rng = np.random.default_rng(_SEED)
+        draws = np.tile(self.means, (_NUM_DRAWS, 1))
+        if not self.freedom:
+            return draws
+        residuals = np.array(
+            [
+                deviation * math.sqrt(len(some) / (len(some) - 1))
+                for some in self._deviations
+                if len(some) > 1
+                for deviation in some
+            ]
+        )
+        stretch = self.quantile / float(ndtri(0.5 + CONFIDENCE / 2))
+        for index, count in enumerate(self.counts.astype(int)):
+            drawn = rng.choice(residuals, size=(_NUM_DRAWS, count))
+            draws[:, index] += stretch * drawn.mean(axis=1)
+        return draws
+
+    @cached_property
+    def _deviations(self) -> list[list[float]]:
+        """At each place, of each process from the mean."""
+        both = zip(self.samples.values(), self.means, strict=True)
+        return [[x - mean for x in some] for some, mean in both]
+
+
+def log_means(values: Mapping[int, Sequence[float]]) -> LogMeans:
+    """The logarithms of positive numbers, by place; a place without one is left out."""
+    logs = {
+        place: tuple(math.log(value) for value in some if value > 0)
+        for place, some in sorted(values.items())
+    }
+    return LogMeans({place: some for place, some in logs.items() if some})

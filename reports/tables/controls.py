@@ -1,0 +1,271 @@
+"""Tabulate the controls: what the timing instruments said of themselves.
+
+An instrument that times the baseline against itself must see no difference; against a baseline
+that is made 5 % slower on purpose it must see one; kernels whose cost is known must grow as they
+do. Beside that, what else the machine was busy with.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+
+from reports.analysis.exponent import exponent, which_growth
+from reports.analysis.time_comparison import (
+    Comparison,
+    Share,
+    false_alarms,
+    found,
+    judge_ratio,
+    smallest_detectable_effect,
+)
+from reports.document import Column, Entry, Row, Table
+from reports.results.length_sweep import Growth, find
+from reports.results.readings import Reading
+from reports.results.series import Series, all_series
+from reports.stats.intervals import Estimate
+from reports.stats.number_format import as_interval, as_percent, as_quantity
+from suite.schema import (
+    BASELINE_AGAIN,
+    BASELINE_SLOWED,
+    CONTROLS,
+    INJECTED,
+    MIXER_ALONE,
+    About,
+    Status,
+)
+
+NAME = "controls"
+_KERNELS = {
+    "linear_kernel_seconds": "a kernel known to grow with n: exponent found",
+    "linearithmic_kernel_seconds": "a kernel known to grow with n log n: exponent found",
+    "quadratic_kernel_seconds": "a kernel known to grow with n²: exponent found",
+}
+_SLOWED = f"{INJECTED - 1:.0%}".replace("%", " %")
+_MAX_NAMED = 3
+_EMPTY = Entry(estimate=Estimate(n=0), text="–", tone="none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instrument:
+    """One timing probe on one task, or on the mixers alone, in one environment.
+
+    Attributes:
+        environment_id: Where it measured.
+        series: All that it left, controls and times of variants.
+    """
+
+    task: str
+    probe: str
+    environment_id: str
+    series: tuple[Series, ...]
+
+    @property
+    def title(self) -> str:
+        """As a column is headed."""
+        if self.task == MIXER_ALONE:
+            return "mixers alone"
+        return f"{self.probe} on {self.task}".replace("_", " ")
+
+    def of(self, metric: str) -> list[tuple[Reading, ...]]:
+        """The readings of a metric: one group a coordinate and variant."""
+        named = [series for series in self.series if series.metric == metric]
+        return [some for series in named for some in series.readings.values() if some]
+
+    def numbers(self, metric: str) -> list[float]:
+        """Every number of the metric."""
+        return [r.value for some in self.of(metric) for r in some if r.has_number]
+
+    def judged(self, metric: str) -> list[Comparison]:
+        """The verdict on a ratio at each coordinate, over processes."""
+        return [judge_ratio(some) for some in self.of(metric) if any(r.has_number for r in some)]
+
+    @property
+    def timed(self) -> list[tuple[str, str, Reading]]:
+        """Variant, metric and reading of every time that has a number."""
+        return [
+            (variant, series.metric, reading)
+            for series in self.series
+            if series.metric not in CONTROLS
+            for variant, some in series.readings.items()
+            for reading in some
+            if reading.has_number
+        ]
+
+
+def instruments(about: About, results: pd.DataFrame, environment_id: str) -> list[Instrument]:
+    """Those that left controls, the mixers alone first; each where it measured most.
+
+    Args:
+        about: Gives the order of tasks and probes.
+        results: Columns as `suite.schema.RESULT_COLUMNS`.
+        environment_id: That of the mixers alone; the others may have been measured elsewhere.
+    """
+    rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]
+    order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
+    places = []
+    for (task, probe), some in rows.groupby(["task", "probe"], sort=True):
+        ids = list(some["environment_id"])
+        if task != MIXER_ALONE:
+            places.append((str(task), str(probe), max(sorted(set(ids)), key=ids.count)))
+        elif environment_id in ids:
+            places.append((str(task), str(probe), environment_id))
+    places.sort(key=lambda place: (order.index(place[0]), place[1]))
+    made = []
+    for task, probe, place in places:
+        is_there = (results["task"] == task) & (results["probe"] == probe)
+        here = results[is_there & (results["environment_id"] == place)]
+        series = tuple(series for series in all_series(about, here) if series.num_seen)
+        made.append(Instrument(task=task, probe=probe, environment_id=place, series=series))
+    return made
+
+
+def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:
+    """What the instruments said of themselves: one row a check, one column an instrument.
+
+    Args:
+        about: Says which machine an instrument stood on, where there are several.
+        kept: At least one.
+        growths: Of the same sweep; the synthetic kernels are among them.
+    """
+    checks = [_checks(one, growths) for one in kept]
+    names = [name for name in checks[0] if any(of[name] != _EMPTY for of in checks)]
+    columns = tuple(
+        Column(
+            key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
+            unit="", arrow="", note=_machine(about, one, kept),
+            entries={name: of[name] for name in names},
+        )
+        for one, of in zip(kept, checks, strict=True)
+    )  # fmt: skip
+    return Table(
+        name=NAME, title="Controls", task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
+        row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
+        rows=tuple(Row(name=name, entries=tuple(of[name] for of in checks)) for name in names),
+    )  # fmt: skip
+
+
+def _machine(about: About, one: Instrument, kept: Sequence[Instrument]) -> str:
+    """Where it stood, if not all stood there."""
+    made = about.provenances.get(one.environment_id)
+    if made is None or len({other.environment_id for other in kept}) == 1:
+        return ""
+    return f"{made.device}, {made.num_threads} threads"
+
+
+def in_words(kept: Sequence[Instrument]) -> tuple[str, str]:
+    """What the checks are, and what they came to; two sentences for someone who is new to it."""
+    again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
+    slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
+    effect = smallest_detectable_effect(again)
+    wrong, right = false_alarms(again), found(slowed)
+    least = ""
+    if effect:
+        least = f"; the smallest that it would find four times in five is {as_percent(effect)}"
+    if not wrong.num_total:
+        alarms = "No pair of equals was quiet enough to be judged"
+    else:
+        alarms = f"Here it saw a difference that is none in {wrong} pairs"
+    missed = right.num_total - right.num
+    caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
+    return (
+        "An instrument that can be trusted sees no difference between the baseline and the "
+        f"baseline timed again, and does see one where the baseline is made {_SLOWED} slower on "
+        "purpose.",
+        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
+    )
+
+
+def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
+    """Every check, by the name of its row; a dash where it was not made."""
+    again, rounds = one.judged(BASELINE_AGAIN), one.numbers("num_disturbed")
+    is_noisy = [reading.status is Status.NOISY for _, _, reading in one.timed]
+    effect = smallest_detectable_effect(again)
+    return {
+        "the baseline against itself: called different": _share(false_alarms(again)),
+        f"the baseline made {_SLOWED} slower: found": _share(found(one.judged(BASELINE_SLOWED))),
+        "smallest difference found four times in five": _entry(
+            as_percent(effect or 0.0), len(again), effect
+        ),
+        "measurements that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
+        "load of other programs on the machine: median": _median(
+            one.numbers("other_load"), as_percent
+        ),
+        "rounds repeated because others were busy": _entry(
+            f"{sum(rounds):,.0f}", len(rounds), sum(rounds) if rounds else None
+        ),
+        "outliers among the samples, kept all the same": _outliers(one),
+        "first call, compilation included: median": _median(
+            one.numbers("first_call_seconds"), partial(as_quantity, "s")
+        ),
+    } | {name: _kernel(growths, metric, one) for metric, name in _KERNELS.items()}
+
+
+def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:
+    """A dash where there is no number."""
+    return (
+        _EMPTY
+        if point is None
+        else Entry(estimate=Estimate(n=n, point=point), text=text, note=note)
+    )
+
+
+def _share(share: Share) -> Entry:
+    point = float(share.num) if share.num_total else None
+    return _entry(str(share), share.num_total, point)
+
+
+def _median(values: Sequence[float], write: Callable[[float], str]) -> Entry:
+    if not values:
+        return _EMPTY
+    middle = statistics.median(values)
+    return _entry(write(middle), len(values), middle, f"at most {write(max(values))}")
+
+
+def _outliers(one: Instrument) -> Entry:
+    samples = sum(one.numbers("num_samples"))
+    if not samples:
+        return _EMPTY
+    mild, severe = (sum(one.numbers(f"{kind}_outliers")) / samples for kind in ("mild", "severe"))
+    text = f"{as_percent(mild)} mild, {as_percent(severe)} severe"
+    return _entry(text, round(samples), mild + severe)
+
+
+def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
+    """The exponent of a synthetic kernel, which is timed beside the mixers alone only."""
+    growth = find(growths, metric, "length", one.environment_id)
+    timed = [variant for variant in growth.variants if growth.measured(variant)] if growth else []
+    if one.task != MIXER_ALONE or growth is None or not timed:
+        return _EMPTY
+    estimate = exponent(growth, timed[0]).estimate
+    if estimate.point is None:
+        return _EMPTY
+    law = which_growth(growth, timed[0]).replace("n^2", "n²")
+    note = f"told as {law}" if law else ""
+    return Entry(
+        estimate=estimate, text=f"{estimate.point:.2f}",
+        interval=as_interval(estimate, "{:.2f}".format), note=note,
+    )  # fmt: skip
+
+
+def _noise_footnotes(kept: Iterable[Instrument]) -> Iterator[str]:
+    """Where a stopping criterion was not met, and which; the first of many."""
+    metrics: dict[tuple[str, str, int, str], list[str]] = {}
+    for one in kept:
+        for variant, metric, reading in one.timed:
+            if reading.status is Status.NOISY:
+                key = (variant, reading.at, reading.seed, reading.reason)
+                words = metric.removesuffix("_seconds").replace("_", " ")
+                metrics.setdefault(key, []).append(words)
+    named = [
+        f"{' at '.join(filter(None, (variant, at)))} in process {seed} ({', '.join(names)}): {why}"
+        for (variant, at, seed, why), names in metrics.items()
+    ]
+    if named:
+        more = len(named) - _MAX_NAMED
+        rest = f"; and {more} more, in results.csv" if more > 0 else ""
+        yield f"Noisy: {'; '.join(named[:_MAX_NAMED])}{rest}."

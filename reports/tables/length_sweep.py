@@ -1,0 +1,99 @@
+"""Tabulate what the mixers alone cost: one row a variant, one column a length or a width.
+
+Each time stands beside its ratio to the baseline and the verdict on that ratio; a word such as
+faster stands only where the interval of the ratio says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from reports.analysis.time_comparison import Comparison, Outcome, compare
+from reports.document import Column, Entry, Table
+from reports.escape import slug
+from reports.results.length_sweep import Growth, place_label
+from reports.results.readings import Reading
+from reports.stats.intervals import Estimate, median_range
+from reports.stats.number_format import Notation, as_interval, as_ratio, for_quantities
+from reports.tables.comparison import table_of_variants
+from suite.schema import MIXER_ALONE, About
+
+_TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}
+
+
+def costs_table(about: About, growth: Growth, title: str) -> Table | None:
+    """The metric of each variant at each place, with the ratio to the baseline; None if empty."""
+    columns = []
+    for place in growth.places:
+        points = [growth.point(variant, place) for variant in growth.variants]
+        notation = for_quantities(growth.unit, [point for point in points if point is not None])
+        entries = {v: _cost(about, growth, v, place, notation) for v in growth.variants}
+        columns.append(_column(growth, place, entries, growth.unit, notation.unit))
+    return _table(about, columns, f"{growth.metric}-by-{growth.axis}", title)
+
+
+def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
+    """Each ratio of times to the baseline, with its interval and verdict; None if empty."""
+    columns = []
+    for place in growth.places:
+        entries = {variant: _ratio(about, growth, variant, place) for variant in growth.variants}
+        columns.append(_column(growth, place, entries, "1", ""))
+    return _table(about, columns, f"{growth.metric}-by-{growth.axis}-ratios", title)
+
+
+def no_number(readings: Sequence[Reading]) -> Entry:
+    """What became of the readings, in place of a number; a dash where there are none."""
+    fates = dict.fromkeys(reading.fate for reading in readings)
+    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "–", tone="none")
+
+
+def _table(about: About, columns: Sequence[Column], name: str, title: str) -> Table | None:
+    if not any(e.estimate.point is not None for c in columns for e in c.entries.values()):
+        return None
+    name = slug(f"{MIXER_ALONE}-{name}")
+    return table_of_variants(about, columns, name=name, title=title, task=MIXER_ALONE)
+
+
+def _column(
+    growth: Growth, place: int, entries: Mapping[str, Entry], measured_unit: str, unit: str
+) -> Column:
+    return Column(
+        key=f"{growth.metric}_{growth.axis}={place}", title=place_label(growth.axis, place),
+        measured_unit=measured_unit, unit=unit, arrow="", note="", entries=entries,
+    )  # fmt: skip
+
+
+def _cost(about: About, growth: Growth, variant: str, place: int, notation: Notation) -> Entry:
+    readings = growth.of(variant, place)
+    estimate = median_range(tuple(growth.values(variant, place).values()))
+    if estimate.point is None:
+        return no_number(readings)
+    text = notation.write(estimate.point)
+    noise = "noisy" if growth.is_noisy(variant, place) else ""
+    if variant == about.baseline:
+        return Entry(estimate=estimate, text=text, note=noise)
+    found = compare(readings, growth.of(about.baseline, place))
+    times = "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
+    if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
+        return Entry(estimate=estimate, text=text, note=times)
+    words = dict.fromkeys((times, _verdict(found), noise))  # the verdict may be that word
+    note = ", ".join(filter(None, words))
+    return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
+
+
+def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
+    if variant == about.baseline:
+        return Entry(estimate=Estimate(n=0), text="baseline")
+    found = compare(growth.of(variant, place), growth.of(about.baseline, place))
+    ratio = found.ratio
+    if ratio.point is None:
+        return no_number(growth.of(variant, place))
+    return Entry(
+        estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
+        note=_verdict(found), tone=_TONES.get(found.outcome, ""),
+    )  # fmt: skip
+
+
+def _verdict(found: Comparison) -> str:
+    """Empty where there is no pair to judge."""
+    return "" if found.ratio.point is None else str(found.outcome)

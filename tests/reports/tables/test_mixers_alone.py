@@ -1,0 +1,135 @@
+"""The tables of mixers alone say what the rows and the verdicts say."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from functools import cache
+
+import pytest
+
+from reports.analysis.crossover import crossover
+from reports.analysis.theory_gap import MEMORY, table_one, theory_gaps
+from reports.analysis.time_comparison import compare
+from reports.analysis.utilisation import FLOPS, TIME
+from reports.document import Entry, Table
+from reports.results.length_sweep import Growth, find, growths
+from reports.tables.crossover import crossover_table
+from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.utilisation import peaks_in_words, utilisation_table
+from tests.reports import mixers_alone
+
+ABOUT = mixers_alone.about()
+HERE = mixers_alone.PLACE.environment_id
+
+
+@cache
+def _growths() -> tuple[Growth, ...]:
+    return growths(ABOUT, mixers_alone.sweep().results)
+
+
+def _growth(metric: str = TIME) -> Growth:
+    found = find(_growths(), metric)
+    assert found is not None
+    return found
+
+
+def _entry(table: Table | None, variant: str, column: int) -> Entry:
+    assert table is not None
+    return next(row for row in table.rows if row.name == variant).entries[column]
+
+
+def test_times_are_medians_with_ratio_and_verdict() -> None:
+    table = costs_table(ABOUT, _growth(), "T")
+    assert table is not None
+    assert [c.title for c in table.columns] == [f"{n:,} tokens" for n in mixers_alone.LENGTHS]
+    for column, place in enumerate(mixers_alone.LENGTHS):
+        entry = _entry(table, "mixer=linformer", column)
+        values = _growth().values("mixer=linformer", place).values()
+        assert entry.estimate.point == statistics.median(values)
+        found = compare(*(_growth().of(v, place) for v in ("mixer=linformer", "baseline")))
+        assert f" ×, {found.outcome}" in entry.note
+    assert _entry(table, "mixer=fnet", 6).tone == "better"
+    assert _entry(table, "mixer=lstm", 0).tone == "worse"
+    assert _entry(table, "baseline", 0).note == ""
+    assert _entry(table, "mixer=performer", 1).note.endswith(", slower, noisy")
+
+
+def test_ratios_have_intervals() -> None:
+    entry = _entry(ratios_table(ABOUT, _growth(), "T"), "mixer=lstm", 3)
+    found = compare(_growth().of("mixer=lstm", 512), _growth().of("baseline", 512))
+    assert entry.estimate == found.ratio
+    assert entry.note == "slower"
+    assert entry.interval.startswith("[")
+
+
+def test_bytes_have_a_ratio_and_no_verdict() -> None:
+    table = costs_table(ABOUT, _growth("forward_backward_peak_bytes"), "T")
+    assert _entry(table, "kernel=materialised", 6).note == "103 ×"
+    assert _entry(table, "mixer=fnet", 6).note == "1.00 ×"
+
+
+def test_what_cannot_be_is_called_by_its_fate() -> None:
+    table = costs_table(ABOUT, _growth("decode_token_seconds"), "T")
+    assert _entry(table, "mixer=fnet", 0).text == "skipped"
+    empty = Growth(**{**vars(_growth()), "readings": {}})
+    assert costs_table(ABOUT, empty, "T") is None
+    assert ratios_table(ABOUT, empty, "T") is None
+
+
+def test_crossovers_stand_beside_both_rivals() -> None:
+    table = crossover_table(ABOUT, {"forward and backward": _growth()})
+    assert table is not None
+    assert [column.title for column in table.columns] == [
+        "than baseline (attention, kernel=fused)", "than kernel=materialised",
+    ]  # fmt: skip
+    assert [row.name for row in table.rows] == list(ABOUT.variants[1:])
+    for index, rival in enumerate(("baseline", "kernel=materialised")):
+        for variant in ABOUT.variants[2:]:
+            found = crossover(_growth(), variant, rival)
+            entry = _entry(table, variant, index)
+            assert " ".join(filter(None, [entry.text, entry.interval])) == found.text
+    assert _entry(table, "kernel=materialised", 1).text == "–"
+    assert crossover_table(ABOUT, {}) is None
+
+
+def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
+    rows = table_one(ABOUT, _growths(), HERE)
+    table = exponents_table(ABOUT, rows)
+    assert table is not None
+    titles = [column.title for column in table.columns]
+    assert titles == [
+        "time, power of n", "time, power of d", "FLOPs, power of n", "FLOPs, power of d",
+        "memory, power of n", "memory, power of d", "sequential operations", "maximum path length",
+    ]  # fmt: skip
+    for row in rows:
+        keys = itertools.product((TIME, FLOPS, MEMORY), ("length", "dim"))
+        for column, key in enumerate(keys):
+            found, entry = row.exponents[key], _entry(table, row.variant, column)
+            assert entry.estimate == found.estimate
+            assert ("not theory’s" in entry.note) == found.disagrees
+            assert ("pre-asymptotic" in entry.note) == found.is_pre_asymptotic
+    assert table.footnotes[0].startswith("Pre-asymptotic: ")
+    assert _entry(table, "mixer=lstm", 6).note == "as n^1.00,\ntheory n"
+    assert _entry(table, "mixer=dilated_conv", 7).note == "theory\nlog2(n) / log2(k),\nwhich is 9"
+    assert table.rows[0].note == "attention, kernel=fused; theory n² d"
+    told = [(remark.name, remark.text) for remark in theory_remarks(ABOUT, rows)]
+    said = [(row.variant, " ".join(theory_gaps(row))) for row in rows]
+    assert [text for _, text in told] == [text for _, text in said if text]
+    assert told[0][0] == "baseline (attention, kernel=fused)"
+    assert exponents_table(ABOUT, table_one(ABOUT, (), HERE)) is None
+
+
+def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
+    table = utilisation_table(ABOUT, _growths(), HERE)
+    flops, time = _growth("forward_flops"), _growth()
+    rows = mixers_alone.sweep().results
+    peak = rows[rows["metric"] == "matrix_peak_flops_per_second"]["value"].median()
+    numbers = flops.point("mixer=conv", 4096), time.point("mixer=conv", 4096)
+    assert None not in numbers
+    rate = 3 * (numbers[0] or 0) / (numbers[1] or 1)
+    assert _entry(table, "mixer=conv", 0).estimate.point == pytest.approx(rate)
+    assert _entry(table, "mixer=conv", 1).estimate.point == pytest.approx(rate / peak)
+    assert "at 118 GFLOP/s and copies memory at 11.2 GB/s" in peaks_in_words(_growths(), HERE)
+    assert utilisation_table(ABOUT, _growths(), "elsewhere") is None
