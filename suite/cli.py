@@ -11,9 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from suite.exit_codes import FAILED, exit_code_of
-from suite.one_line import message
-from suite.quiet import be_quiet
+from suite.errors import FAILED, be_quiet, exit_code_of, message
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -151,8 +149,8 @@ def run(
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
-    from suite.deadline import Deadline
     from suite.duration import seconds_in
+    from suite.timeouts import Deadline
 
     # First: the seconds that torch takes to import are the user's too.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None

@@ -17,7 +17,7 @@ from rich.console import Console
 from reports.literature.csv import refuse_broken
 from suite.catalogue import find_all
 from suite.duration import in_words
-from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.lock import is_held
 from suite.planning.plan import plan

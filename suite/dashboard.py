@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from suite.comparison import TRAINING_RUNS, VIEW_TAG, comparison_page
+from suite.errors import RefusedError, UnavailableError, UsageError
 from suite.tracking_uri import check_tracking_uri, sqlite_path
 
 _ENVIRONMENT = {
@@ -40,15 +41,15 @@ _EXPERIMENTS = {"max_results": 1000}
 _SWEEPS = {"max_results": 1000, "filter": "tags.`bakeoff.role` = 'sweep'"}
 
 
-class NothingToShow(ValueError):
+class NothingToShow(UsageError):
     """There is no store in the output folder yet: exit 2."""
 
 
-class RefusedAddress(ValueError):
+class RefusedAddress(RefusedError):
     """The dashboard has no password, so it is shown to this machine only: exit 3."""
 
 
-class DashboardUnavailable(RuntimeError):
+class DashboardUnavailable(UnavailableError):
     """The server could not be started: one sentence; exit 4."""
 
 

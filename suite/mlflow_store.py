@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.data_inputs import DataInput
+from suite.errors import UnavailableError
 from suite.store_limits import MetricRow, batches
 from suite.tracking_uri import redact, secrets_of, sqlite_path
 
@@ -26,7 +27,7 @@ _REFUSED = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 
 
-class StoreUnavailable(RuntimeError):
+class StoreUnavailable(UnavailableError):
     """MLflow is not installed, not reachable, or refuses: one sentence, without secrets."""
 
 

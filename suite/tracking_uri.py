@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from suite.errors import RefusedError, UsageError
+
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
 _ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
@@ -14,11 +16,11 @@ _USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
 _SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
 
 
-class BadUri(ValueError):
+class BadUri(UsageError):
     """The address cannot be meant: exit 2."""
 
 
-class RefusedUri(ValueError):
+class RefusedUri(RefusedError):
     """The address is refused for safety: exit 3."""
 
 

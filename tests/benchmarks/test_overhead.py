@@ -115,11 +115,10 @@ def test_the_same_as_trials_of_ray_tune(
 ) -> None:
     monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    from suite.checkpoints import Checkpoints
-    from suite.executor import Luggage
+    from suite.events import Checkpoints, ExecutorSettings
     from suite.sweep.executors import executing
 
-    luggage = Luggage(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
+    luggage = ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
     with executing("ray", None, luggage):
         from ray import tune
 

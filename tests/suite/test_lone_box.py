@@ -21,7 +21,7 @@ from pandas.testing import assert_frame_equal
 
 import suite
 from reports.results.frame import read_sweep
-from suite.exit_codes import DONE, FAILED
+from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.record import load_artifacts
@@ -51,7 +51,7 @@ import time
 from pathlib import Path
 
 from models.mixers.fnet import FNet
-from suite import alarm
+from suite import timeouts
 
 
 class CutAfterTiming(FNet):
@@ -61,7 +61,7 @@ class CutAfterTiming(FNet):
         if sys.argv[0] == "-c":
             timed.touch()
         elif timed.exists():
-            alarm._is_due = lambda one, now: one is alarm._SET[0]
+            timeouts._is_due = lambda one, now: one is timeouts._ALARMS[0]
             os.kill(os.getpid(), signal.SIGALRM)
             time.sleep(600)
         return super().forward(x, mask)

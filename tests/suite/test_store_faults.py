@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from suite import outbox
-from suite.exit_codes import UNAVAILABLE, exit_code_of
+from suite.errors import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.new_store import recorder_of

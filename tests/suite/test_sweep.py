@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from suite import command_run
-from suite.events import Event
-from suite.executor import Unavailable
-from suite.exit_codes import DONE, FAILED, UNAVAILABLE
+from suite.errors import DONE, FAILED, UNAVAILABLE
+from suite.events import Event, Unavailable
+from suite.sweep.executors.trial import run_trial
 from suite.journal.journal import Journal
 from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
@@ -27,7 +27,6 @@ from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
 from suite.sweep.verify import differences
-from suite.trial import run_trial
 from tests.workplace import Workplace
 
 
@@ -342,7 +341,7 @@ def test_missing_data_are_refused_before_anything_is_made(
 def test_timings_run_last_with_the_store_at_rest(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from suite import inline as inline_module
+    from suite.sweep.executors import inline as inline_module
     from suite.outbox import Outbox
 
     order: list[str] = []
@@ -360,7 +359,7 @@ def test_timings_run_last_with_the_store_at_rest(
         order.append(trial.probe)
         return run_trial(trial, resources, "here")
 
-    for name in ("run_trial", "events_of"):  # in this process; in a fresh one
+    for name in ("run_trial", "run_in_subprocess"):  # in this process; in a fresh one
         monkeypatch.setattr(inline_module, name, noted_run)
     file = work.ablation(
         axis="depth", values=[1, 2], probes=["step_time", "parameters", "quality"], seeds=1, batch=8

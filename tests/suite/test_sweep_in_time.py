@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from suite import alarm, cli, command_run
-from suite.deadline import Deadline
+from suite import cli, command_run, timeouts
+from suite.errors import DONE, FAILED, USAGE
 from suite.events import Event, Finished, Started
-from suite.exit_codes import DONE, FAILED, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import provenance
 from suite.record import children
@@ -25,6 +24,7 @@ from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
+from suite.timeouts import Deadline
 from tests.workplace import Workplace
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended
@@ -108,7 +108,7 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 @pytest.fixture(autouse=True)
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
-    monkeypatch.setattr(alarm, "_is_due", lambda one, now: one is alarm._SET[0])
+    monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
     monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
-    monkeypatch.setattr("suite.inline.run_trial", ended)
-    monkeypatch.setattr("suite.inline.events_of", ended)
+    monkeypatch.setattr("suite.sweep.executors.inline.run_trial", ended)
+    monkeypatch.setattr("suite.sweep.executors.inline.run_in_subprocess", ended)
 
 
 @pytest.mark.usefixtures("bare")

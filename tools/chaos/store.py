@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from suite.exit_codes import FAILED, UNAVAILABLE
+from suite.errors import FAILED, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE, USAGE
+from suite.errors import DONE, INTERRUPTED, UNAVAILABLE, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import commit
 from suite.schema import Result, Status

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from suite.estimate import seconds_of
+from suite.sweep.executors.trial import run_trial
 from suite.floors import tf_idf
 from suite.floors.registry import floor
 from suite.journal.trial_index import labels_of
@@ -24,7 +25,6 @@ from suite.reporting.frames import result_rows as rows_of
 from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
 from suite.spec import Ablation, Claim, SpecError, vary
 from suite.tasks.registry import build_task
-from suite.trial import run_trial
 
 MakeAblation = Callable[..., Ablation]
 LABELS = ("uniform", "unigram", "3-gram", "5-gram")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite import command_run
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.new_store import recorder_of
 from suite.outbox import Outbox

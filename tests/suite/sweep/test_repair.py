@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from suite.cli import app
-from suite.exit_codes import DONE, FAILED
+from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.lock import FolderUnavailable, held
