@@ -10,11 +10,11 @@ from reports.frame import Sweep, read_sweep
 from reports.render import render, render_overview
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal.journal import Journal
-from suite.record import load_all_artifacts, load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.store import Store
+from suite.tracking.connect import load_all_artifacts, load_artifacts
+from suite.tracking.location import Store
 
 
 def reports_from_store(

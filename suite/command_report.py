@@ -14,7 +14,7 @@ from suite.catalogue import name_of
 from suite.exit_codes import DONE
 from suite.selection import selected
 from suite.spec import SpecError
-from suite.store import existing_store_of
+from suite.tracking.location import existing_store_of
 
 
 @dataclass(frozen=True, kw_only=True)

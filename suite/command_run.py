@@ -16,7 +16,6 @@ from rich.console import Console
 
 from reports.published_files import refuse_broken
 from suite.catalogue import find_all
-from suite.duration import in_words
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.lock import is_held
 from suite.missing import distinct_work
@@ -27,7 +26,8 @@ from suite.spec import SpecError
 from suite.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep.driver import Options, record_journal, run_plans
-from suite.tracking_uri import redact, sqlite_path
+from suite.text import in_words, redact
+from suite.tracking.uri import sqlite_path
 
 
 def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:

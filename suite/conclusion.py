@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.comparison import address_at
 from suite.journal.journal import Journal
-from suite.mlflow_store import StoreUnavailable
 from suite.outcome import Outcome, counted
-from suite.recorder import Recorder
 from suite.schema import Plan
-from suite.store import Store
+from suite.tracking.chart_view import address_at
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store
+from suite.tracking.run_writer import RunWriter
 
 _WITHOUT_STORE = (
     "MLflow is not installed here, so nothing was recorded: the results stand in {journal}, and "
@@ -30,7 +30,7 @@ def conclude(
     outcome: Outcome,
     plans: Sequence[Plan],
     journal: Journal,
-    recorder: Recorder | None,
+    recorder: RunWriter | None,
     out: Path,
     store: Store,
 ) -> Outcome:
@@ -54,7 +54,7 @@ def _close(
     names: Sequence[str],
     plans: Sequence[Plan],
     journal: Journal,
-    recorder: Recorder,
+    recorder: RunWriter,
     out: Path,
     store: Store,
 ) -> tuple[Path, ...]:
@@ -73,7 +73,7 @@ def _close(
     return pages
 
 
-def close_parents(plans: Sequence[Plan], journal: Journal, recorder: Recorder) -> None:
+def close_parents(plans: Sequence[Plan], journal: Journal, recorder: RunWriter) -> None:
     """Say in the store how far each sweep has come; nothing of it is shown as running then.
 
     Raises:

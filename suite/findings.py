@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from reports.frame import Sweep
 from reports.series import Series, all_series
 from reports.verdict import verdict
-from suite.comparison import judged_metric
 from suite.schema import About
-from suite.store_limits import entity_key
+from suite.tracking.chart_view import judged_metric
+from suite.tracking.limits import entity_key
 
 
 @dataclass(frozen=True, kw_only=True)

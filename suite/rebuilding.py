@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from suite.journal.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
-from suite.mlflow_store import StoreUnavailable
-from suite.projection import Key
-from suite.store import Store, is_own, mlflow_is_installed
-from suite.tracking_uri import sqlite_path
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, is_own, mlflow_is_installed
+from suite.tracking.run_fields import Key
+from suite.tracking.uri import sqlite_path
 
 _SECONDS_TO_ANSWER = 8.0  # what the start of a run waits for a store, beside opening it
 
@@ -113,7 +113,7 @@ def _may_be_there(store: Store) -> bool:
 
 def _refuse_silent(store: Store) -> None:
     """A server that hangs would hold the start of a run up for as long as its requests last."""
-    from suite.record import reading
+    from suite.tracking.connect import reading
 
     opened, failed = reading(store.uri), []
 

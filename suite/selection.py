@@ -20,8 +20,9 @@ from reports.page import shown_sweep
 from reports.sides import Side
 from suite.answers import sweeps_in
 from suite.spec import SpecError
-from suite.store import Store, store_of
-from suite.tracking_uri import redact, sqlite_path
+from suite.text import redact
+from suite.tracking.location import Store, store_of
+from suite.tracking.uri import sqlite_path
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
 _MOST_LISTED = 12

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.projection import Key, result_rows, result_tags, trial_params, trial_tags
-from suite.recorded import RecordedTrial
 from suite.schema import Cell, Result, Status, Trial
-from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.run_fields import Key, result_rows, result_tags, trial_params, trial_tags
+from suite.tracking.run_index import TrialRun
 
 History = Callable[[str, str], Sequence[MetricRow]]  # of (run_id, metric): all that was logged
 
@@ -26,7 +26,7 @@ class ShownTrial:
         metrics: The newest number under each name.
     """
 
-    recorded: RecordedTrial
+    recorded: TrialRun
     tags: Mapping[str, str]
     params: Mapping[str, str]
     metrics: Mapping[str, float]

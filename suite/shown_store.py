@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from suite.mlflow_store import NO_FILE, SHA256_TAG, Store
-from suite.projection import Key
-from suite.record import reading, recorded
-from suite.recorder import digest_of
 from suite.shown import ShownTrial
-from suite.store_limits import MetricRow
+from suite.tracking.client import NO_FILE, SHA256_TAG, Store
+from suite.tracking.connect import reading, recorded
+from suite.tracking.limits import MetricRow
+from suite.tracking.run_fields import Key
+from suite.tracking.run_writer import digest_of
 
 REPORT = "report"
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from suite.submission import STATUS_LINES
-from suite.tracking_uri import redact
+from suite.text import redact
 
 _MARK = "bakeoff-status "
 _MOST_TOLD = 100  # of running and of failed trials: a line is written every few seconds

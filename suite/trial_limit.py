@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from suite.alarm import Interruption, alarm
-from suite.duration import in_words
 from suite.events import Event
+from suite.text import in_words
 
 _HOUR = 3600.0
 SECONDS_AT = {"quick": _HOUR, "standard": 24 * _HOUR, "paper": 7 * 24 * _HOUR}

@@ -11,10 +11,10 @@ from suite.catalogue import Entry
 from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
-from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
+from suite.tracking.run_writer import RunWriter
 
 PLACE = Provenance(
     commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
@@ -70,7 +70,7 @@ class FinishedSweep:
             specimens=_specimens() if trial.seed == 0 else (),
         )  # fmt: skip
 
-    def recorded(self, recorder: Recorder, journal: Journal) -> Plan:
+    def recorded(self, recorder: RunWriter, journal: Journal) -> Plan:
         """In the journal and in the store, as a driver leaves it before it makes the reports."""
         planned = journal.keep_plan(self.plan)
         recorder.open_sweep(planned.about)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.model_spec import Knob, ModelSpec
-from suite.recorder import Recorder
 from suite.schema import (
     About,
     Cell,
@@ -24,6 +23,7 @@ from suite.schema import (
     Training,
     Trial,
 )
+from suite.tracking.run_writer import RunWriter
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class LocalStore:
     def uri(self) -> str:
         return f"sqlite:///{self.database}"
 
-    def recorder(self) -> Recorder:
-        return Recorder(self.uri, self.out / "artifacts")
+    def recorder(self) -> RunWriter:
+        return RunWriter(self.uri, self.out / "artifacts")
 
     def copied_to(self, out: Path) -> LocalStore:
         """A store of its own: to make the tables costs seconds, to copy them nothing."""

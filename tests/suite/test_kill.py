@@ -161,7 +161,7 @@ def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
 
 def children_of(work: Workplace) -> Counter[tuple[str, int]]:
     """(status, how often the trial is there) of each trial in the store, complete or not."""
-    from suite.record import children
+    from suite.tracking.connect import children
 
     shown = children(f"sqlite:///{work.out / 'mlflow.db'}", "small", "quick")
     times = Counter(child.trial_id for child in shown)

@@ -25,10 +25,10 @@ from suite.exit_codes import DONE, FAILED
 from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal.journal import Journal, JournalError
 from suite.outcome import Outcome
-from suite.record import load_artifacts
 from suite.rows import by_trial
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
+from suite.tracking.connect import load_artifacts
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]

@@ -21,12 +21,12 @@ from suite.answers import reports_from_store
 from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, packed, results_in, understood
-from suite.mlflow_store import StoreUnavailable
-from suite.outbox import Outbox
 from suite.rebuilding import DamagedStore, rebuild, taken_over
 from suite.rows import by_trial
 from suite.schema import Result, Status
-from suite.store import Store, store_of
+from suite.sweep.mlflow_sync import MlflowSync
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, store_of
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_again")
@@ -55,13 +55,13 @@ def filled(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from suite.new_store import recorder_of
+    from suite.tracking.new_store import open_writer
 
     out = tmp_path_factory.mktemp("whole")
     filled(out / "journal.db")
     store = store_of(out, None)
     with Journal(out / "journal.db") as journal:
-        outbox = Outbox(lambda: recorder_of(store), journal.plans(), journal.path)
+        outbox = MlflowSync(lambda: open_writer(store), journal.plans(), journal.path)
         outbox.start()
         assert outbox.close()[1] == ""
     return out

@@ -23,8 +23,8 @@ from suite.registration import ALPHA, Statement, content_of, num_pairs_known, re
 from suite.rows import by_trial
 from suite.schema import About, Plan, Provenance, Registration, Result, Status
 from suite.spec import Ablation, Claim
-from suite.store import store_of
 from suite.sweep.driver import Options, run
+from suite.tracking.location import store_of
 from suite.verify import differences
 from tests.workplace import Workplace
 

@@ -21,11 +21,11 @@ from suite.executor import Unavailable
 from suite.exit_codes import DONE, FAILED, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.lock import FolderUnavailable, held
-from suite.mlflow_store import StoreUnavailable
-from suite.record import children
-from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.connect import children
+from suite.tracking.run_writer import RunWriter
 from suite.trial import run_trial
 from suite.verify import differences
 from tests.workplace import Workplace
@@ -40,7 +40,7 @@ def _one_thread() -> None:
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a store: to make them costs seconds, to copy them nothing."""
     folder = tmp_path_factory.mktemp("store")
-    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
     return folder / "mlflow.db"
 
 
@@ -221,10 +221,10 @@ def test_a_store_that_is_away_costs_nothing_but_the_report(
 ) -> None:
     file = work.ablation(probes=["quality"])
 
-    def unreachable(*arguments: object) -> Recorder:
+    def unreachable(*arguments: object) -> RunWriter:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.driver.recorder_of", unreachable)
+    monkeypatch.setattr("suite.sweep.driver.open_writer", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
     assert "nobody answers" in capsys.readouterr().err
     assert statuses(work) == {Status.OK: 4}
@@ -339,14 +339,16 @@ def test_timings_run_last_with_the_store_at_rest(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from suite import inline as inline_module
-    from suite.outbox import Outbox
+    from suite.sweep.mlflow_sync import MlflowSync
 
     order: list[str] = []
-    changes: list[tuple[type, str]] = [(Outbox, "pause"), (Outbox, "resume")]
+    changes: list[tuple[type, str]] = [(MlflowSync, "pause"), (MlflowSync, "resume")]
     for owner, name in changes:
         method: Callable[..., object] = getattr(owner, name)
 
-        def noted(self: Outbox, name: str = name, method: Callable[..., object] = method) -> object:
+        def noted(
+            self: MlflowSync, name: str = name, method: Callable[..., object] = method
+        ) -> object:
             order.append(name)
             return method(self)
 

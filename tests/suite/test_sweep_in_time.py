@@ -19,11 +19,11 @@ from suite.events import Event, Finished, Started
 from suite.exit_codes import DONE, FAILED, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import provenance
-from suite.record import children
-from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
+from suite.tracking.connect import children
+from suite.tracking.run_writer import RunWriter
 from suite.verify import differences
 from tests.workplace import Workplace
 
@@ -33,7 +33,7 @@ SOON = 1.0  # seconds after the deadline by which everything must have ended
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("store")
-    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
     return folder / "mlflow.db"
 
 

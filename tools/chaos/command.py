@@ -88,7 +88,7 @@ def warm_up() -> None:
     import suite.probes.quality
     import suite.tasks.registry
     import suite.verify  # noqa: F401
-    from suite.record import reading
+    from suite.tracking.connect import reading
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
         reading("sqlite:////nowhere/at/all.db")

@@ -119,11 +119,11 @@ def _counted_run(out: Path, store: Path | None) -> tuple[Ended, Counter[str]]:
 
 def make_empty_store(path: Path) -> None:
     """A store with its tables and nothing in them."""
-    from suite.new_store import recorder_of
-    from suite.store import Store
+    from suite.tracking.location import Store
+    from suite.tracking.new_store import open_writer
 
     def make() -> Figures:
-        recorder_of(Store(uri=f"sqlite:///{path}", artifacts=None))
+        open_writer(Store(uri=f"sqlite:///{path}", artifacts=None))
         return Figures()
 
     in_lanes([0], lambda _: make(), num_lanes=1)  # in a child: what it opens must not be forked

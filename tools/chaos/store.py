@@ -199,8 +199,8 @@ def _verify(out: Path, store: Server, log: Path, *options: str) -> int:
 
 def _shown(sweep: Sweep, store: Server) -> set[str]:
     """Trials whose result the store shows; none while it does not answer."""
-    from suite.mlflow_store import StoreUnavailable
-    from suite.record import children
+    from suite.tracking.client import StoreUnavailable
+    from suite.tracking.connect import children
 
     with suppress(StoreUnavailable):
         found = children(store.uri, sweep.name, "quick")

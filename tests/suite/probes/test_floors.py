@@ -11,7 +11,12 @@ from suite.floors.registry import floor
 from suite.labels import labels_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
-from suite.projection import (
+from suite.rows import by_trial
+from suite.rows import result_rows as rows_of
+from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
+from suite.spec import Ablation, Claim, SpecError, vary
+from suite.tasks.registry import build_task
+from suite.tracking.run_fields import (
     result_rows,
     result_tags,
     trial_description,
@@ -19,11 +24,6 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.rows import by_trial
-from suite.rows import result_rows as rows_of
-from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
-from suite.spec import Ablation, Claim, SpecError, vary
-from suite.tasks.registry import build_task
 from suite.trial import run_trial
 
 MakeAblation = Callable[..., Ablation]

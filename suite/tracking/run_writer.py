@@ -16,10 +16,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.comparison import comparison_page, view_tag
-from suite.data_inputs import data_inputs
-from suite.mlflow_store import NO_FILE, SHA256_TAG, Attended, StoreRefuses, StoreUnavailable, now_ms
-from suite.projection import (
+from suite.schema import FAILURES, About, Cell, Point, Result, Trial
+from suite.text import redact
+from suite.tracking.artifacts import specimen_files
+from suite.tracking.chart_view import comparison_page, view_tag
+from suite.tracking.client import (
+    NO_FILE,
+    SHA256_TAG,
+    Attended,
+    StoreRefuses,
+    StoreUnavailable,
+    now_ms,
+)
+from suite.tracking.connect import connect, recorded
+from suite.tracking.data_inputs import data_inputs
+from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.run_fields import (
     AXES_TAG,
     DESCRIPTION_TAG,
     FINDING_TAG,
@@ -36,18 +48,13 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.record import connect, recorded
-from suite.recorded import RecordedSweep, RecordedTrial
-from suite.schema import FAILURES, About, Cell, Point, Result, Trial
-from suite.specimens_files import specimen_files
-from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
-from suite.tracking_uri import redact
+from suite.tracking.run_index import SweepRuns, TrialRun
 
 if TYPE_CHECKING:  # it imports what reads frames, which a writer does not need
     from suite.findings import Findings
 
 
-class Recorder:
+class RunWriter:
     """The one writer: projects the journal into one MLflow store, idempotently.
 
     Args:
@@ -64,7 +71,7 @@ class Recorder:
         self._store = connect(tracking_uri, is_new_allowed=True)
         self._artifacts = artifacts.resolve() if artifacts is not None else None
         self._abouts: dict[Key, About] = {}
-        self._sweeps: dict[Key, RecordedSweep] = {}
+        self._sweeps: dict[Key, SweepRuns] = {}
         # By run_id of the children begun here; a parameter is its name and its value.
         self._sent: dict[str, set[MetricRow | tuple[str, str]]] = {}
         self._params: dict[str, dict[str, str]] = {}  # of the same, sent with their first points
@@ -215,7 +222,7 @@ class Recorder:
                 sweep.status = status
 
     @contextmanager
-    def _writing(self, key: Key) -> Iterator[RecordedSweep]:
+    def _writing(self, key: Key) -> Iterator[SweepRuns]:
         """The sweep, asked of the store where it is not known; forgotten again after an error.
 
         An error may hide a success: only the store knows what it holds.
@@ -232,7 +239,7 @@ class Recorder:
                 self._params.clear()
             raise
 
-    def _load(self, about: About) -> RecordedSweep:
+    def _load(self, about: About) -> SweepRuns:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
         parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
@@ -242,7 +249,7 @@ class Recorder:
         for doubled in parents[1:]:
             self._store.client.delete_run(doubled.info.run_id)
         info = parents[0].info
-        sweep = RecordedSweep(
+        sweep = SweepRuns(
             experiment_id=experiment_id,
             run_id=info.run_id,
             status=info.status,
@@ -260,7 +267,7 @@ class Recorder:
         self._delete(sweep, sweep.doubled())
         return sweep
 
-    def _describe(self, sweep: RecordedSweep, about: About) -> None:
+    def _describe(self, sweep: SweepRuns, about: About) -> None:
         """The parent's description, with what is known by now; a verdict stays until the next."""
         text = sweep_description(
             about,
@@ -271,7 +278,7 @@ class Recorder:
         )
         self._tag(sweep, shortened({DESCRIPTION_TAG: text}, TAG_LIMIT, "the report")[0])
 
-    def _adopt(self, sweep: RecordedSweep, run: Any) -> None:
+    def _adopt(self, sweep: SweepRuns, run: Any) -> None:
         """Take a child in, also one whose own parent was deleted."""
         if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:
             self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
@@ -300,7 +307,7 @@ class Recorder:
                 "folder moved? Move it back, or choose a new --out."
             )
 
-    def _begin(self, sweep: RecordedSweep, tags: Mapping[str, str], start_ms: int) -> RecordedTrial:
+    def _begin(self, sweep: SweepRuns, tags: Mapping[str, str], start_ms: int) -> TrialRun:
         """Create a child; and show the parent as running again."""
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
         beside = {"mlflow.parentRunId": sweep.run_id}
@@ -316,8 +323,8 @@ class Recorder:
         return child
 
     def _filled(
-        self, sweep: RecordedSweep, key: Key, trial: Trial, cells: Sequence[Cell], result: Result
-    ) -> RecordedTrial:
+        self, sweep: SweepRuns, key: Key, trial: Trial, cells: Sequence[Cell], result: Result
+    ) -> TrialRun:
         """The child with all that the result says; it stands in place of what was there before."""
         child = sweep.running(trial.trial_id, self._sent)
         self._delete(sweep, sweep.superseded_by(result, keep=child))
@@ -342,7 +349,7 @@ class Recorder:
         return child
 
     def _fitting_params(
-        self, sweep: RecordedSweep, run_id: str, trial: Trial, cells: Sequence[Cell]
+        self, sweep: SweepRuns, run_id: str, trial: Trial, cells: Sequence[Cell]
     ) -> dict[str, str]:
         values = trial_params(trial, cells, sweep.axes)
         return self._fitting(run_id, values, PARAM_LIMIT, "params")
@@ -363,7 +370,7 @@ class Recorder:
 
     def _send(
         self,
-        child: RecordedTrial,
+        child: TrialRun,
         *,
         params: Mapping[str, str] | None = None,
         rows: Sequence[MetricRow] = (),
@@ -386,19 +393,19 @@ class Recorder:
             self._store.client.log_text(run_id, body, f"long_{kind}.json")
         return fitting
 
-    def _tag(self, sweep: RecordedSweep, tags: Mapping[str, str]) -> None:
+    def _tag(self, sweep: SweepRuns, tags: Mapping[str, str]) -> None:
         changed = {name: value for name, value in tags.items() if sweep.tags.get(name) != value}
         if changed:
             self._store.log(sweep.run_id, tags=changed)
             sweep.tags.update(changed)
 
-    def _delete(self, sweep: RecordedSweep, children: Sequence[RecordedTrial]) -> None:
+    def _delete(self, sweep: SweepRuns, children: Sequence[TrialRun]) -> None:
         for child in children:
             self._store.client.delete_run(child.run_id)
             self._forget(child)
             sweep.drop(child)
 
-    def _forget(self, child: RecordedTrial) -> None:
+    def _forget(self, child: TrialRun) -> None:
         self._sent.pop(child.run_id, None)
         self._params.pop(child.run_id, None)
 

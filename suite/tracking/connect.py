@@ -1,6 +1,6 @@
 """MLflow, opened, and what the reports are made of read back. The only file that imports mlflow.
 
-`suite.recorder` writes what is read here.
+`suite.tracking.run_writer` writes what is read here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from suite.mlflow_store import NO_FILE, SHA256_TAG, Store, StoreUnavailable, plainly
-from suite.recorded import RecordedTrial, recorded_trial
-from suite.tracking_uri import check_tracking_uri, sqlite_path
+from suite.tracking.client import NO_FILE, SHA256_TAG, Store, StoreUnavailable, plainly
+from suite.tracking.run_index import TrialRun, trial_run_from_tags
+from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
 # of the default, since the journal keeps what could not be sent.
@@ -37,7 +37,7 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _FILES = ("results.parquet", "curves.parquet")
 
 
-def children(tracking_uri: str, ablation: str, scale: str) -> tuple[RecordedTrial, ...]:
+def children(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
     """What the store holds of a sweep's trials, doubles included; the earliest first.
 
     Raises:
@@ -157,7 +157,7 @@ def _probe(uri: str, is_new_allowed: bool) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def recorded(run: Any) -> RecordedTrial:
+def recorded(run: Any) -> TrialRun:
     """A child, as MLflow's client gives it."""
     info = run.info
-    return recorded_trial(info.run_id, info.status, info.start_time, run.data.tags)
+    return trial_run_from_tags(info.run_id, info.status, info.start_time, run.data.tags)

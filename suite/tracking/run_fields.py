@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from models.model_spec import ModelSpec
-from suite.comparison import comparison_page, report_page
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
-from suite.store_limits import MetricRow, entity_key
-from suite.tracking_uri import redact
+from suite.text import redact
+from suite.tracking.chart_view import comparison_page, report_page
+from suite.tracking.limits import MetricRow, entity_key
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
 VARIANT_TAG = "bakeoff.variant"  # what a trial is called after

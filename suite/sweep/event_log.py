@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.journal.journal import Journal
-from suite.outbox import Outbox
+from suite.sweep.mlflow_sync import MlflowSync
 
 
-class Books:
+class EventLog:
     """The journal, and the outbox to the store where there is one."""
 
-    def __init__(self, journal: Journal, outbox: Outbox | None) -> None:
+    def __init__(self, journal: Journal, outbox: MlflowSync | None) -> None:
         self._journal = journal
         self._outbox = outbox
         self._attempts: dict[str, int] = {}

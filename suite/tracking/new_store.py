@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.mlflow_store import plainly
-from suite.recorder import Recorder
-from suite.store import Store
-from suite.tracking_uri import sqlite_path
+from suite.tracking.client import plainly
+from suite.tracking.location import Store
+from suite.tracking.run_writer import RunWriter
+from suite.tracking.uri import sqlite_path
 
 
-def recorder_of(store: Store) -> Recorder:
+def open_writer(store: Store) -> RunWriter:
     """The one writer to the store.
 
     Raises:
@@ -26,12 +26,12 @@ def recorder_of(store: Store) -> Recorder:
         with plainly(store.uri, (OSError,)):
             if not database.exists() or not database.stat().st_size:
                 _make(database)
-    return Recorder(store.uri, store.artifacts)
+    return RunWriter(store.uri, store.artifacts)
 
 
 def _make(database: Path) -> None:
     aside = database.with_name(f"{database.name}.new")
     for left_behind in (aside, aside.with_name(f"{aside.name}-journal")):
         left_behind.unlink(missing_ok=True)
-    Recorder(f"sqlite:///{aside}", None)
+    RunWriter(f"sqlite:///{aside}", None)
     aside.replace(database)

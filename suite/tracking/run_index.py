@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from suite.projection import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
 from suite.schema import Result
-from suite.store_limits import TAG_LIMIT
+from suite.tracking.limits import TAG_LIMIT
+from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedTrial:
+class TrialRun:
     """A trial as MLflow holds it.
 
     Attributes:
@@ -40,7 +40,7 @@ class RecordedTrial:
 
 
 @dataclass(kw_only=True)
-class RecordedSweep:
+class SweepRuns:
     """The parent of an ablation at one scale, and its children, the earliest first.
 
     Attributes:
@@ -56,30 +56,30 @@ class RecordedSweep:
     tags: dict[str, str]
     metrics: dict[str, float] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
-    children: dict[str, dict[str, RecordedTrial]] = field(default_factory=dict)
+    children: dict[str, dict[str, TrialRun]] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[RecordedTrial]:
+    def __iter__(self) -> Iterator[TrialRun]:
         for family in self.children.values():
             yield from family.values()
 
-    def of_trial(self, trial_id: str) -> list[RecordedTrial]:
+    def of_trial(self, trial_id: str) -> list[TrialRun]:
         """All children of one trial."""
         return list(self.children.get(trial_id, {}).values())
 
-    def put(self, child: RecordedTrial) -> None:
+    def put(self, child: TrialRun) -> None:
         """Add a child, or take its new state over."""
         self.children.setdefault(child.trial_id, {})[child.run_id] = child
 
-    def drop(self, child: RecordedTrial) -> None:
+    def drop(self, child: TrialRun) -> None:
         """Forget a child that was deleted."""
         del self.children[child.trial_id][child.run_id]
 
-    def showing(self, result: Result) -> RecordedTrial | None:
+    def showing(self, result: Result) -> TrialRun | None:
         """The child that has this result."""
         family = self.of_trial(result.trial_id)
         return next((child for child in family if child.result_sha256 == result.sha256), None)
 
-    def running(self, trial_id: str, begun: Container[str]) -> RecordedTrial | None:
+    def running(self, trial_id: str, begun: Container[str]) -> TrialRun | None:
         """The child without a result among those that this process began.
 
         What another process began may hold another attempt's points, and is never gone on with.
@@ -89,7 +89,7 @@ class RecordedSweep:
                 return child
         return None
 
-    def stale(self, variants: Mapping[str, str]) -> list[RecordedTrial]:
+    def stale(self, variants: Mapping[str, str]) -> list[TrialRun]:
         """Complete children whose name or parameters are no longer those of the plan.
 
         Args:
@@ -103,14 +103,14 @@ class RecordedSweep:
             and (child.variant != wanted or child.axes not in ("", ", ".join(self.axes)))
         ]
 
-    def superseded_by_start(self, trial_id: str) -> list[RecordedTrial]:
+    def superseded_by_start(self, trial_id: str) -> list[TrialRun]:
         """What a new attempt replaces: whatever is unfinished.
 
         A failure stays until there is another result, as in the journal: the attempt may be cut.
         """
         return [child for child in self.of_trial(trial_id) if not child.is_complete]
 
-    def superseded_by(self, result: Result, keep: RecordedTrial | None) -> list[RecordedTrial]:
+    def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
         """What a result replaces: leftovers, and an older result of the same environment."""
         environment_id = result.provenance.environment_id
         return [
@@ -119,7 +119,7 @@ class RecordedSweep:
             if child != keep and (not child.result_sha256 or child.environment_id == environment_id)
         ]
 
-    def doubled(self) -> list[RecordedTrial]:
+    def doubled(self) -> list[TrialRun]:
         """Of several results of one trial in one environment, all but the earliest."""
         seen: set[tuple[str, str]] = set()
         later = []
@@ -132,11 +132,11 @@ class RecordedSweep:
         return later
 
 
-def recorded_trial(
+def trial_run_from_tags(
     run_id: str, status: str, start_ms: int, tags: Mapping[str, str]
-) -> RecordedTrial:
+) -> TrialRun:
     """A trial, read off its tags."""
-    return RecordedTrial(
+    return TrialRun(
         trial_id=tags.get("bakeoff.trial_id", ""),
         environment_id=tags.get("bakeoff.environment_id", ""),
         result_sha256=tags.get(RESULT_SHA256_TAG, ""),

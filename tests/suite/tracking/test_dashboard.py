@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from suite.conclusion import conclude
-from suite.dashboard import (
+from suite.journal.journal import Journal
+from suite.outcome import Outcome, counted
+from suite.tracking.connect import children
+from suite.tracking.dashboard import (
     Dashboard,
     DashboardUnavailable,
     NothingToShow,
@@ -31,12 +34,9 @@ from suite.dashboard import (
     running_dashboard,
     serve,
 )
-from suite.journal.journal import Journal
-from suite.outcome import Outcome, counted
-from suite.record import children
-from suite.recorder import Recorder
-from suite.store import Store, store_of
-from suite.tracking_uri import BadUri, RefusedUri
+from suite.tracking.location import Store, store_of
+from suite.tracking.run_writer import RunWriter
+from suite.tracking.uri import BadUri, RefusedUri
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 
@@ -104,7 +104,7 @@ def shown(
     assert _processes_with(str(store.out)) == []
 
 
-def _conclude(sweep: FinishedSweep, recorder: Recorder, out: Path, store: Store) -> Outcome:
+def _conclude(sweep: FinishedSweep, recorder: RunWriter, out: Path, store: Store) -> Outcome:
     """Everything that a driver does but run the trials."""
     with Journal(out / "journal.db") as journal:
         planned = sweep.recorded(recorder, journal)
@@ -187,7 +187,7 @@ def test_a_server_that_does_not_start_says_why(store: LocalStore) -> None:
 )
 def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: signal.Signals) -> None:
     program = (
-        "import sys; from pathlib import Path; from suite.dashboard import serve;"
+        "import sys; from pathlib import Path; from suite.tracking.dashboard import serve;"
         "serve(Path(sys.argv[1]), sys.argv[2], port=int(sys.argv[3]),"
         " say=lambda text: print(text, flush=True))"
     )
@@ -224,7 +224,7 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     for folder in ("first", "again"):
         (tmp_path / folder).mkdir()
         store = Store(uri=base, artifacts=None)
-        outcome = _conclude(sweep, Recorder(base, None), tmp_path / folder, store)
+        outcome = _conclude(sweep, RunWriter(base, None), tmp_path / folder, store)
         assert outcome.trouble == ""
     assert len(children(base, "over_http", "quick")) == len(sweep.plan.trials)
     (comparison,) = outcome.comparisons

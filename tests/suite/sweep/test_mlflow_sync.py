@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from suite import outbox as outbox_module
-from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started
 from suite.journal.journal import Journal, JournalError
-from suite.mlflow_store import StoreRefuses, StoreUnavailable
-from suite.outbox import Outbox
 from suite.planning.plan import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
+from suite.sweep import mlflow_sync as outbox_module
+from suite.sweep.event_log import EventLog
+from suite.sweep.mlflow_sync import MlflowSync
+from suite.tracking.client import StoreRefuses, StoreUnavailable
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -116,13 +116,15 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def books(tmp_path: Path, sweep: Plan, store: FakeStore) -> Iterator[tuple[Books, Outbox, Journal]]:
+def books(
+    tmp_path: Path, sweep: Plan, store: FakeStore
+) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
-        outbox = Outbox(store.connect, [sweep], path)  # type: ignore[arg-type]
+        outbox = MlflowSync(store.connect, [sweep], path)  # type: ignore[arg-type]
         outbox.start()
         try:
-            yield Books(journal, outbox), outbox, journal
+            yield EventLog(journal, outbox), outbox, journal
         finally:
             store.gate.set()
             outbox.close()
@@ -141,7 +143,7 @@ def events(trial: Trial, status: Status = Status.OK) -> list[Event]:
     return [Started(trial.trial_id, "here"), points, Finished(result(trial, status))]
 
 
-def run(books: Books, trials: Sequence[Trial], status: Status = Status.OK) -> None:
+def run(books: EventLog, trials: Sequence[Trial], status: Status = Status.OK) -> None:
     for trial in trials:
         for event in events(trial, status):
             books.take(event)
@@ -423,10 +425,10 @@ def test_events_of_two_plans_that_share_a_trial_reach_both(
 
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
-        outbox = Outbox(lambda: Noting(store), [sweep, twin], path)  # type: ignore[arg-type,return-value]
+        outbox = MlflowSync(lambda: Noting(store), [sweep, twin], path)  # type: ignore[arg-type,return-value]
         outbox.start()
         assert soon(lambda: store.num_writes >= 2)
-        run(Books(journal, outbox), sweep.trials[:1])
+        run(EventLog(journal, outbox), sweep.trials[:1])
         outbox.close()
     assert finished == [sweep.key, twin.key]
 
@@ -533,9 +535,9 @@ def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
         monkeypatch.setattr(outbox_module, "Journal", faulty)
-        outbox = Outbox(store.connect, [sweep], path)  # type: ignore[arg-type]
+        outbox = MlflowSync(store.connect, [sweep], path)  # type: ignore[arg-type]
         outbox.start()
-        run(Books(journal, outbox), sweep.trials)
+        run(EventLog(journal, outbox), sweep.trials)
         recorder, trouble = outbox.close()
     assert (recorder is not None, trouble) == (True, "")
     assert store.results == hashes(sweep.trials)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.store_limits import (
+from suite.tracking.limits import (
     KEY_LIMIT,
     MOST_OTHERS,
     MOST_PARTS,

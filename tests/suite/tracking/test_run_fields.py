@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.projection import (
+from suite.schema import Measurement, Parallel, Point, Status
+from suite.tracking.limits import MetricRow
+from suite.tracking.run_fields import (
     axes_of,
     not_finite_tags,
     point_rows,
@@ -18,8 +20,6 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.schema import Measurement, Parallel, Point, Status
-from suite.store_limits import MetricRow
 from tests.suite.heads_sweep import HeadsSweep
 
 START = 1_000_000

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from suite import mlflow_store
 from suite.findings import Findings
-from suite.mlflow_store import StoreRefuses, StoreUnavailable
-from suite.projection import Key, variant_of
-from suite.record import children, load_all_artifacts, load_artifacts
-from suite.recorder import Recorder
 from suite.schema import About, Specimen, Status, Trial
+from suite.tracking import client as mlflow_store
+from suite.tracking.client import StoreRefuses, StoreUnavailable
+from suite.tracking.connect import children, load_all_artifacts, load_artifacts
+from suite.tracking.run_fields import Key, variant_of
+from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HeadsSweep, LocalStore
 
 FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
@@ -257,7 +257,7 @@ def test_everything_is_fetched_at_once(
     assert list(load_all_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]
 
 
-def _replay(recorder: Recorder, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
+def _replay(recorder: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
     """What a driver does that starts with all results in its journal."""
     key = (about.ablation, about.scale)
     shown = recorder.open_sweep(about)
@@ -269,7 +269,7 @@ def _replay(recorder: Recorder, heads: HeadsSweep, about: About, trials: list[Tr
     recorder.close_sweep(key, {"ok": len(trials)}, finished=True)
 
 
-def _live(recorder: Recorder, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
+def _live(recorder: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
     """What a driver does while trials run."""
     key = (about.ablation, about.scale)
     recorder.open_sweep(about)
@@ -677,7 +677,7 @@ def test_a_trial_costs_four_requests_and_little_time(heads: HeadsSweep, store: L
     assert (time.process_time() - started) / 10 < 0.1
 
 
-def _finish(recorder: Recorder, heads: HeadsSweep, trials: list[Trial]) -> None:
+def _finish(recorder: RunWriter, heads: HeadsSweep, trials: list[Trial]) -> None:
     for trial in trials:
         recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
         recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from suite.comparison import TRAINING_RUNS, VIEW_TAG, comparison_page
-from suite.tracking_uri import check_tracking_uri, sqlite_path
+from suite.tracking.chart_view import TRAINING_RUNS, VIEW_TAG, comparison_page
+from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

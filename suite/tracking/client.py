@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from suite.data_inputs import DataInput
-from suite.store_limits import MetricRow, batches
-from suite.tracking_uri import redact, secrets_of, sqlite_path
+from suite.text import redact
+from suite.tracking.data_inputs import DataInput
+from suite.tracking.limits import MetricRow, batches
+from suite.tracking.uri import secrets_of, sqlite_path
 
 SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
 NO_FILE = "none"  # in place of a hash, while a file is sent for the first time

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from suite import mlflow_store
-from suite.mlflow_store import StoreUnavailable
-from suite.record import children, load_artifacts
-from suite.recorder import Recorder
-from suite.tracking_uri import RefusedUri
+from suite.tracking import client as mlflow_store
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.connect import children, load_artifacts
+from suite.tracking.run_writer import RunWriter
+from suite.tracking.uri import RefusedUri
 from tests.suite.heads_sweep import HeadsSweep
 
 
@@ -78,7 +78,7 @@ def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with _server(answer) as port:
-        recorder = Recorder(f"http://me:CANARY_3@127.0.0.1:{port}", None)
+        recorder = RunWriter(f"http://me:CANARY_3@127.0.0.1:{port}", None)
         with pytest.raises(StoreUnavailable) as failure:
             recorder.open_sweep(heads.about)
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
@@ -92,7 +92,7 @@ def test_nobody_listens(heads: HeadsSweep, scheme: str, capfd: pytest.CaptureFix
     password = "_".join(["CANARY", "4"])  # so that no line of this file holds it
     started = time.monotonic()
     with pytest.raises(StoreUnavailable) as failure:
-        Recorder(f"{scheme}://me:{password}@127.0.0.1:1/x", None).open_sweep(heads.about)
+        RunWriter(f"{scheme}://me:{password}@127.0.0.1:1/x", None).open_sweep(heads.about)
     assert time.monotonic() - started < 15.0  # not mlflow's four minutes
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert password not in told
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_bytes(b"no database, only text" * 100)
     started = time.monotonic()
     with pytest.raises(StoreUnavailable, match="not a database"):
-        Recorder(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
+        RunWriter(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
     assert time.monotonic() - started < 30.0
 
 
@@ -131,7 +131,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
 
 def test_a_refused_address_is_refused_before_mlflow_is_asked(tmp_path: Path) -> None:
     with pytest.raises(RefusedUri):
-        Recorder(f"sqlite:///{tmp_path}/../x.db", tmp_path)
+        RunWriter(f"sqlite:///{tmp_path}/../x.db", tmp_path)
 
 
 def test_without_mlflow_there_is_one_sentence(
@@ -139,12 +139,12 @@ def test_without_mlflow_there_is_one_sentence(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(StoreUnavailable, match="MLflow cannot be imported"):
-        Recorder(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
+        RunWriter(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
 
 
 def test_the_module_itself_is_light() -> None:
     heavy = "{'mlflow', 'torch', 'pandas', 'sqlalchemy', 'requests'}"
-    program = f"import sys, suite.recorder, suite.dashboard; print({heavy} & set(sys.modules))"
+    program = f"import sys, suite.tracking.run_writer, suite.tracking.dashboard; print({heavy} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
         cwd=Path(__file__).parents[2], env=os.environ,

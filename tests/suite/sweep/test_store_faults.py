@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import outbox
 from suite.exit_codes import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal, JournalError
-from suite.new_store import recorder_of
 from suite.repair import repaired
 from suite.schema import Result
-from suite.store import store_of
+from suite.sweep import mlflow_sync as outbox
 from suite.sweep.driver import Options, run
+from suite.tracking.location import store_of
+from suite.tracking.new_store import open_writer
 from suite.verify import differences
 from tests.workplace import Workplace
 
@@ -31,7 +31,7 @@ from tests.workplace import Workplace
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """To make the tables costs seconds, to copy them nothing."""
     out = tmp_path_factory.mktemp("empty")
-    recorder_of(store_of(out, None))
+    open_writer(store_of(out, None))
     return out / "mlflow.db"
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.comparison import address_at, comparison_page, judged_metric, view_tag
-from suite.data_inputs import data_input, data_inputs
 from suite.schema import DataSet, MetricSpec
+from suite.tracking.chart_view import address_at, comparison_page, judged_metric, view_tag
+from suite.tracking.data_inputs import data_input, data_inputs
 from tests.suite.heads_sweep import HeadsSweep
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")

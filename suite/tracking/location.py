@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.spec import SpecError
-from suite.tracking_uri import check_tracking_uri, sqlite_path
+from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.journal.journal import Journal
 from suite.schema import Point, Provenance, Result, Status
+from suite.sweep.event_log import EventLog
 
 HERE = Provenance(
     commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
@@ -56,7 +56,7 @@ def test_the_journal_holds_a_result_before_the_store_hears_of_it(
     journal: Journal, path: Path
 ) -> None:
     outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
+    books = EventLog(journal, outbox)  # type: ignore[arg-type]
     story: list[Event] = [Started("a", "here"), Progressed("a", (POINT,)), Finished(result())]
     for event in story:
         books.take(event)
@@ -64,7 +64,7 @@ def test_the_journal_holds_a_result_before_the_store_hears_of_it(
 
 
 def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> None:
-    books = Books(journal, None)
+    books = EventLog(journal, None)
     for event in (Started("a", "here"), Finished(result())):
         books.take(event)
     with books.store_paused():
@@ -74,7 +74,7 @@ def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> N
 def test_a_process_that_died_before_it_began_leaves_its_result(journal: Journal) -> None:
     """An earlier driver began the trial and was killed; now its process dies at once."""
     journal.begin("a", "a driver that was killed")
-    Books(journal, None).take(Finished(result(Status.CRASHED)))
+    EventLog(journal, None).take(Finished(result(Status.CRASHED)))
     assert list(journal.results("a")) == [result(Status.CRASHED)]
     assert [attempt.attempt for attempt in journal.attempts()] == [2]
 
@@ -83,7 +83,7 @@ def test_a_result_that_the_journal_cannot_hold_is_told_to_nobody(
     journal: Journal, path: Path
 ) -> None:
     outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
+    books = EventLog(journal, outbox)  # type: ignore[arg-type]
     books.take(Started("a", "here"))
     journal.close()
     with pytest.raises(Exception, match="closed database"):
@@ -94,14 +94,14 @@ def test_a_result_that_the_journal_cannot_hold_is_told_to_nobody(
 
 def test_the_pause_is_passed_on(journal: Journal, path: Path) -> None:
     outbox = FakeOutbox(path)
-    with Books(journal, outbox).store_paused():  # type: ignore[arg-type]
+    with EventLog(journal, outbox).store_paused():  # type: ignore[arg-type]
         assert outbox.calls == ["pause"]
     assert outbox.calls == ["pause", "resume"]
 
 
 def test_what_waits_is_for_who_asks_and_not_for_the_store(journal: Journal, path: Path) -> None:
     outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
+    books = EventLog(journal, outbox)  # type: ignore[arg-type]
     for waiting in (Waiting(3, "asks for 1 GPU"), Waiting(2, "asks for 1 GPU")):
         books.take(waiting)
     with Journal(path, read_only=True) as reader:

@@ -24,11 +24,11 @@ from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
 from suite.journal.journal import Journal, JournalError
 from suite.journal_lines import JOURNAL_FILE, packed
-from suite.mlflow_store import StoreRefuses, StoreUnavailable
-from suite.projection import variant_of
-from suite.recorder import Recorder
 from suite.rows import by_trial
 from suite.schema import Cell, Plan
+from suite.tracking.client import StoreRefuses, StoreUnavailable
+from suite.tracking.run_fields import variant_of
+from suite.tracking.run_writer import RunWriter
 
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
@@ -50,7 +50,7 @@ class _GivenUp(Exception):
     """Nobody waits for the writer any more: it sends nothing further."""
 
 
-class Outbox:
+class MlflowSync:
     """Takes events from the driver; writes them to the store in a thread.
 
     Args:
@@ -60,7 +60,7 @@ class Outbox:
     """
 
     def __init__(
-        self, connect: Callable[[], Recorder], plans: Sequence[Plan], journal: Path
+        self, connect: Callable[[], RunWriter], plans: Sequence[Plan], journal: Path
     ) -> None:
         self._connect = connect
         self._plans = plans
@@ -78,7 +78,7 @@ class Outbox:
         self._may_write = threading.Event()
         self._may_write.set()
         self._writes = threading.Lock()
-        self._recorder: Recorder | None = None
+        self._recorder: RunWriter | None = None
         self._trouble = ""
         self._next_try = 0.0
         self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
@@ -114,7 +114,7 @@ class Outbox:
         """Write again."""
         self._may_write.set()
 
-    def close(self, most_seconds: float = math.inf) -> tuple[Recorder | None, str]:
+    def close(self, most_seconds: float = math.inf) -> tuple[RunWriter | None, str]:
         """Write everything that is left, as long as the store answers.
 
         Args:
@@ -250,7 +250,7 @@ class Outbox:
         cells = self._cells[plan.key]
         return {t.trial_id: variant_of(t, cells.get(t.trial_id, [])) for t in plan.trials}
 
-    def _opened(self) -> Recorder:
+    def _opened(self) -> RunWriter:
         self._is_opening = True
         try:
             recorder = self._connect()
