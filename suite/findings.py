@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from reports.frame import Sweep
 from reports.series import Series, all_series
@@ -13,21 +11,7 @@ from reports.verdict import verdict
 from suite.schema import About
 from suite.tracking.chart_view import judged_metric
 from suite.tracking.limits import entity_key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What a sweep found, as far as it has come.
-
-    Attributes:
-        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
-        sentence: The same with claim, size and interval, for a reader.
-        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
-    """
-
-    verdict: str = ""
-    sentence: str = ""
-    means: Mapping[str, float] = field(default_factory=dict)
+from suite.tracking.run_fields import Findings
 
 
 def findings_of(sweep: Sweep) -> Findings:

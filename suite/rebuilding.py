@@ -113,9 +113,9 @@ def _may_be_there(store: Store) -> bool:
 
 def _refuse_silent(store: Store) -> None:
     """A server that hangs would hold the start of a run up for as long as its requests last."""
-    from suite.tracking.connect import reading
+    from suite.tracking.connect import connect
 
-    opened, failed = reading(store.uri), []
+    opened, failed = connect(store.uri), []
 
     def ask() -> None:
         try:

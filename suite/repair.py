@@ -21,8 +21,8 @@ from suite.shown_store import ShownStore
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, store_of
-from suite.tracking.new_store import open_writer
 from suite.tracking.run_fields import Key
+from suite.tracking.run_writer import RunWriter
 from suite.verify import Comparison, Difference, comparison, found_in, refuse_empty
 
 
@@ -71,7 +71,7 @@ def _mend(found: Sequence[Difference], store: Store, out: Path) -> None:
         if not plans or journal.damaged():  # of a row that is wrong nothing may be made
             return
         _take_away(found, plans, store)
-        outbox = MlflowSync(lambda: open_writer(store), plans, journal.path)
+        outbox = MlflowSync(lambda: RunWriter(store), plans, journal.path)
         outbox.start()
         recorder, trouble = outbox.close()
         outcome = counted(plans, journal, 0)
@@ -83,7 +83,7 @@ def _mend(found: Sequence[Difference], store: Store, out: Path) -> None:
 
 def _take_away(found: Sequence[Difference], plans: Sequence[Plan], store: Store) -> None:
     """Children and artifacts that are wrong; the journal holds all that they are made of."""
-    recorder = open_writer(store)
+    recorder = RunWriter(store)
     for plan in plans:
         recorder.open_sweep(plan.about)
         of_plan = [each for each in found if each.key == plan.key]

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from suite.shown import ShownTrial
-from suite.tracking.client import NO_FILE, SHA256_TAG, Store
-from suite.tracking.connect import reading, recorded
+from suite.tracking.artifacts import digest_of
+from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
+from suite.tracking.connect import connect
 from suite.tracking.limits import MetricRow
 from suite.tracking.run_fields import Key
-from suite.tracking.run_writer import digest_of
+from suite.tracking.run_index import trial_run
 
 REPORT = "report"
 
@@ -52,7 +53,7 @@ class Artifact:
 class ShownSweep:
     """The parents of (ablation, scale), the earliest first, and what hangs below them."""
 
-    store: Store
+    store: MlflowStore
     runs: Sequence[Any]
 
     @cached_property
@@ -65,7 +66,7 @@ class ShownSweep:
         """The children, the earliest first, doubles and leftovers included."""
         return [
             ShownTrial(
-                recorded=recorded(run), tags=run.data.tags, params=run.data.params,
+                recorded=trial_run(run), tags=run.data.tags, params=run.data.params,
                 metrics=run.data.metrics,
             )
             for run in self.runs
@@ -107,11 +108,11 @@ class ShownStore:
     """A store, for those who read all of it.
 
     Raises:
-        BadUri, RefusedUri, StoreUnavailable: as `record.reading`, also from the methods.
+        BadUri, RefusedUri, StoreUnavailable: as `connect`, also from the methods.
     """
 
     def __init__(self, uri: str) -> None:
-        self._store = reading(uri)
+        self._store = connect(uri)
 
     def sweep(self, key: Key) -> ShownSweep:
         """What is shown of (ablation, scale); nothing where the store does not have it."""

@@ -44,7 +44,7 @@ from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, mlflow_is_installed, store_of
-from suite.tracking.new_store import open_writer
+from suite.tracking.run_writer import RunWriter
 from suite.trial_limit import SECONDS_AT
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
@@ -159,7 +159,7 @@ def _say(sentence: str, console: Console) -> None:
 
 def _stopped(plans: Sequence[Plan], journal: Journal, outbox: MlflowSync | None) -> None:
     """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close(most_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
+    recorder, _ = outbox.close(max_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
     if recorder is not None:
         with suppress(StoreUnavailable):
             close_parents(plans, journal, recorder)
@@ -170,7 +170,7 @@ def _outbox(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     if not mlflow_is_installed():
         return None
     store = options.store
-    outbox = MlflowSync(lambda: open_writer(store), plans, options.journal)
+    outbox = MlflowSync(lambda: RunWriter(store), plans, options.journal)
     outbox.start()
     return outbox
 
@@ -231,7 +231,7 @@ class _Sweep:
         failed: list[str] = []
         try:
             for event in events:
-                self.books.take(event)
+                self.books.write(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)

@@ -1,4 +1,4 @@
-"""Journal first, then the store: what every event of a sweep goes through."""
+"""Writes every event of a sweep to the journal first, then passes it on to MLflow."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from suite.sweep.mlflow_sync import MlflowSync
 
 
 class EventLog:
-    """The journal, and the outbox to the store where there is one."""
+    """The journal, and the copy to MLflow where it is installed."""
 
-    def __init__(self, journal: Journal, outbox: MlflowSync | None) -> None:
+    def __init__(self, journal: Journal, sync: MlflowSync | None) -> None:
         self._journal = journal
-        self._outbox = outbox
+        self._sync = sync
         self._attempts: dict[str, int] = {}
 
-    def take(self, event: Event) -> None:
-        """Write the event down; a result is safe on disk when this returns."""
+    def write(self, event: Event) -> None:
+        """Write the event; a result is safe on disk when this returns."""
         match event:
             case Started(trial_id=trial_id, place=place):
                 self._attempts[trial_id] = self._journal.begin(trial_id, place)
@@ -28,21 +28,21 @@ class EventLog:
                     self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
                 self._journal.commit(result, self._attempts[result.trial_id])
             case Remarked():
-                return  # for whoever watches
+                return  # only shown
             case Waiting(num_trials=num_trials, reason=reason):
                 self._journal.note_waiting(num_trials, reason)
                 return
-        if self._outbox is not None:
-            self._outbox.tell(event, self._attempts[event.trial_id])
+        if self._sync is not None:
+            self._sync.send(event, self._attempts[event.trial_id])
 
     @contextmanager
     def store_paused(self) -> Iterator[None]:
-        """Leave the store alone for the length of the block: a timing is under way."""
-        if self._outbox is None:
+        """Send nothing to MLflow for the length of the block: a timing runs."""
+        if self._sync is None:
             yield
             return
-        self._outbox.pause()
+        self._sync.pause()
         try:
             yield
         finally:
-            self._outbox.resume()
+            self._sync.resume()

@@ -1,33 +1,43 @@
-"""How do specimens become files that any program opens? Matrices as PNG, texts as plain text."""
+"""Turns the samples of a trained model into files (PNG, plain text), and hashes folders."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import re
-import struct
-import zlib
 from binascii import Error
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from suite.schema import Result, Specimen
 
 _FOLDERS = {"attention": "attention", "positions": "positions", "text": "samples"}
 _CELL = 10  # pixels to a side
 _MAX_SIDE = 1024  # cells
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _LIGHT, _MIDDLE, _DARK = (255, 255, 255), (0, 114, 178), (6, 32, 58)  # red, green, blue
 
 
-def specimen_files(result: Result) -> dict[str, bytes]:
+def sample_files(result: Result) -> dict[str, bytes]:
     """Path -> content, as ``attention/layer1_head2.png`` and ``samples/continuation.txt``.
 
-    What can be no picture (another program may have written the result) is left out. Shades grow
-    with the square root of the value, as in reports; the darkest is the largest of its matrix.
+    A matrix that is not valid (another program may have written the result) is left out. Shades
+    grow with the square root of the value, as in reports; the darkest is the largest of its matrix.
     """
     files: dict[str, bytes] = {}
     for path, content in _contents(result.specimens):
         files.setdefault(path, content)
     return files
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        body = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
+    return digest.hexdigest()
 
 
 def _contents(specimens: Sequence[Specimen]) -> Iterator[tuple[str, bytes]]:
@@ -36,48 +46,39 @@ def _contents(specimens: Sequence[Specimen]) -> Iterator[tuple[str, bytes]]:
         text = specimen.text.encode(errors="replace")
         if specimen.kind == "text":
             yield f"{folder}/{name}.txt", text
-        elif rows := _rows(specimen):
-            yield f"{folder}/{name}.png", _png(rows)
+        elif levels := _levels(specimen):
+            yield f"{folder}/{name}.png", _png(levels, specimen.num_columns, specimen.num_rows)
             if text:
                 yield f"{folder}/example.txt", text
 
 
 def _file_name(title: str) -> str:
-    """``layer1_head2`` for ``layer 1, head 2``; nothing that leads out of a folder."""
+    """``layer1_head2`` for ``layer 1, head 2``; never a path that leads out of a folder."""
     together = re.sub(r" (?=\d)", "", title)
     return re.sub(r"[^A-Za-z0-9-]+", "_", together).strip("_")[:80] or "unnamed"
 
 
-def _rows(specimen: Specimen) -> list[bytes]:
-    """A byte a value; empty where there is no such matrix."""
+def _levels(specimen: Specimen) -> bytes:
+    """Decode the matrix, a byte a value; empty where it is not valid."""
     height, width = specimen.num_rows, specimen.num_columns
     try:
         levels = base64.b64decode(specimen.levels, validate=True)
     except (Error, ValueError):
-        return []
-    if not (1 <= height <= _MAX_SIDE and 1 <= width <= _MAX_SIDE) or len(levels) != height * width:
-        return []
-    return [levels[start : start + width] for start in range(0, len(levels), width)]
+        return b""
+    has_sides = 1 <= height <= _MAX_SIDE and 1 <= width <= _MAX_SIDE
+    return levels if has_sides and len(levels) == height * width else b""
 
 
-def _png(rows: Sequence[bytes]) -> bytes:
-    """With a palette; see the PNG specification (third edition), sections 5 and 11."""
-    lines = [b"\0" + bytes(level for level in row for _ in range(_CELL)) for row in rows]
-    pixels = b"".join(line for line in lines for _ in range(_CELL))
-    # width, height, bits a pixel, colour type (by palette), and the only methods there are
-    header = struct.pack(">IIBBBBB", _CELL * len(rows[0]), _CELL * len(rows), 8, 3, 0, 0, 0)
-    chunks = [
-        (b"IHDR", header),
-        (b"PLTE", b"".join(bytes(_colour(level)) for level in range(256))),
-        (b"IDAT", zlib.compress(pixels, 9)),
-        (b"IEND", b""),
-    ]
-    return _SIGNATURE + b"".join(_chunk(kind, content) for kind, content in chunks)
+def _png(levels: bytes, width: int, height: int) -> bytes:
+    from PIL import Image
 
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    check = zlib.crc32(kind + content)
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+    image = Image.frombytes("P", (width, height), levels)
+    image.putpalette(bytes(part for level in range(256) for part in _colour(level)))
+    file = io.BytesIO()
+    image.resize((_CELL * width, _CELL * height), Image.Resampling.NEAREST).save(
+        file, "PNG", optimize=True
+    )
+    return file.getvalue()
 
 
 def _colour(level: int) -> Iterator[int]:

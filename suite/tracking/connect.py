@@ -1,6 +1,6 @@
-"""MLflow, opened, and what the reports are made of read back. The only file that imports mlflow.
+"""Opens an MLflow store, and reads back the runs and the files that reports are made of.
 
-`suite.tracking.run_writer` writes what is read here.
+The only module that imports mlflow; `run_writer` writes what is read here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ import re
 import socket
 import sqlite3
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from suite.tracking.client import NO_FILE, SHA256_TAG, Store, StoreUnavailable, plainly
-from suite.tracking.run_index import TrialRun, trial_run_from_tags
+from suite.tracking.client import (
+    NO_FILE,
+    SHA256_TAG,
+    MlflowStore,
+    StoreUnavailable,
+    store_errors,
+)
+from suite.tracking.run_index import TrialRun, trial_run
 from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
@@ -37,32 +42,94 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _FILES = ("results.parquet", "curves.parquet")
 
 
-def children(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
-    """What the store holds of a sweep's trials, doubles included; the earliest first.
+def connect(tracking_uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
+    """Import mlflow and open the store.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if mlflow is not installed, there is no store, or it cannot be opened.
+    """
+    uri = check_tracking_uri(tracking_uri)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # else it logs each retry
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy
+        return _import_and_open(uri, is_new_allowed)
+
+
+def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
+    try:
+        import mlflow.exceptions
+        from alembic.util import CommandError
+        from google.protobuf.json_format import (  # type: ignore[import-untyped]
+            Error as UnexpectedAnswer,
+        )
+        from mlflow import entities
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
+    # Those of requests are OSErrors.
+    failures = (
+        mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
+    )  # fmt: skip
+    with store_errors(uri, (*failures, sqlite3.Error)):
+        database = sqlite_path(uri)
+        if is_new_allowed and database is not None:
+            _create_missing(database, mlflow.MlflowClient)
+        _check_reachable(uri, database)
+        return MlflowStore(uri, mlflow.MlflowClient(uri), entities, failures)
+
+
+def _check_reachable(uri: str, database: Path | None) -> None:
+    """Try once: mlflow would try to open a database for 100 seconds."""
+    if database is None:
+        parts = urlsplit(uri)
+        port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
+        if port is not None and parts.scheme not in ("http", "https"):
+            socket.create_connection((parts.hostname or "", port), timeout=5).close()
+        return
+    if not database.is_file():
+        raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA schema_version")
+
+
+def _create_missing(database: Path, client: Callable[[str], object]) -> None:
+    if not database.exists() or not database.stat().st_size:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        _create_database(database, client)
+
+
+def _create_database(database: Path, client: Callable[[str], object]) -> None:
+    """Create the tables in a file beside it, which takes its name once it is complete.
+
+    MLflow creates them in some sixty migrations; a database whose creation was killed in between
+    can never be opened again.
+    """
+    new = database.with_name(f"{database.name}.new")
+    for left_behind in (new, new.with_name(f"{new.name}-journal")):
+        left_behind.unlink(missing_ok=True)
+    client(f"sqlite:///{new}")
+    new.replace(database)
+
+
+def trial_runs(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
+    """Return the runs of a sweep's trials, duplicates included; the earliest first.
 
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
         StoreUnavailable: if there is no store, or it does not answer.
     """
-    store = connect(tracking_uri, is_new_allowed=False)
+    store = connect(tracking_uri)
     with store.reached():
         experiment = store.client.get_experiment_by_name(ablation)
         runs = store.runs(experiment.experiment_id, scale) if experiment else []
-    return tuple(recorded(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
-
-
-def reading(tracking_uri: str) -> Store:
-    """A store to read from, request by request.
-
-    Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, or it does not answer.
-    """
-    return connect(tracking_uri, is_new_allowed=False)
+    return tuple(trial_run(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
 
 
 def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[str, Path]]:
-    """Fetch what the reports are made of.
+    """Fetch the files that an ablation's report is made of.
 
     Returns:
         For each scale that has results, by name: the scale, and a folder in `into` that holds
@@ -79,85 +146,22 @@ def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[s
 def load_all_artifacts(
     tracking_uri: str, into: Path, ablations: Collection[str] | None = None
 ) -> dict[str, list[tuple[str, Path]]]:
-    """The same of several ablations, by name; of all that the store holds where none are named.
+    """Fetch the same of several ablations, by name; by default of all that the store holds.
 
     Raises:
         BadUri, RefusedUri, StoreUnavailable: as `load_artifacts`.
     """
-    store = connect(tracking_uri, is_new_allowed=False)
+    store = connect(tracking_uri)
     found: dict[str, dict[str, Path]] = {}
     with store.reached():
-        names = {
-            experiment.experiment_id: experiment.name
-            for experiment in store.experiments()
-            if experiment.tags.get("bakeoff.ablation") == experiment.name
-            and (ablations is None or experiment.name in ablations)
-        }
+        names = store.ablations(ablations)
         for run in store.parents(list(names)):
             scales = found.setdefault(names[run.info.experiment_id], {})
             scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
-            held = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
-            if not any(NO_FILE in digests for digests in held) and scale not in scales:
+            digests = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
+            if not any(NO_FILE in digest for digest in digests) and scale not in scales:
                 scales[scale] = into / run.info.run_id
                 scales[scale].mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
                     store.fetch(run, name, scales[scale])
     return {name: sorted(scales.items()) for name, scales in sorted(found.items())}
-
-
-def connect(tracking_uri: str, *, is_new_allowed: bool) -> Store:
-    """Import mlflow and open the store.
-
-    Raises:
-        StoreUnavailable: if mlflow is not installed, there is no store, or it cannot be opened.
-    """
-    uri = check_tracking_uri(tracking_uri)
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # each retry, else
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy
-        return _imported_and_opened(uri, is_new_allowed)
-
-
-def _imported_and_opened(uri: str, is_new_allowed: bool) -> Store:
-    try:
-        import mlflow.exceptions
-        from alembic.util import CommandError
-        from google.protobuf.json_format import (  # type: ignore[import-untyped]
-            Error as NotAsAsked,
-        )
-        from mlflow import entities
-        from sqlalchemy.exc import SQLAlchemyError
-    except ImportError as error:
-        raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
-    # Those of requests are OSErrors.
-    failures = (
-        mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, NotAsAsked, OSError,
-    )  # fmt: skip
-    with plainly(uri, (*failures, sqlite3.Error)):
-        _probe(uri, is_new_allowed)
-        return Store(uri, mlflow.MlflowClient(uri), entities, failures)
-
-
-def _probe(uri: str, is_new_allowed: bool) -> None:
-    """Knock once: mlflow would knock at a database that does not open for 100 seconds."""
-    database = sqlite_path(uri)
-    if database is None:
-        parts = urlsplit(uri)
-        port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
-        if port is not None and parts.scheme not in ("http", "https"):
-            socket.create_connection((parts.hostname or "", port), timeout=5).close()
-        return
-    if is_new_allowed:
-        database.parent.mkdir(parents=True, exist_ok=True)
-    elif not database.is_file():
-        raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
-    with closing(sqlite3.connect(database)) as connection:
-        connection.execute("PRAGMA schema_version")
-
-
-def recorded(run: Any) -> TrialRun:
-    """A child, as MLflow's client gives it."""
-    info = run.info
-    return trial_run_from_tags(info.run_id, info.status, info.start_time, run.data.tags)

@@ -1,4 +1,4 @@
-"""Does it fit into MLflow? Names, lengths and requests that its store accepts whole. Pure.
+"""Fits names, values and requests into MLflow's limits. Pure.
 
 MLflow would cut long values silently; here they become a hash, and a file that holds them whole.
 """
@@ -9,20 +9,17 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 PARAM_LIMIT = 6_000  # characters; these limits stand in mlflow/utils/validation.py
 TAG_LIMIT = 8_000
 KEY_LIMIT = 220  # MLflow: 250; the difference is for our prefixes
 REQUEST_LIMIT = 500_000  # half of what a server accepts
-MOST_PARTS = 1_000
-MOST_OTHERS = 100  # parameters, and tags, of one request
+MAX_ENTITIES = 1_000  # of one request
+MAX_PARAMS = MAX_TAGS = 100
 
 _PLAIN = re.compile(r"(?:[/\w.=-]|, )*")
-
-_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -35,19 +32,36 @@ class MetricRow:
     step: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What one request carries."""
+@dataclass(kw_only=True)
+class LogRequest:
+    """The content of one request; its size is estimated in bytes."""
 
     params: dict[str, str] = field(default_factory=dict)
     rows: list[MetricRow] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, entity: MetricRow | tuple[str, str], *, is_tag: bool = False) -> bool:
+        """Add a metric row, parameter or tag; return whether it fitted."""
+        size = self.size + len(json.dumps(str(entity))) + 50  # JSON escapes count
+        number = len(self.params) + len(self.rows) + len(self.tags)
+        texts, most = (self.tags, MAX_TAGS) if is_tag else (self.params, MAX_PARAMS)
+        if number and (size > REQUEST_LIMIT or number == MAX_ENTITIES):
+            return False
+        if isinstance(entity, MetricRow):
+            self.rows.append(entity)
+        elif len(texts) == most:
+            return False
+        else:
+            texts |= [entity]
+        self.size = size
+        return True
 
 
 def entity_key(text: str) -> str:
-    """The text as a name that MLflow accepts: ``heads=4, dim=64`` becomes ``heads:4 dim:64``.
+    """Turn the text into a valid name: ``heads=4, dim=64`` becomes ``heads:4 dim:64``.
 
-    Where anything else had to change, a hash of the text is added, so that no two fall together.
+    Where anything else had to change, a hash of the text is added, so that names stay distinct.
     """
     is_plain = _PLAIN.fullmatch(text) is not None and posixpath.normpath(text) == text
     if is_plain and not text.startswith(("/", "..")) and len(text) <= KEY_LIMIT:
@@ -57,9 +71,11 @@ def entity_key(text: str) -> str:
 
 
 def shortened(values: Mapping[str, str], limit: int, file: str) -> tuple[dict[str, str], str]:
-    """The values, those above the limit as a hash; and the body of the file that holds them whole.
+    """Replace values above the limit by a hash.
 
-    The body is empty where all values fit.
+    Returns:
+        The values, and the content of the file that holds the long ones whole; it is empty where
+        all values fit.
     """
     long = {name: value for name, value in values.items() if len(value) > limit}
     hashed = {
@@ -70,39 +86,17 @@ def shortened(values: Mapping[str, str], limit: int, file: str) -> tuple[dict[st
     return {**values, **hashed}, body
 
 
-def batches(
+def requests_for(
     params: Mapping[str, str], rows: Sequence[MetricRow], tags: Mapping[str, str]
-) -> list[Batch]:
-    """Requests that a server accepts: one where possible, else in this order, tags last."""
-    weight = sum(map(_weight, (*params.items(), *rows, *tags.items())))
-    num_parts = len(params) + len(rows) + len(tags)
-    fits = max(len(params), len(tags)) <= MOST_OTHERS and num_parts <= MOST_PARTS
-    if fits and weight <= REQUEST_LIMIT:
-        return [Batch(params=dict(params), rows=list(rows), tags=dict(tags))] if num_parts else []
-    return [
-        *(Batch(params=dict(chunk)) for chunk in _chunks(params.items(), MOST_OTHERS)),
-        *(Batch(rows=chunk) for chunk in _chunks(rows, MOST_PARTS)),
-        *(Batch(tags=dict(chunk)) for chunk in _chunks(tags.items(), MOST_OTHERS)),
-    ]
-
-
-def _chunks(parts: Iterable[_Part], most: int) -> Iterator[list[_Part]]:
-    chunk: list[_Part] = []
-    size = 0
-    for part in parts:
-        weight = _weight(part)
-        if chunk and (len(chunk) == most or size + weight > REQUEST_LIMIT):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(part)
-        size += weight
-    if chunk:
-        yield chunk
-
-
-def _weight(part: object) -> int:
-    """Bytes of the part in a request, roughly; JSON escapes count."""
-    return len(json.dumps(str(part))) + 50
+) -> list[LogRequest]:
+    """Split into as few requests as a server accepts, in this order, the last tag in the last."""
+    entities = [(e, False) for e in (*params.items(), *rows)] + [(e, True) for e in tags.items()]
+    requests: list[LogRequest] = []
+    for entity, is_tag in entities:
+        if not requests or not requests[-1].add(entity, is_tag=is_tag):
+            requests.append(LogRequest())
+            requests[-1].add(entity, is_tag=is_tag)
+    return requests
 
 
 def _sha256(text: str) -> str:

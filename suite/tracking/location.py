@@ -1,4 +1,4 @@
-"""Which MLflow store belongs to an output folder?"""
+"""Finds the MLflow store that belongs to an output folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """An MLflow store.
+    """Where an MLflow store is.
 
     Attributes:
         uri: Its address.
-        artifacts: Where the artifacts of a local store go; None for a server, which has its own.
+        artifacts: Folder for the artifacts of a local store; None for a server, which has its own.
     """
 
     uri: str
@@ -24,10 +24,10 @@ class Store:
 
 
 def store_of(out: Path, tracking_uri: str | None) -> Store:
-    """The store at the address; by default an SQLite file in the output folder.
+    """Return the store at the address; by default an SQLite file in the output folder.
 
     Raises:
-        BadUri, RefusedUri: see `tracking_uri.check_tracking_uri`.
+        BadUri, RefusedUri: see `check_tracking_uri`.
     """
     artifacts = out.resolve() / "artifacts"
     if tracking_uri is None:
@@ -37,10 +37,10 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
 
 
 def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
-    """As `store_of`, for those who only read.
+    """Return the store as `store_of` does, for reading.
 
     Raises:
-        SpecError: if the store is a file, and there is none yet.
+        SpecError: if the store is a file that does not exist yet.
     """
     store = store_of(out, tracking_uri)
     file = sqlite_path(store.uri)
@@ -50,10 +50,10 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
 
 
 def is_own(store: Store, out: Path) -> bool:
-    """Whether it is the folder's own file, which no other folder records into."""
+    """Tell whether this is the folder's own file, which no other folder writes to."""
     return store == store_of(out, None)
 
 
 def mlflow_is_installed() -> bool:
-    """Whether there can be a store at all."""
+    """Tell whether a store can be used at all."""
     return importlib.util.find_spec("mlflow") is not None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from models.model_spec import ModelSpec
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
@@ -27,6 +27,21 @@ FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a sweep found, as far as it has come.
+
+    Attributes:
+        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
+        sentence: The same with claim, size and interval, for a reader.
+        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
+    """
+
+    verdict: str = ""
+    sentence: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:

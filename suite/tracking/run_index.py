@@ -1,9 +1,10 @@
-"""What does the store hold of one sweep, and what of it must go? No mlflow here: decisions only."""
+"""Indexes the MLflow runs of one sweep, and decides which of them to delete. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from suite.schema import Result
 from suite.tracking.limits import TAG_LIMIT
@@ -12,14 +13,14 @@ from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRun:
-    """A trial as MLflow holds it.
+    """A trial as MLflow holds it: a child of the sweep's run.
 
     Attributes:
         result_sha256: Of the result that it shows; empty while it has none.
         status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
         start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
         attempt: Number of the attempt; empty where only the end was recorded.
-        variant: What it is called after.
+        variant: Its label in the plan.
         axes: What was varied when it was begun; empty in older stores.
     """
 
@@ -39,15 +40,31 @@ class TrialRun:
         return bool(self.result_sha256) and self.status != "RUNNING"
 
 
+def trial_run(run: Any) -> TrialRun:
+    """Read a child that MLflow's client has returned."""
+    info, tags = run.info, run.data.tags
+    return TrialRun(
+        trial_id=tags.get("bakeoff.trial_id", ""),
+        environment_id=tags.get("bakeoff.environment_id", ""),
+        result_sha256=tags.get(RESULT_SHA256_TAG, ""),
+        status=info.status,
+        run_id=info.run_id,
+        start_ms=info.start_time,
+        attempt=tags.get("bakeoff.attempt", ""),
+        variant=tags.get(VARIANT_TAG, ""),
+        axes=tags.get(AXES_TAG, ""),
+    )
+
+
 @dataclass(kw_only=True)
 class SweepRuns:
-    """The parent of an ablation at one scale, and its children, the earliest first.
+    """The parent run of an ablation at one scale, and its children, the earliest first.
 
     Attributes:
         run_id: Of the parent; so are `status`, `tags` and `metrics`.
         axes: Names of what is varied.
-        children: trial_id -> run_id -> trial. More than one where environments differ, or where
-            a crash left something behind.
+        children: trial_id -> run_id -> run. More than one where environments differ, or where
+            a crash left an incomplete one behind.
     """
 
     experiment_id: str
@@ -59,91 +76,63 @@ class SweepRuns:
     children: dict[str, dict[str, TrialRun]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TrialRun]:
-        for family in self.children.values():
-            yield from family.values()
+        for runs in self.children.values():
+            yield from runs.values()
 
     def of_trial(self, trial_id: str) -> list[TrialRun]:
-        """All children of one trial."""
+        """Return all runs of one trial."""
         return list(self.children.get(trial_id, {}).values())
 
-    def put(self, child: TrialRun) -> None:
-        """Add a child, or take its new state over."""
-        self.children.setdefault(child.trial_id, {})[child.run_id] = child
+    def put(self, run: TrialRun) -> None:
+        """Add a run, or replace its state."""
+        self.children.setdefault(run.trial_id, {})[run.run_id] = run
 
-    def drop(self, child: TrialRun) -> None:
-        """Forget a child that was deleted."""
-        del self.children[child.trial_id][child.run_id]
+    def drop(self, run: TrialRun) -> None:
+        """Remove a run that was deleted."""
+        del self.children[run.trial_id][run.run_id]
 
     def showing(self, result: Result) -> TrialRun | None:
-        """The child that has this result."""
-        family = self.of_trial(result.trial_id)
-        return next((child for child in family if child.result_sha256 == result.sha256), None)
+        """Return the run that has this result."""
+        runs = self.of_trial(result.trial_id)
+        return next((run for run in runs if run.result_sha256 == result.sha256), None)
 
-    def running(self, trial_id: str, begun: Container[str]) -> TrialRun | None:
-        """The child without a result among those that this process began.
+    def in_progress(self, trial_id: str, live: Container[str]) -> TrialRun | None:
+        """Return the run without a result among the live ones, which this process has created.
 
-        What another process began may hold another attempt's points, and is never gone on with.
+        A run of another process may hold another attempt's points, and is never continued.
         """
-        for child in self.of_trial(trial_id):
-            if child.run_id in begun and not child.result_sha256:
-                return child
-        return None
+        runs = self.of_trial(trial_id)
+        return next((run for run in runs if run.run_id in live and not run.result_sha256), None)
 
     def stale(self, variants: Mapping[str, str]) -> list[TrialRun]:
-        """Complete children whose name or parameters are no longer those of the plan.
+        """Return complete runs whose variant or parameters differ from the plan's.
 
         Args:
-            variants: trial_id -> what its child is to be called after.
+            variants: trial_id -> the variant that its run should show.
         """
         return [
-            child
-            for child in self
-            if child.is_complete
-            and len(wanted := variants.get(child.trial_id, child.variant)) <= TAG_LIMIT
-            and (child.variant != wanted or child.axes not in ("", ", ".join(self.axes)))
+            run
+            for run in self
+            if run.is_complete
+            and len(wanted := variants.get(run.trial_id, run.variant)) <= TAG_LIMIT
+            and (run.variant != wanted or run.axes not in ("", ", ".join(self.axes)))
         ]
-
-    def superseded_by_start(self, trial_id: str) -> list[TrialRun]:
-        """What a new attempt replaces: whatever is unfinished.
-
-        A failure stays until there is another result, as in the journal: the attempt may be cut.
-        """
-        return [child for child in self.of_trial(trial_id) if not child.is_complete]
 
     def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
-        """What a result replaces: leftovers, and an older result of the same environment."""
+        """Return what a result replaces: incomplete runs, and those of the same environment."""
         environment_id = result.provenance.environment_id
         return [
-            child
-            for child in self.of_trial(result.trial_id)
-            if child != keep and (not child.result_sha256 or child.environment_id == environment_id)
+            run
+            for run in self.of_trial(result.trial_id)
+            if run != keep and (not run.result_sha256 or run.environment_id == environment_id)
         ]
 
-    def doubled(self) -> list[TrialRun]:
-        """Of several results of one trial in one environment, all but the earliest."""
-        seen: set[tuple[str, str]] = set()
-        later = []
-        for child in self:
-            key = (child.trial_id, child.environment_id)
-            if child.result_sha256 and key in seen:
-                later.append(child)
-            elif child.result_sha256:
-                seen.add(key)
-        return later
-
-
-def trial_run_from_tags(
-    run_id: str, status: str, start_ms: int, tags: Mapping[str, str]
-) -> TrialRun:
-    """A trial, read off its tags."""
-    return TrialRun(
-        trial_id=tags.get("bakeoff.trial_id", ""),
-        environment_id=tags.get("bakeoff.environment_id", ""),
-        result_sha256=tags.get(RESULT_SHA256_TAG, ""),
-        status=status,
-        run_id=run_id,
-        start_ms=start_ms,
-        attempt=tags.get("bakeoff.attempt", ""),
-        variant=tags.get(VARIANT_TAG, ""),
-        axes=tags.get(AXES_TAG, ""),
-    )
+    def duplicates(self) -> list[TrialRun]:
+        """Return all but the earliest of several results of one trial in one environment."""
+        first: dict[tuple[str, str], TrialRun] = {}
+        return [
+            run
+            for run in self
+            if run.result_sha256
+            and first.setdefault((run.trial_id, run.environment_id), run) is not run
+        ]

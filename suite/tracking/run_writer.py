@@ -1,42 +1,40 @@
-"""journal -> MLflow: the one writer.
+"""Writes the journal's content to one MLflow store, idempotently.
 
-MLflow is a projection of the journal: everything here is found again by tags and may be done twice.
-What is complete says so last: a child carries `bakeoff.result_sha256` and has ended; an artifact's
-hash is a tag of the parent, so that nothing is sent that is there already.
+Every run is found again by its tags, so each method may be called twice. The mark of what is
+complete is written last: a child carries `bakeoff.result_sha256` and has ended; an artifact's hash
+is a tag of the parent, so that nothing is sent that is there already.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from suite.schema import FAILURES, About, Cell, Point, Result, Trial
 from suite.text import redact
-from suite.tracking.artifacts import specimen_files
+from suite.tracking.artifacts import digest_of, sample_files
 from suite.tracking.chart_view import comparison_page, view_tag
 from suite.tracking.client import (
     NO_FILE,
     SHA256_TAG,
-    Attended,
     StoreRefuses,
     StoreUnavailable,
     now_ms,
 )
-from suite.tracking.connect import connect, recorded
-from suite.tracking.data_inputs import data_inputs
+from suite.tracking.connect import connect
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.location import Store
 from suite.tracking.run_fields import (
     AXES_TAG,
     DESCRIPTION_TAG,
     FINDING_TAG,
     RESULT_SHA256_TAG,
     VERDICT_TAG,
+    Findings,
     Key,
     axes_of,
     not_finite_tags,
@@ -48,103 +46,110 @@ from suite.tracking.run_fields import (
     trial_params,
     trial_tags,
 )
-from suite.tracking.run_index import SweepRuns, TrialRun
+from suite.tracking.run_index import SweepRuns, TrialRun, trial_run
 
-if TYPE_CHECKING:  # it imports what reads frames, which a writer does not need
-    from suite.findings import Findings
+
+@dataclass
+class _Sent:
+    """What was sent of a run that this process has created; sending it twice costs time.
+
+    Attributes:
+        params: The run's parameters, fitted to the store's limits.
+        has_params: Whether they were sent; they go with the first points.
+        rows: The metric rows that were sent.
+    """
+
+    params: dict[str, str]
+    has_params: bool = False
+    rows: set[MetricRow] = field(default_factory=set)
 
 
 class RunWriter:
-    """The one writer: projects the journal into one MLflow store, idempotently.
+    """Writes sweeps and trials to one MLflow store; there is one writer at a time.
 
     Args:
-        tracking_uri: Address of the store.
-        artifacts: Folder for the artifacts of a local SQLite store; None for a server, which
-            has its own.
+        store: Where it is; a local one is created where it does not exist.
 
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
         StoreUnavailable: from here and from every method.
     """
 
-    def __init__(self, tracking_uri: str, artifacts: Path | None) -> None:
-        self._store = connect(tracking_uri, is_new_allowed=True)
-        self._artifacts = artifacts.resolve() if artifacts is not None else None
+    def __init__(self, store: Store) -> None:
+        self._store = connect(store.uri, is_new_allowed=True)
+        self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
         self._abouts: dict[Key, About] = {}
         self._sweeps: dict[Key, SweepRuns] = {}
-        # By run_id of the children begun here; a parameter is its name and its value.
-        self._sent: dict[str, set[MetricRow | tuple[str, str]]] = {}
-        self._params: dict[str, dict[str, str]] = {}  # of the same, sent with their first points
+        self._live: dict[str, _Sent] = {}  # by run_id
 
-    def attend(self, before_request: Callable[[], None]) -> None:
-        """From now on call this before each request: it returns when the request may be sent."""
-        self._store.client = Attended(self._store.client, before_request)
+    def call_before_requests(self, callback: Callable[[], None]) -> None:
+        """Call this before each request from now on; it returns when the request may be sent."""
+        self._store.call_before_requests(callback)
 
     def open_sweep(self, about: About) -> dict[str, str]:
-        """Find or create the parent of (ablation, scale); mend what a crash left doubled.
+        """Find or create the parent of (ablation, scale); delete duplicates that a crash left.
 
         Returns:
-            trial_id -> SHA-256 of the result that a complete child shows.
+            trial_id -> SHA-256 of the result that a complete run shows.
         """
         key = (about.ablation, about.scale)
         self._abouts[key] = about
         self._sweeps.pop(key, None)
-        with self._writing(key) as sweep:
-            return {child.trial_id: child.result_sha256 for child in sweep if child.is_complete}
+        with self._sweep(key) as sweep:
+            return {run.trial_id: run.result_sha256 for run in sweep if run.is_complete}
 
     def delete_stale(self, key: Key, variants: Mapping[str, str]) -> set[str]:
-        """Delete children that show another name, or less that is varied, than the plan now has.
+        """Delete runs whose variant, or whose varied parameters, differ from the plan's.
 
         Args:
             key: Of the sweep.
-            variants: trial_id -> what its child is to be called after.
+            variants: trial_id -> the variant that its run should show.
 
         Returns:
-            The trials whose result is to be shown anew, by `finish_trial`.
+            The trials whose result has to be written again, by `finish_trial`.
         """
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             stale = sweep.stale(variants)
             self._delete(sweep, stale)
-            return {child.trial_id for child in stale}
+            return {run.trial_id for run in stale}
 
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
-        """Show the trial as running. What an older attempt left behind is deleted.
+        """Show the trial as running, and delete incomplete runs of older attempts.
 
-        Its parameters follow with its first points: a request less.
+        A failure stays until there is another result, as in the journal: the attempt may be cut.
+        The parameters follow with the first points, which saves a request.
         """
-        with self._writing(key) as sweep:
-            begun = sweep.running(trial.trial_id, self._sent)
-            if begun is not None and begun.attempt == str(attempt):
+        with self._sweep(key) as sweep:
+            run = sweep.in_progress(trial.trial_id, self._live)
+            if run is not None and run.attempt == str(attempt):
                 return
-            self._delete(sweep, sweep.superseded_by_start(trial.trial_id))
+            runs = sweep.of_trial(trial.trial_id)
+            self._delete(sweep, [run for run in runs if not run.is_complete])
             tags = trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
-            child = self._begin(sweep, tags, now_ms())
-            self._params[child.run_id] = self._fitting_params(sweep, child.run_id, trial, cells)
+            self._create(sweep, trial, cells, tags, now_ms())
 
     def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
-        """Live curves of a trial that was started here; of any other, nothing happens.
+        """Log live curves of a trial that was started here; of any other, nothing happens.
 
-        Whatever is lost on the way, `finish_trial` sends.
+        Points that are lost on the way are sent by `finish_trial`.
         """
-        with self._writing(key) as sweep:
-            child = sweep.running(trial_id, self._sent)
-            if child is not None:
-                rows = point_rows(points, child.start_ms)
-                params = self._params.get(child.run_id)
-                self._send(child, params=params, rows=rows, tags=not_finite_tags(points))
+        with self._sweep(key) as sweep:
+            run = sweep.in_progress(trial_id, self._live)
+            if run is not None:
+                self._log(run, point_rows(points, run.start_ms), not_finite_tags(points))
 
     def finish_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], result: Result) -> None:
-        """Show the result: parameters, metrics and tags, the result's hash last, then the end."""
-        with self._writing(key) as sweep:
-            child = sweep.showing(result) or self._filled(sweep, key, trial, cells, result)
-            if child.is_complete:
+        """Write the result: parameters, metrics and tags, the result's hash last, then the end."""
+        with self._sweep(key) as sweep:
+            run = sweep.showing(result) or self._write_result(sweep, key, trial, cells, result)
+            if run.is_complete:
                 return
             status = "FAILED" if result.status in FAILURES else "FINISHED"
-            self._store.end(child.run_id, status)
-            self._forget(child)
+            self._store.end(run.run_id, status)
+            self._live.pop(run.run_id, None)
             sweep.put(
                 replace(
-                    child,
+                    run,
                     status=status,
                     result_sha256=result.sha256,
                     environment_id=result.provenance.environment_id,
@@ -152,80 +157,76 @@ class RunWriter:
             )
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
-        """Artifacts of the parent, by name; those that are there already are not sent again."""
+        """Send artifacts of the parent, by name; those that are there already are not sent."""
         digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             held = {name: sweep.tags.get(SHA256_TAG + name, "") for name in files}
             changed = {name: body for name, body in files.items() if held[name] != digests[name]}
-            if not changed:
-                return
-            # Until all of it has arrived, a reader may meet the old file or the new one, or none.
-            either = {name: f"{digests[name]} {held[name] or NO_FILE}" for name in changed}
-            self._tag(sweep, {SHA256_TAG + name: value for name, value in either.items()})
-            with tempfile.TemporaryDirectory() as folder:
-                for name, body in changed.items():
-                    Path(folder, name).write_bytes(body)
-                    self._store.client.log_artifact(sweep.run_id, str(Path(folder, name)))
+            # Until all have arrived, a reader may meet the old file or the new one, or no file.
+            both = {name: f"{digests[name]} {held[name] or NO_FILE}" for name in changed}
+            self._tag(sweep, {SHA256_TAG + name: value for name, value in both.items()})
+            for name, body in changed.items():
+                self._store.put_files(sweep.run_id, {name: body})
             self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
 
     def unpublish(self, key: Key, names: Collection[str]) -> None:
-        """What lies under these names is not what was sent: the next `publish` sends it again.
+        """Mark these artifacts as wrong: the next `publish` sends them again.
 
         ``report`` stands for all files of the report.
         """
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
 
     def delete_trials(self, key: Key, run_ids: Collection[str]) -> None:
-        """Delete children that do not show what their result gives; `finish_trial` makes others."""
-        with self._writing(key) as sweep:
-            self._delete(sweep, [child for child in sweep if child.run_id in run_ids])
+        """Delete runs that do not show what their result gives; `finish_trial` makes others."""
+        with self._sweep(key) as sweep:
+            self._delete(sweep, [run for run in sweep if run.run_id in run_ids])
 
     def publish_report(self, key: Key, folder: Path) -> None:
-        """The report's files, under ``report/`` of the parent; not sent again if unchanged."""
+        """Send the report's files, under ``report/`` of the parent, unless they are unchanged."""
         digest = digest_of(folder)
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             if sweep.tags.get(SHA256_TAG + "report") != digest:
                 self._store.client.log_artifacts(sweep.run_id, str(folder), "report")
                 self._tag(sweep, {SHA256_TAG + "report": digest})
                 self._describe(sweep, self._abouts[key])
 
     def publish_findings(self, key: Key, findings: Findings) -> None:
-        """The verdict, to filter by and in the description; and each variant's mean, as metrics."""
+        """Write the verdict as tags and in the description, each variant's mean as a metric."""
         verdict = {VERDICT_TAG: findings.verdict, FINDING_TAG: findings.sentence}
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             shown = sweep.metrics
             changed = {name: m for name, m in findings.means.items() if shown.get(name) != m}
             stamp = now_ms()  # of two values at one step, MLflow shows the later
             rows = [MetricRow(name, mean, stamp, 0) for name, mean in changed.items()]
             self._store.log(sweep.run_id, rows=rows)
             shown.update(changed)
-            if findings.verdict or VERDICT_TAG in sweep.tags:  # a claim may have been taken back
+            if findings.verdict or VERDICT_TAG in sweep.tags:  # a claim may have been removed
                 self._tag(sweep, shortened(verdict, TAG_LIMIT, "the report")[0])
             self._describe(sweep, self._abouts[key])
 
     def comparison_page(self, key: Key) -> str:
-        """Where the sweep's trials stand side by side: the address after the server's."""
-        with self._writing(key) as sweep:
+        """Return the page that compares the sweep's trials: the address after the server's."""
+        with self._sweep(key) as sweep:
             return comparison_page(sweep.experiment_id, key[1])
 
     def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
-        """The parent's end: FINISHED, or KILLED where trials are left; and its counts, as tags."""
+        """End the parent, FINISHED, or KILLED where trials are left; tag it with its counts."""
         status = "FINISHED" if finished else "KILLED"
-        with self._writing(key) as sweep:
+        with self._sweep(key) as sweep:
             self._tag(sweep, {f"bakeoff.{name}": str(value) for name, value in summary.items()})
-            for child in [child for child in sweep if child.status == "RUNNING"]:
-                self._store.end(child.run_id, "KILLED")
-                sweep.put(replace(child, status="KILLED"))
+            for run in [run for run in sweep if run.status == "RUNNING"]:
+                self._store.end(run.run_id, "KILLED")
+                sweep.put(replace(run, status="KILLED"))
             if sweep.status != status:
                 self._store.end(sweep.run_id, status)
                 sweep.status = status
 
     @contextmanager
-    def _writing(self, key: Key) -> Iterator[SweepRuns]:
-        """The sweep, asked of the store where it is not known; forgotten again after an error.
+    def _sweep(self, key: Key) -> Iterator[SweepRuns]:
+        """The sweep's runs, loaded where they are not known; forgotten again after an error.
 
-        An error may hide a success: only the store knows what it holds.
+        A request that failed for us may have succeeded: only the store knows what it holds.
         """
         try:
             with self._store.reached():
@@ -235,57 +236,41 @@ class RunWriter:
         except BaseException as error:
             self._sweeps.pop(key, None)
             if isinstance(error, StoreRefuses):  # maybe for what was sent here before
-                self._sent.clear()
-                self._params.clear()
+                self._live.clear()
             raise
 
     def _load(self, about: About) -> SweepRuns:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
         parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
-        wanted = sweep_tags(about)
+        tags = sweep_tags(about)
         if not parents:
-            parents = [self._store.create(experiment_id, wanted, now_ms())]
-        for doubled in parents[1:]:
-            self._store.client.delete_run(doubled.info.run_id)
-        info = parents[0].info
+            parents = [self._store.create(experiment_id, tags, now_ms())]
+        for duplicate in parents[1:]:
+            self._store.client.delete_run(duplicate.info.run_id)
+        parent = parents[0]
         sweep = SweepRuns(
             experiment_id=experiment_id,
-            run_id=info.run_id,
-            status=info.status,
-            tags=dict(parents[0].data.tags),
-            metrics=dict(parents[0].data.metrics),
+            run_id=parent.info.run_id,
+            status=parent.info.status,
+            tags=dict(parent.data.tags),
+            metrics=dict(parent.data.metrics),
             axes=axes_of(about.variants),
         )
-        self._tag(sweep, wanted)
+        self._tag(sweep, tags)
         self._describe(sweep, about)
-        if about.data_sets and not (parents[0].inputs and parents[0].inputs.dataset_inputs):
-            self._store.log_inputs(sweep.run_id, data_inputs(about.data_sets))
+        if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
+            self._store.log_data_sets(sweep.run_id, about.data_sets)
         for run in runs:
             if run.data.tags.get("bakeoff.role") == "trial":
-                self._adopt(sweep, run)
-        self._delete(sweep, sweep.doubled())
+                if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
+                    self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
+                sweep.put(trial_run(run))
+        self._delete(sweep, sweep.duplicates())
         return sweep
 
-    def _describe(self, sweep: SweepRuns, about: About) -> None:
-        """The parent's description, with what is known by now; a verdict stays until the next."""
-        text = sweep_description(
-            about,
-            sweep.experiment_id,
-            sweep.run_id,
-            has_report=SHA256_TAG + "report" in sweep.tags,
-            finding=sweep.tags.get(FINDING_TAG, ""),
-        )
-        self._tag(sweep, shortened({DESCRIPTION_TAG: text}, TAG_LIMIT, "the report")[0])
-
-    def _adopt(self, sweep: SweepRuns, run: Any) -> None:
-        """Take a child in, also one whose own parent was deleted."""
-        if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:
-            self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
-        sweep.put(recorded(run))
-
     def _experiment(self, about: About) -> str:
-        """The id of the ablation's experiment."""
+        """Find or create the ablation's experiment; return its id."""
         folder = re.sub(r"[^\w-]", "_", about.ablation)
         tags = {
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
@@ -307,87 +292,77 @@ class RunWriter:
                 "folder moved? Move it back, or choose a new --out."
             )
 
-    def _begin(self, sweep: SweepRuns, tags: Mapping[str, str], start_ms: int) -> TrialRun:
-        """Create a child; and show the parent as running again."""
+    def _describe(self, sweep: SweepRuns, about: About) -> None:
+        """Write the parent's description; an old verdict stays until there is a new one."""
+        text = sweep_description(
+            about,
+            sweep.experiment_id,
+            sweep.run_id,
+            has_report=SHA256_TAG + "report" in sweep.tags,
+            finding=sweep.tags.get(FINDING_TAG, ""),
+        )
+        self._tag(sweep, shortened({DESCRIPTION_TAG: text}, TAG_LIMIT, "the report")[0])
+
+    def _create(
+        self,
+        sweep: SweepRuns,
+        trial: Trial,
+        cells: Sequence[Cell],
+        tags: Mapping[str, str],
+        start_ms: int,
+    ) -> TrialRun:
+        """Create a child, and show the parent as running again."""
+        own_tags = {"mlflow.parentRunId": sweep.run_id}
+        if sweep.axes:  # not every server takes an empty tag
+            own_tags[AXES_TAG] = ", ".join(sweep.axes)
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
-        beside = {"mlflow.parentRunId": sweep.run_id}
-        if sweep.axes:  # not every server takes a tag that says nothing
-            beside[AXES_TAG] = ", ".join(sweep.axes)
-        run = self._store.create(sweep.experiment_id, {**fitting, **beside}, start_ms)
-        child = recorded(run)
-        self._sent[child.run_id] = set()
-        sweep.put(child)
+        run = trial_run(self._store.create(sweep.experiment_id, {**fitting, **own_tags}, start_ms))
+        params = trial_params(trial, cells, sweep.axes)
+        self._live[run.run_id] = _Sent(self._fitting(run.run_id, params, PARAM_LIMIT, "params"))
+        sweep.put(run)
         if sweep.status != "RUNNING":
             self._store.client.update_run(sweep.run_id, status="RUNNING")
             sweep.status = "RUNNING"
-        return child
+        return run
 
-    def _filled(
+    def _write_result(
         self, sweep: SweepRuns, key: Key, trial: Trial, cells: Sequence[Cell], result: Result
     ) -> TrialRun:
-        """The child with all that the result says; it stands in place of what was there before."""
-        child = sweep.running(trial.trial_id, self._sent)
-        self._delete(sweep, sweep.superseded_by(result, keep=child))
+        """Write everything but the end, and delete the runs that the result supersedes."""
+        run = sweep.in_progress(trial.trial_id, self._live)
+        self._delete(sweep, sweep.superseded_by(result, keep=run))
         tags = result_tags(trial, cells, result)
-        if child is None:  # all tags but the hash at once: one by one they cost the most
+        if run is None:  # all tags but the hash at once: one by one they cost the most
             given = trial_tags(key, trial, cells) | tags
             del given[RESULT_SHA256_TAG]
-            child = self._begin(sweep, given, now_ms() - round(result.seconds * 1000))
-            tags = {
-                name: value
-                for name, value in tags.items()
-                if name not in given or len(value) > TAG_LIMIT
-            }
-        params = self._params.get(child.run_id) or self._fitting_params(
-            sweep, child.run_id, trial, cells
-        )
-        self._show_inputs(key, child.run_id, trial)
-        self._show_files(child.run_id, result)
-        rows = result_rows(trial, cells, result, child.start_ms)
-        tags = self._fitting(child.run_id, tags, TAG_LIMIT, "tags")
-        self._send(child, params=params, rows=rows, tags=tags)
-        return child
-
-    def _fitting_params(
-        self, sweep: SweepRuns, run_id: str, trial: Trial, cells: Sequence[Cell]
-    ) -> dict[str, str]:
-        values = trial_params(trial, cells, sweep.axes)
-        return self._fitting(run_id, values, PARAM_LIMIT, "params")
-
-    def _show_inputs(self, key: Key, run_id: str, trial: Trial) -> None:
-        """The data set of a trial that trains on one."""
+            start_ms = now_ms() - round(result.seconds * 1000)
+            run = self._create(sweep, trial, cells, given, start_ms)
+            tags = {n: v for n, v in tags.items() if n not in given or len(v) > TAG_LIMIT}
         data_set = self._abouts[key].data_sets.get(trial.task)
         if data_set is not None and trial.training is not None:
-            self._store.log_inputs(run_id, data_inputs({trial.task: data_set}))
-
-    def _show_files(self, run_id: str, result: Result) -> None:
-        """What is to be looked at: pictures and samples of the trained model, a traceback."""
-        files = specimen_files(result)
+            self._store.log_data_sets(run.run_id, {trial.task: data_set})
+        files = sample_files(result)
         if result.traceback:
             files["traceback.txt"] = redact(result.traceback).encode()
         if files:
-            self._store.put_files(run_id, files)
+            self._store.put_files(run.run_id, files)
+        rows = result_rows(trial, cells, result, run.start_ms)
+        self._log(run, rows, self._fitting(run.run_id, tags, TAG_LIMIT, "tags"))
+        return run
 
-    def _send(
-        self,
-        child: TrialRun,
-        *,
-        params: Mapping[str, str] | None = None,
-        rows: Sequence[MetricRow] = (),
-        tags: Mapping[str, str] | None = None,
-    ) -> None:
-        """What was not sent before. Sending twice would only cost time."""
-        sent = self._sent[child.run_id]
-        new_params = dict(part for part in (params or {}).items() if part not in sent)
-        new_rows = [row for row in rows if row not in sent]
-        self._store.log(child.run_id, params=new_params, rows=new_rows, tags=tags)
-        sent.update(new_params.items())
-        sent.update(new_rows)
+    def _log(self, run: TrialRun, rows: Sequence[MetricRow], tags: Mapping[str, str]) -> None:
+        """Log tags, and the parameters and metrics that were not sent before."""
+        sent = self._live[run.run_id]
+        new_rows = [row for row in rows if row not in sent.rows]
+        params = {} if sent.has_params else sent.params
+        self._store.log(run.run_id, params=params, rows=new_rows, tags=tags)
+        sent.has_params = True
+        sent.rows.update(new_rows)
 
     def _fitting(
         self, run_id: str, values: Mapping[str, str], limit: int, kind: str
     ) -> dict[str, str]:
-        """The values, those that are too long replaced by a hash and kept whole as an artifact."""
+        """Replace values that are too long by a hash, and keep them whole as an artifact."""
         fitting, body = shortened(values, limit, f"long_{kind}.json")
         if body:
             self._store.client.log_text(run_id, body, f"long_{kind}.json")
@@ -399,22 +374,8 @@ class RunWriter:
             self._store.log(sweep.run_id, tags=changed)
             sweep.tags.update(changed)
 
-    def _delete(self, sweep: SweepRuns, children: Sequence[TrialRun]) -> None:
-        for child in children:
-            self._store.client.delete_run(child.run_id)
-            self._forget(child)
-            sweep.drop(child)
-
-    def _forget(self, child: TrialRun) -> None:
-        self._sent.pop(child.run_id, None)
-        self._params.pop(child.run_id, None)
-
-
-def digest_of(folder: Path) -> str:
-    """SHA-256 over the names and bodies of the files in a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    digest = hashlib.sha256()
-    for path in files:
-        body = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
-    return digest.hexdigest()
+    def _delete(self, sweep: SweepRuns, runs: Sequence[TrialRun]) -> None:
+        for run in runs:
+            self._store.client.delete_run(run.run_id)
+            self._live.pop(run.run_id, None)
+            sweep.drop(run)

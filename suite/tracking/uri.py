@@ -1,4 +1,4 @@
-"""May this address be used as an MLflow store, and how is it shown without its secrets?"""
+"""Checks the address of an MLflow store."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from suite.text import redact
+
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
 _ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
-_USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
-_SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
 
 
 class BadUri(ValueError):
-    """The address cannot be meant: exit 2."""
+    """The address is not valid: exit 2."""
 
 
 class RefusedUri(ValueError):
@@ -23,10 +23,10 @@ class RefusedUri(ValueError):
 
 
 def check_tracking_uri(uri: str) -> str:
-    """The address, if a store may stand there.
+    """Return the address if it is valid and allowed.
 
     Raises:
-        BadUri: if it is no address of a store.
+        BadUri: if it is not the address of a store.
         RefusedUri: if it is a bare folder (``file:``), or climbs out of one (``..``).
     """
     shown = redact(uri)
@@ -46,18 +46,13 @@ def check_tracking_uri(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file behind a ``sqlite:///`` address; None for a server."""
+    """Return the file of a ``sqlite:///`` address; None for a server."""
     prefix = "sqlite:///"
     return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
 
 
-def redact(text: str) -> str:
-    """The text with ``***`` for what stands before the @ of a URI, and for fields like password."""
-    return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))
-
-
 def secrets_of(uri: str) -> tuple[str, ...]:
-    """The password in a URI, as written and as decoded."""
+    """Return the password in a URI, as written and decoded."""
     parts = _split(uri)
     password = parts.password if parts else None
     return (password, unquote(password)) if password else ()
@@ -66,8 +61,8 @@ def secrets_of(uri: str) -> tuple[str, ...]:
 def _checked_sqlite(uri: str, shown: str) -> str:
     path = unquote(uri.removeprefix("sqlite:///"))
     is_too_long = any(len(os.fsencode(part)) > 255 for part in path.split("/"))
-    is_none = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
-    if not uri.startswith("sqlite:///") or is_none:
+    is_no_file = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
+    if not uri.startswith("sqlite:///") or is_no_file:
         raise BadUri(f"--tracking-uri {shown!r} names no file; allowed: sqlite:///PATH.")
     if ".." in re.split(r"[/\\]", path) or "?" in path or path.startswith("file:"):
         raise RefusedUri(
@@ -85,7 +80,7 @@ def _checked_address(uri: str, shown: str) -> str:
 
 
 def _split(uri: str) -> SplitResult | None:
-    """None where the port is no number from 0 to 65535, or the host is malformed."""
+    """Return None if the port is not a number from 0 to 65535, or the host is malformed."""
     try:
         parts = urlsplit(uri)
         _ = parts.port

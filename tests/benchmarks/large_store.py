@@ -22,7 +22,7 @@ from suite.rows import by_trial
 from suite.schema import ClaimSpec, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tracking.location import store_of
-from suite.tracking.new_store import open_writer
+from suite.tracking.run_writer import RunWriter
 
 NUM_POINTS = 8
 TASKS = ("shakespeare_characters", "fashion_mnist_patches")
@@ -118,7 +118,7 @@ def fill_journal(out: Path, made: Sequence[Plan]) -> list[Plan]:
 
 def fill_store(out: Path, kept: Sequence[Plan]) -> None:
     """A parent for each plan, with what reports are made of."""
-    recorder = open_writer(store_of(out, None))
+    recorder = RunWriter(store_of(out, None))
     for each in kept:
         recorder.open_sweep(each.about)
         results = by_trial(map(result_of(each), each.trials))

@@ -51,7 +51,7 @@ class Laps:
 @contextmanager
 def _watched(patch: pytest.MonkeyPatch) -> Iterator[Laps]:
     laps = Laps()
-    take: Callable[[EventLog, Event], None] = EventLog.take
+    take: Callable[[EventLog, Event], None] = EventLog.write
     close: Callable[[MlflowSync], Any] = MlflowSync.close
 
     def noted_take(self: EventLog, event: Event) -> None:
@@ -66,7 +66,7 @@ def _watched(patch: pytest.MonkeyPatch) -> Iterator[Laps]:
         laps.recorded = time.perf_counter()
         return closed
 
-    patch.setattr(EventLog, "take", noted_take)
+    patch.setattr(EventLog, "write", noted_take)
     patch.setattr(MlflowSync, "close", noted_close)
     laps.start = time.perf_counter()
     yield laps
@@ -106,7 +106,7 @@ def _first_use_of_the_store(work: Workplace, file: str) -> float:
     begun = time.perf_counter()
     store = Options(out=work.out).store
     work.out.mkdir(exist_ok=True)
-    RunWriter(store.uri, store.artifacts).open_sweep(plan(file).about)
+    RunWriter(store).open_sweep(plan(file).about)
     return time.perf_counter() - begun
 
 

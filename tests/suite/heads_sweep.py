@@ -23,6 +23,7 @@ from suite.schema import (
     Training,
     Trial,
 )
+from suite.tracking.location import Store
 from suite.tracking.run_writer import RunWriter
 
 
@@ -140,7 +141,7 @@ class LocalStore:
         return f"sqlite:///{self.database}"
 
     def recorder(self) -> RunWriter:
-        return RunWriter(self.uri, self.out / "artifacts")
+        return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
 
     def copied_to(self, out: Path) -> LocalStore:
         """A store of its own: to make the tables costs seconds, to copy them nothing."""

@@ -55,13 +55,13 @@ def filled(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from suite.tracking.new_store import open_writer
+    from suite.tracking.run_writer import RunWriter
 
     out = tmp_path_factory.mktemp("whole")
     filled(out / "journal.db")
     store = store_of(out, None)
     with Journal(out / "journal.db") as journal:
-        outbox = MlflowSync(lambda: open_writer(store), journal.plans(), journal.path)
+        outbox = MlflowSync(lambda: RunWriter(store), journal.plans(), journal.path)
         outbox.start()
         assert outbox.close()[1] == ""
     return out

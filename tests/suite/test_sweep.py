@@ -24,7 +24,8 @@ from suite.lock import FolderUnavailable, held
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import children
+from suite.tracking.connect import trial_runs
+from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
 from suite.trial import run_trial
 from suite.verify import differences
@@ -40,7 +41,7 @@ def _one_thread() -> None:
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a store: to make them costs seconds, to copy them nothing."""
     folder = tmp_path_factory.mktemp("store")
-    RunWriter(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(store_of(folder, None))
     return folder / "mlflow.db"
 
 
@@ -224,7 +225,7 @@ def test_a_store_that_is_away_costs_nothing_but_the_report(
     def unreachable(*arguments: object) -> RunWriter:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.driver.open_writer", unreachable)
+    monkeypatch.setattr("suite.sweep.driver.RunWriter", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
     assert "nobody answers" in capsys.readouterr().err
     assert statuses(work) == {Status.OK: 4}
@@ -253,12 +254,12 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_gone_on_with(
         run(file, options=inline(work))
     assert statuses(work) == {Status.OK: 2}
     uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    shown = Counter(child.status for child in children(uri, "small", "quick"))
+    shown = Counter(child.status for child in trial_runs(uri, "small", "quick"))
     assert shown == {"FINISHED": 2, "KILLED": 1}
     monkeypatch.undo()
     assert run(file, options=inline(work)).num_run == 2
     assert sorted(attempts(work).values()) == [1, 1, 1, 2]
-    assert Counter(c.status for c in children(uri, "small", "quick")) == {"FINISHED": 4}
+    assert Counter(c.status for c in trial_runs(uri, "small", "quick")) == {"FINISHED": 4}
     assert agrees(work)
 
 

@@ -22,7 +22,8 @@ from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
-from suite.tracking.connect import children
+from suite.tracking.connect import trial_runs
+from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
 from suite.verify import differences
 from tests.workplace import Workplace
@@ -33,7 +34,7 @@ SOON = 1.0  # seconds after the deadline by which everything must have ended
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("store")
-    RunWriter(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(store_of(folder, None))
     return folder / "mlflow.db"
 
 
@@ -63,7 +64,7 @@ def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
 def shown(work: Workplace) -> Counter[str]:
     """The status of every trial in the store."""
     uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    return Counter(child.status for child in children(uri, "small", "quick"))
+    return Counter(child.status for child in trial_runs(uri, "small", "quick"))
 
 
 MIXERS = """

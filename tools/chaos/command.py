@@ -88,10 +88,10 @@ def warm_up() -> None:
     import suite.probes.quality
     import suite.tasks.registry
     import suite.verify  # noqa: F401
-    from suite.tracking.connect import reading
+    from suite.tracking.connect import connect
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
-        reading("sqlite:////nowhere/at/all.db")
+        connect("sqlite:////nowhere/at/all.db")
     importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # what opening one imports
     parameter = torch.nn.Parameter(torch.zeros(1))
     torch.optim.AdamW([parameter]).zero_grad()  # it imports for seconds when it is first used

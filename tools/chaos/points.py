@@ -120,10 +120,10 @@ def _counted_run(out: Path, store: Path | None) -> tuple[Ended, Counter[str]]:
 def make_empty_store(path: Path) -> None:
     """A store with its tables and nothing in them."""
     from suite.tracking.location import Store
-    from suite.tracking.new_store import open_writer
+    from suite.tracking.run_writer import RunWriter
 
     def make() -> Figures:
-        open_writer(Store(uri=f"sqlite:///{path}", artifacts=None))
+        RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))
         return Figures()
 
     in_lanes([0], lambda _: make(), num_lanes=1)  # in a child: what it opens must not be forked

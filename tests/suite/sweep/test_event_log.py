@@ -30,7 +30,7 @@ class FakeOutbox:
         self.told: list[tuple[Event, int, int]] = []
         self.calls: list[str] = []
 
-    def tell(self, event: Event, attempt: int) -> None:
+    def send(self, event: Event, attempt: int) -> None:
         with Journal(self.path, read_only=True) as journal:
             self.told.append((event, attempt, len(journal.entries())))
 
@@ -59,14 +59,14 @@ def test_the_journal_holds_a_result_before_the_store_hears_of_it(
     books = EventLog(journal, outbox)  # type: ignore[arg-type]
     story: list[Event] = [Started("a", "here"), Progressed("a", (POINT,)), Finished(result())]
     for event in story:
-        books.take(event)
+        books.write(event)
     assert outbox.told == [(story[0], 1, 0), (story[1], 1, 0), (story[2], 1, 1)]
 
 
 def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> None:
     books = EventLog(journal, None)
     for event in (Started("a", "here"), Finished(result())):
-        books.take(event)
+        books.write(event)
     with books.store_paused():
         assert list(journal.results("a")) == [result()]
 
@@ -74,7 +74,7 @@ def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> N
 def test_a_process_that_died_before_it_began_leaves_its_result(journal: Journal) -> None:
     """An earlier driver began the trial and was killed; now its process dies at once."""
     journal.begin("a", "a driver that was killed")
-    EventLog(journal, None).take(Finished(result(Status.CRASHED)))
+    EventLog(journal, None).write(Finished(result(Status.CRASHED)))
     assert list(journal.results("a")) == [result(Status.CRASHED)]
     assert [attempt.attempt for attempt in journal.attempts()] == [2]
 
@@ -84,10 +84,10 @@ def test_a_result_that_the_journal_cannot_hold_is_told_to_nobody(
 ) -> None:
     outbox = FakeOutbox(path)
     books = EventLog(journal, outbox)  # type: ignore[arg-type]
-    books.take(Started("a", "here"))
+    books.write(Started("a", "here"))
     journal.close()
     with pytest.raises(Exception, match="closed database"):
-        books.take(Finished(result()))
+        books.write(Finished(result()))
     assert len(outbox.told) == 1
     outbox.calls.clear()
 
@@ -103,7 +103,7 @@ def test_what_waits_is_for_who_asks_and_not_for_the_store(journal: Journal, path
     outbox = FakeOutbox(path)
     books = EventLog(journal, outbox)  # type: ignore[arg-type]
     for waiting in (Waiting(3, "asks for 1 GPU"), Waiting(2, "asks for 1 GPU")):
-        books.take(waiting)
+        books.write(waiting)
     with Journal(path, read_only=True) as reader:
         assert reader.waiting() == (2, "asks for 1 GPU")
     assert outbox.told == []

@@ -66,8 +66,8 @@ class FakeRecorder:
     def __init__(self, store: FakeStore) -> None:
         self.store = store
 
-    def attend(self, before_request: Callable[[], None]) -> None:
-        self.store.before_request = before_request
+    def call_before_requests(self, callback: Callable[[], None]) -> None:
+        self.store.before_request = callback
 
     def open_sweep(self, about: About) -> dict[str, str]:
         self.store.reach()
@@ -146,7 +146,7 @@ def events(trial: Trial, status: Status = Status.OK) -> list[Event]:
 def run(books: EventLog, trials: Sequence[Trial], status: Status = Status.OK) -> None:
     for trial in trials:
         for event in events(trial, status):
-            books.take(event)
+            books.write(event)
 
 
 def soon(is_so: Callable[[], bool]) -> bool:
@@ -170,11 +170,11 @@ def test_everything_arrives_once_and_in_order(
         assert soon(lambda: store.num_writes >= 2)  # caught up with an empty journal
         for trial in sweep.trials:
             started, progressed, finished = events(trial)
-            kept.take(started)
+            kept.write(started)
             assert soon(lambda: len(store.begun) > len(store.points))
-            kept.take(progressed)
+            kept.write(progressed)
             assert soon(lambda: len(store.begun) == len(store.points))
-            kept.take(finished)
+            kept.write(finished)
         recorder, trouble = outbox.close()
     assert (recorder is not None, trouble) == (True, "")
     assert store.results == hashes(sweep.trials)
@@ -221,7 +221,7 @@ def test_an_outage_loses_nothing(tmp_path: Path, sweep: Plan, store: FakeStore) 
         run(kept, [second])
 
         def has_knocked_again() -> bool:
-            kept.take(Progressed(second.trial_id, (POINT,)))
+            kept.write(Progressed(second.trial_id, (POINT,)))
             return store.num_connections > 1
 
         assert soon(has_knocked_again)
@@ -373,7 +373,7 @@ def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(
         assert soon(lambda: store.num_writes >= 2)
         first, *others = sweep.trials
         store.gate.clear()
-        kept.take(Started(first.trial_id, "here"))
+        kept.write(Started(first.trial_id, "here"))
         time.sleep(0.1)  # the writer hangs at the gate with it; all else waits in line
         run(kept, others)
         store.gate.set()
@@ -393,9 +393,9 @@ def test_a_new_attempt_at_what_failed_before_is_begun(
     store.begun.clear()
     with books(tmp_path, sweep, store) as (kept, outbox, _):
         assert soon(lambda: store.num_writes >= 2)
-        kept.take(Started(trial.trial_id, "here"))
+        kept.write(Started(trial.trial_id, "here"))
         assert soon(lambda: bool(store.begun))
-        kept.take(Finished(result(trial)))
+        kept.write(Finished(result(trial)))
         outbox.close()
     assert store.begun == [(trial.trial_id, 2)]
     assert store.results == hashes([trial])
@@ -463,15 +463,15 @@ def test_the_line_is_short_however_long_the_store_hangs(
     tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What finds no place in it is in the journal, and is brought from there."""
-    monkeypatch.setattr(outbox_module, "_MOST_IN_LINE", 4)
+    monkeypatch.setattr(outbox_module, "_MAX_QUEUED", 4)
     store.gate.clear()
     with books(tmp_path, sweep, store) as (kept, outbox, _):
         for trial in sweep.trials:
-            kept.take(Started(trial.trial_id, "here"))
+            kept.write(Started(trial.trial_id, "here"))
             for _ in range(100):
-                kept.take(Progressed(trial.trial_id, (POINT,)))
-            kept.take(Finished(result(trial)))
-        assert outbox._queue.qsize() == 4
+                kept.write(Progressed(trial.trial_id, (POINT,)))
+            kept.write(Finished(result(trial)))
+        assert outbox._thread.events.qsize() == 4
         store.gate.set()
         recorder, trouble = outbox.close()
     assert (recorder is not None, trouble) == (True, "")
@@ -481,7 +481,7 @@ def test_the_line_is_short_however_long_the_store_hangs(
 def test_what_found_no_place_is_brought_while_the_sweep_goes_on(
     tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_MOST_IN_LINE", 2)
+    monkeypatch.setattr(outbox_module, "_MAX_QUEUED", 2)
     with books(tmp_path, sweep, store) as (kept, outbox, _):
         assert soon(lambda: store.num_writes >= 2)
         outbox.pause()
@@ -515,7 +515,7 @@ def test_those_in_a_hurry_wait_no_longer_than_they_said(
         store.gate.clear()
         run(kept, sweep.trials)
         start = time.monotonic()
-        recorder, trouble = outbox.close(most_seconds=0.3)
+        recorder, trouble = outbox.close(max_seconds=0.3)
         assert time.monotonic() - start < 10  # the silence that others wait for is longer
     assert recorder is None
     assert trouble
@@ -549,12 +549,12 @@ def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(
     with books(tmp_path, sweep, store) as (_, outbox, _):
         assert soon(lambda: store.num_writes >= 2)
         outbox.pause()
-        outbox._next_publication = 0.0
+        outbox._thread._next_publication = 0.0
         time.sleep(0.2)
         outbox.resume()
         assert soon(lambda: sweep.key in store.published)
-        assert soon(lambda: outbox._next_publication > time.monotonic())
-        assert outbox._next_publication - time.monotonic() <= 15.0
+        assert soon(lambda: outbox._thread._next_publication > time.monotonic())
+        assert outbox._thread._next_publication - time.monotonic() <= 15.0
 
 
 def test_a_result_that_the_store_refuses_keeps_no_other_back(

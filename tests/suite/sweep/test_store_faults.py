@@ -22,7 +22,7 @@ from suite.schema import Result
 from suite.sweep import mlflow_sync as outbox
 from suite.sweep.driver import Options, run
 from suite.tracking.location import store_of
-from suite.tracking.new_store import open_writer
+from suite.tracking.run_writer import RunWriter
 from suite.verify import differences
 from tests.workplace import Workplace
 
@@ -31,7 +31,7 @@ from tests.workplace import Workplace
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """To make the tables costs seconds, to copy them nothing."""
     out = tmp_path_factory.mktemp("empty")
-    open_writer(store_of(out, None))
+    RunWriter(store_of(out, None))
     return out / "mlflow.db"
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking import client as mlflow_store
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import children, load_artifacts
+from suite.tracking.client import StoreUnavailable, store_errors
+from suite.tracking.connect import connect, load_artifacts, trial_runs
+from suite.tracking.location import Store
 from suite.tracking.run_writer import RunWriter
 from suite.tracking.uri import RefusedUri
 from tests.suite.heads_sweep import HeadsSweep
@@ -78,7 +78,7 @@ def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with _server(answer) as port:
-        recorder = RunWriter(f"http://me:CANARY_3@127.0.0.1:{port}", None)
+        recorder = RunWriter(Store(uri=f"http://me:CANARY_3@127.0.0.1:{port}", artifacts=None))
         with pytest.raises(StoreUnavailable) as failure:
             recorder.open_sweep(heads.about)
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
@@ -92,7 +92,7 @@ def test_nobody_listens(heads: HeadsSweep, scheme: str, capfd: pytest.CaptureFix
     password = "_".join(["CANARY", "4"])  # so that no line of this file holds it
     started = time.monotonic()
     with pytest.raises(StoreUnavailable) as failure:
-        RunWriter(f"{scheme}://me:{password}@127.0.0.1:1/x", None).open_sweep(heads.about)
+        RunWriter(Store(uri=f"{scheme}://me:{password}@127.0.0.1:1/x", artifacts=None)).open_sweep(heads.about)
     assert time.monotonic() - started < 15.0  # not mlflow's four minutes
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert password not in told
@@ -103,7 +103,7 @@ def test_a_password_is_kept_however_it_is_told() -> None:
     uri = "http://me:CANARY%405@host"
     with (
         pytest.raises(StoreUnavailable) as failure,
-        mlflow_store.plainly(uri, (OSError,)),
+        store_errors(uri, (OSError,)),
     ):
         raise OSError("login of me with CANARY@5 (CANARY%405) failed\nmore")
     told = "The MLflow store http://***@host is not available: login of me with *** (***) failed"
@@ -115,13 +115,13 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_bytes(b"no database, only text" * 100)
     started = time.monotonic()
     with pytest.raises(StoreUnavailable, match="not a database"):
-        RunWriter(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
+        connect(f"sqlite:///{tmp_path}/mlflow.db", is_new_allowed=True)
     assert time.monotonic() - started < 30.0
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
     for read in (
-        lambda uri: children(uri, "heads", "quick"),
+        lambda uri: trial_runs(uri, "heads", "quick"),
         lambda uri: load_artifacts(uri, "heads", tmp_path / "into"),
     ):
         with pytest.raises(StoreUnavailable, match="`bakeoff run` makes it"):
@@ -131,7 +131,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
 
 def test_a_refused_address_is_refused_before_mlflow_is_asked(tmp_path: Path) -> None:
     with pytest.raises(RefusedUri):
-        RunWriter(f"sqlite:///{tmp_path}/../x.db", tmp_path)
+        connect(f"sqlite:///{tmp_path}/../x.db", is_new_allowed=True)
 
 
 def test_without_mlflow_there_is_one_sentence(
@@ -139,7 +139,7 @@ def test_without_mlflow_there_is_one_sentence(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(StoreUnavailable, match="MLflow cannot be imported"):
-        RunWriter(f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
+        connect(f"sqlite:///{tmp_path}/mlflow.db", is_new_allowed=True)
 
 
 def test_the_module_itself_is_light() -> None:

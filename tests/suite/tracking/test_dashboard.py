@@ -23,7 +23,7 @@ import pytest
 from suite.conclusion import conclude
 from suite.journal.journal import Journal
 from suite.outcome import Outcome, counted
-from suite.tracking.connect import children
+from suite.tracking.connect import trial_runs
 from suite.tracking.dashboard import (
     Dashboard,
     DashboardUnavailable,
@@ -224,9 +224,9 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     for folder in ("first", "again"):
         (tmp_path / folder).mkdir()
         store = Store(uri=base, artifacts=None)
-        outcome = _conclude(sweep, RunWriter(base, None), tmp_path / folder, store)
+        outcome = _conclude(sweep, RunWriter(store), tmp_path / folder, store)
         assert outcome.trouble == ""
-    assert len(children(base, "over_http", "quick")) == len(sweep.plan.trials)
+    assert len(trial_runs(base, "over_http", "quick")) == len(sweep.plan.trials)
     (comparison,) = outcome.comparisons
     assert comparison.startswith(f"{base}/#/experiments/")
     made = _contents(tmp_path / "again" / "reports")

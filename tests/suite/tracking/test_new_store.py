@@ -14,15 +14,14 @@ import pytest
 from suite.planning.plan import plan
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import store_of
-from suite.tracking.new_store import open_writer
 from suite.tracking.run_writer import RunWriter
 
 MAKER = """
 import sys
 from pathlib import Path
-from suite.tracking.new_store import open_writer
+from suite.tracking.run_writer import RunWriter
 from suite.tracking.location import store_of
-open_writer(store_of(Path(sys.argv[1]), None))
+RunWriter(store_of(Path(sys.argv[1]), None))
 """
 
 
@@ -35,7 +34,7 @@ def test_killed_while_its_tables_are_made_it_is_made_again(tmp_path: Path) -> No
     maker.send_signal(signal.SIGKILL)
     maker.wait()
     assert not (tmp_path / "mlflow.db").exists()
-    recorder = open_writer(store_of(tmp_path, None))
+    recorder = RunWriter(store_of(tmp_path, None))
     assert recorder.open_sweep(plan("heads").about) == {}
     assert sorted(path.name for path in tmp_path.iterdir() if "mlflow" in path.name) == [
         "mlflow.db"
@@ -45,14 +44,14 @@ def test_killed_while_its_tables_are_made_it_is_made_again(tmp_path: Path) -> No
 def test_a_store_that_is_there_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_writer(store_of(tmp_path, None)).open_sweep(plan("heads").about)
+    RunWriter(store_of(tmp_path, None)).open_sweep(plan("heads").about)
     number = os.stat(tmp_path / "mlflow.db").st_ino
     monkeypatch.setattr("suite.tracking.new_store._make", pytest.fail)
-    assert isinstance(open_writer(store_of(tmp_path, None)), RunWriter)
+    assert isinstance(RunWriter(store_of(tmp_path, None)), RunWriter)
     assert os.stat(tmp_path / "mlflow.db").st_ino == number
 
 
 def test_a_store_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db.new").mkdir()
     with pytest.raises(StoreUnavailable, match=r"mlflow\.db is not available"):
-        open_writer(store_of(tmp_path, None))
+        RunWriter(store_of(tmp_path, None))

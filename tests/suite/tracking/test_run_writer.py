@@ -18,7 +18,7 @@ from suite.findings import Findings
 from suite.schema import About, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.connect import children, load_all_artifacts, load_artifacts
+from suite.tracking.connect import load_all_artifacts, load_artifacts, trial_runs
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HeadsSweep, LocalStore
@@ -160,7 +160,7 @@ def test_live_points_sent_again_by_another_process_are_absorbed(
     recorder.open_sweep(heads.about)
     recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
     recorder.log_points(heads.key, trial.trial_id, heads.points())
-    recorder._sent[_the_trial(store)].clear()  # as after an answer that was lost
+    recorder._live[_the_trial(store)].rows.clear()  # as after an answer that was lost
     recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     assert len(_history(store, _the_trial(store), "bits_per_character")) == 3
 
@@ -174,7 +174,7 @@ def test_two_scales_of_an_ablation_have_a_parent_each(heads: HeadsSweep, store: 
         recorder.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(_rows(store, "SELECT * FROM experiments WHERE name = 'heads'")) == 1
-    assert [child.trial_id for child in children(store.uri, "heads", "quick")] == [trial.trial_id]
+    assert [child.trial_id for child in trial_runs(store.uri, "heads", "quick")] == [trial.trial_id]
 
 
 def test_the_parent_tells_the_answer_and_changes_it(heads: HeadsSweep, store: LocalStore) -> None:
@@ -208,7 +208,7 @@ def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
     for trial in (trained, timed):
         recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     ((parent, _),) = _active(store, "sweep")
-    runs = {child.trial_id: child.run_id for child in children(store.uri, *heads.key)}
+    runs = {child.trial_id: child.run_id for child in trial_runs(store.uri, *heads.key)}
     client = recorder._store.client
     for run in (parent, runs[trained.trial_id]):
         (given,) = client.get_run(run).inputs.dataset_inputs
@@ -315,7 +315,7 @@ def _check_once(store: LocalStore, heads: HeadsSweep, key: Key, trials: list[Tri
     parents = "SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active' AND name = ?"
     ((parent,),) = _rows(store, parents, " · ".join(key))
     assert _rows(store, "SELECT status FROM runs WHERE run_uuid = ?", parent) == [("FINISHED",)]
-    found = children(store.uri, *key)
+    found = trial_runs(store.uri, *key)
     assert sorted((child.trial_id, child.result_sha256, child.status) for child in found) == sorted(
         (trial.trial_id, heads.result(trial).sha256, "FINISHED") for trial in trials
     )
@@ -429,7 +429,7 @@ def test_doubles_are_healed_and_the_earliest_is_kept(heads: HeadsSweep, store: L
         copy = client.create_run(experiment, tags=client.get_run(original).data.tags)
         client.set_terminated(copy.info.run_id)
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
-    assert len(children(store.uri, *heads.key)) == 2  # `verify` sees them
+    assert len(trial_runs(store.uri, *heads.key)) == 2  # `verify` sees them
     store.recorder().open_sweep(heads.about)
     assert _active(store, "sweep") == [(parent, "FINISHED")]
     assert _active(store, "trial") == [(run, "FINISHED")]
@@ -442,7 +442,7 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(
     recorder = store.recorder()
     _replay(recorder, heads, heads.about, trials)
     ((parent, _),) = _active(store, "sweep")
-    first, *_ = children(store.uri, *heads.key)
+    first, *_ = trial_runs(store.uri, *heads.key)
     client = recorder._store.client
     client.delete_run(parent)
     client.delete_run(first.run_id)
@@ -538,7 +538,7 @@ def test_timings_of_two_environments_stand_side_by_side(
     for result in (here, there):
         again.finish_trial(heads.key, trial, heads.cells(trial), result)
     assert _dump(store) == before
-    environments = {child.environment_id for child in children(store.uri, *heads.key)}
+    environments = {child.environment_id for child in trial_runs(store.uri, *heads.key)}
     assert environments == {here.provenance.environment_id, there.provenance.environment_id}
 
 
@@ -659,7 +659,7 @@ def test_a_trial_that_was_refused_is_begun_anew(heads: HeadsSweep, store: LocalS
     with pytest.raises(StoreRefuses):
         recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
-    (shown,) = children(store.uri, *heads.key)
+    (shown,) = trial_runs(store.uri, *heads.key)
     assert shown.result_sha256 == heads.result(trial).sha256
 
 
