@@ -21,13 +21,11 @@ _OF = {
     "RefusedUri": REFUSED,
     "RefusedAddress": REFUSED,
     "RefusedArchive": REFUSED,
-    "NothingToShow": USAGE,
     "FetchUnavailable": UNAVAILABLE,
     "FolderUnavailable": UNAVAILABLE,
     "JournalError": UNAVAILABLE,
     "StoreUnavailable": UNAVAILABLE,
     "Unavailable": UNAVAILABLE,
-    "DashboardUnavailable": UNAVAILABLE,
 }
 
 

@@ -134,10 +134,10 @@ class MlflowStore:
             lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
         )
 
-    def ablations(self, names: Collection[str] | None = None) -> dict[str, str]:
-        """experiment_id -> name, of the ablations of these names; by default of all."""
+    def ablations(self, names: Collection[str] | None = None) -> dict[str, Any]:
+        """experiment_id -> experiment, of the ablations of these names; by default of all."""
         return {
-            found.experiment_id: found.name
+            found.experiment_id: found
             for found in self.experiments()
             if found.tags.get("bakeoff.ablation") == found.name
             and (names is None or found.name in names)

