@@ -13,7 +13,7 @@ from suite.journal.journal import Journal
 from suite.rows import by_trial
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.tracking.connect import load_all_artifacts, load_artifacts
+from suite.tracking.connect import load_artifacts
 from suite.tracking.location import Store
 
 
@@ -50,13 +50,13 @@ def sweep_from(journal: Journal, plan: Plan) -> Sweep:
 def sweeps_in(store: Store, ablation: str) -> list[Sweep]:
     """What the store holds of an ablation, one a scale."""
     with tempfile.TemporaryDirectory() as folder:
-        return _read(load_artifacts(store.uri, ablation, Path(folder)))
+        return _read(load_artifacts(store.uri, Path(folder), [ablation]).get(ablation, []))
 
 
 def all_sweeps_in(store: Store) -> dict[str, list[Sweep]]:
     """What the store holds of every ablation, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        held = load_all_artifacts(store.uri, Path(folder))
+        held = load_artifacts(store.uri, Path(folder))
         return {ablation: _read(found) for ablation, found in held.items()}
 
 

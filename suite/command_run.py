@@ -27,7 +27,7 @@ from suite.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.text import in_words, redact
-from suite.tracking.uri import sqlite_path
+from suite.tracking.location import sqlite_path
 
 
 def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:

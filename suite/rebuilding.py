@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from suite.journal.journal import Journal
 from suite.journal_lines import JOURNAL_FILE, LinesError, SweepLines, understood
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, is_own, mlflow_is_installed
+from suite.tracking.location import Store, is_own, mlflow_is_installed, sqlite_path
 from suite.tracking.run_fields import Key
-from suite.tracking.uri import sqlite_path
 
 _SECONDS_TO_ANSWER = 8.0  # what the start of a run waits for a store, beside opening it
 

@@ -21,8 +21,7 @@ from reports.sides import Side
 from suite.answers import sweeps_in
 from suite.spec import SpecError
 from suite.text import redact
-from suite.tracking.location import Store, store_of
-from suite.tracking.uri import sqlite_path
+from suite.tracking.location import Store, sqlite_path, store_of
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
 _MOST_LISTED = 12

@@ -18,7 +18,7 @@ from suite.parcel import Parcel
 from suite.schema import Plan, content_hash
 from suite.spec import SpecError
 from suite.text import redact
-from suite.tracking.uri import RefusedUri, check_tracking_uri, sqlite_path
+from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
 
 PREFIX = "bakeoff-"
 STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set in the job: the driver tells programs how far it is

@@ -21,9 +21,8 @@ from suite.shown_store import REPORT, Artifact, ShownStore, ShownSweep, files_in
 from suite.spec import SpecError
 from suite.sweep.mlflow_sync import cells_by_trial
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, is_own, store_of
+from suite.tracking.location import Store, is_own, sqlite_path, store_of
 from suite.tracking.run_fields import Key, axes_of
-from suite.tracking.uri import sqlite_path
 
 _Place = tuple[str, str]  # (trial_id, environment_id)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.journal.journal import Journal
@@ -35,14 +34,6 @@ class EventLog:
         if self._sync is not None:
             self._sync.send(event, self._attempts[event.trial_id])
 
-    @contextmanager
-    def store_paused(self) -> Iterator[None]:
+    def store_paused(self) -> AbstractContextManager[None]:
         """Send nothing to MLflow for the length of the block: a timing runs."""
-        if self._sync is None:
-            yield
-            return
-        self._sync.pause()
-        try:
-            yield
-        finally:
-            self._sync.resume()
+        return nullcontext() if self._sync is None else self._sync.paused()

@@ -15,6 +15,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -129,16 +130,17 @@ class MlflowSync:
         elif isinstance(event, Finished):
             self._thread.has_dropped_result.set()
 
-    def pause(self) -> None:
-        """Write nothing until `resume`: a timing runs.
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write nothing for the length of the block: a timing runs.
 
-        Waits for the request in flight, a few seconds at most, should the server hang.
+        It begins when the request in flight has ended, or after seconds if the server hangs.
         """
         self._gate.pause()
-
-    def resume(self) -> None:
-        """Write again."""
-        self._gate.resume()
+        try:
+            yield
+        finally:
+            self._gate.resume()
 
     def close(self, max_seconds: float = math.inf) -> tuple[RunWriter | None, str]:
         """Write everything that is left, as long as the store answers.
@@ -268,8 +270,7 @@ class _SyncThread(threading.Thread):
                 for result in self._gate.each(journal.results(trial_ids)):
                     self._write_to(writer, plan.key, Finished(result), attempt=0)
         for entry in entries:
-            newest = max(entry.attempt, self._shown.get(entry.trial_id, 0))
-            self._shown[entry.trial_id] = newest
+            self._shown[entry.trial_id] = max(entry.attempt, self._shown.get(entry.trial_id, 0))
         return writer
 
     def _open(self) -> RunWriter:

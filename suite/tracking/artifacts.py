@@ -7,7 +7,7 @@ import hashlib
 import io
 import re
 from binascii import Error
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from suite.schema import Result, Specimen
@@ -25,8 +25,16 @@ def sample_files(result: Result) -> dict[str, bytes]:
     grow with the square root of the value, as in reports; the darkest is the largest of its matrix.
     """
     files: dict[str, bytes] = {}
-    for path, content in _contents(result.specimens):
-        files.setdefault(path, content)
+    for specimen in result.specimens:
+        folder, name = _FOLDERS[specimen.kind], _file_name(specimen.title)
+        text = specimen.text.encode(errors="replace")
+        if specimen.kind == "text":
+            files.setdefault(f"{folder}/{name}.txt", text)
+        elif levels := _levels(specimen):
+            png = _png(levels, specimen.num_columns, specimen.num_rows)
+            files.setdefault(f"{folder}/{name}.png", png)
+            if text:
+                files.setdefault(f"{folder}/example.txt", text)
     return files
 
 
@@ -38,18 +46,6 @@ def digest_of(folder: Path) -> str:
         body = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
     return digest.hexdigest()
-
-
-def _contents(specimens: Sequence[Specimen]) -> Iterator[tuple[str, bytes]]:
-    for specimen in specimens:
-        folder, name = _FOLDERS[specimen.kind], _file_name(specimen.title)
-        text = specimen.text.encode(errors="replace")
-        if specimen.kind == "text":
-            yield f"{folder}/{name}.txt", text
-        elif levels := _levels(specimen):
-            yield f"{folder}/{name}.png", _png(levels, specimen.num_columns, specimen.num_rows)
-            if text:
-                yield f"{folder}/example.txt", text
 
 
 def _file_name(title: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from suite.schema import DataSet
 from suite.text import redact
 from suite.tracking.limits import MetricRow, requests_for
-from suite.tracking.uri import secrets_of, sqlite_path
+from suite.tracking.location import secrets_of, sqlite_path
 
 SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
 NO_FILE = "none"  # in place of a hash, while a file is sent for the first time

@@ -23,8 +23,8 @@ from suite.tracking.client import (
     StoreUnavailable,
     store_errors,
 )
+from suite.tracking.location import check_tracking_uri, sqlite_path
 from suite.tracking.run_index import TrialRun, trial_run
-from suite.tracking.uri import check_tracking_uri, sqlite_path
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
 # of the default, since the journal keeps what could not be sent.
@@ -75,8 +75,8 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
     )  # fmt: skip
     with store_errors(uri, (*failures, sqlite3.Error)):
         database = sqlite_path(uri)
-        if is_new_allowed and database is not None:
-            _create_missing(database, mlflow.MlflowClient)
+        if database is not None and is_new_allowed and not _has_content(database):
+            _create_database(database, mlflow.MlflowClient)
         _check_reachable(uri, database)
         return MlflowStore(uri, mlflow.MlflowClient(uri), entities, failures)
 
@@ -89,16 +89,14 @@ def _check_reachable(uri: str, database: Path | None) -> None:
         if port is not None and parts.scheme not in ("http", "https"):
             socket.create_connection((parts.hostname or "", port), timeout=5).close()
         return
-    if not database.is_file():
+    if not database.exists():
         raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA schema_version")
 
 
-def _create_missing(database: Path, client: Callable[[str], object]) -> None:
-    if not database.exists() or not database.stat().st_size:
-        database.parent.mkdir(parents=True, exist_ok=True)
-        _create_database(database, client)
+def _has_content(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
 
 
 def _create_database(database: Path, client: Callable[[str], object]) -> None:
@@ -107,6 +105,7 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
     MLflow creates them in some sixty migrations; a database whose creation was killed in between
     can never be opened again.
     """
+    database.parent.mkdir(parents=True, exist_ok=True)
     new = database.with_name(f"{database.name}.new")
     for left_behind in (new, new.with_name(f"{new.name}-journal")):
         left_behind.unlink(missing_ok=True)
@@ -128,28 +127,19 @@ def trial_runs(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, 
     return tuple(trial_run(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
 
 
-def load_artifacts(tracking_uri: str, ablation: str, into: Path) -> list[tuple[str, Path]]:
-    """Fetch the files that an ablation's report is made of.
+def load_artifacts(
+    tracking_uri: str, into: Path, ablations: Collection[str] | None = None
+) -> dict[str, list[tuple[str, Path]]]:
+    """Fetch the files that reports are made of; by default of all ablations in the store.
 
     Returns:
-        For each scale that has results, by name: the scale, and a folder in `into` that holds
-        its ``results.parquet`` and ``curves.parquet``.
+        By ablation, for each scale that has results, by name: the scale, and a folder in `into`
+        that holds its ``results.parquet`` and ``curves.parquet``.
 
     Raises:
         BadUri, RefusedUri: see `check_tracking_uri`.
         StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
             was published.
-    """
-    return load_all_artifacts(tracking_uri, into, [ablation]).get(ablation, [])
-
-
-def load_all_artifacts(
-    tracking_uri: str, into: Path, ablations: Collection[str] | None = None
-) -> dict[str, list[tuple[str, Path]]]:
-    """Fetch the same of several ablations, by name; by default of all that the store holds.
-
-    Raises:
-        BadUri, RefusedUri, StoreUnavailable: as `load_artifacts`.
     """
     store = connect(tracking_uri)
     found: dict[str, dict[str, Path]] = {}

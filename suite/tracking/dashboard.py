@@ -14,15 +14,14 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from suite.spec import SpecError
 from suite.tracking.chart_view import TRAINING_RUNS, VIEW_TAG, comparison_page
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import connect
-from suite.tracking.uri import check_tracking_uri, sqlite_path
+from suite.tracking.location import check_tracking_uri, sqlite_path
 
 _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {
@@ -34,14 +33,8 @@ _SECONDS_TO_START = 120.0
 _SECONDS_TO_END = 5.0
 
 
-@dataclass(frozen=True)
-class Dashboard:
-    """A server that answers.
-
-    Attributes:
-        url: The page to open: the comparison of the newest sweep, else all experiments.
-        process: The server; its children are in its process group.
-    """
+class Dashboard(NamedTuple):
+    """A server that answers, with its children in its process group, and the page to open."""
 
     url: str
     process: subprocess.Popen[bytes]

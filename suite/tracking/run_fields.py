@@ -202,13 +202,15 @@ def sweep_description(
 
     `finding` is the verdict in a sentence; empty while there is none.
     """
-    links = [f"[The report]({report_page(experiment_id, run_id)})"] if has_report else []
-    links += [f"[the trials side by side]({comparison_page(experiment_id, about.scale)})"]
-    claim = about.claim
+    trials = comparison_page(experiment_id, about.scale)
+    links = f"[The trials side by side]({trials})"
+    if has_report:
+        page = report_page(experiment_id, run_id)
+        links = f"[The report]({page}), [the trials side by side]({trials})"
     parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
-        f"**{_text(about.question)}** {_capitalised(', '.join(links))}",
-        f"Verdict: {_text(finding or 'none yet')}" if claim else "",
-        f"Claim: {_text(_claim(claim))}" if claim else "",
+        f"**{_text(about.question)}** {links}",
+        f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
+        f"Claim: {_text(_claim(about.claim))}" if about.claim else "",
         f"Again: `{about.regenerate}`",
         _text(about.note, keep_lines=True),
     ]
@@ -218,10 +220,6 @@ def sweep_description(
 def _claim(claim: ClaimSpec) -> str:
     published = f"; published: {claim.published}" if claim.published else ""
     return f"{claim.statement} ({claim.source}{published})"
-
-
-def _capitalised(text: str) -> str:
-    return text[:1] + text[1:2].upper() + text[2:]
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:

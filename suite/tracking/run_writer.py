@@ -16,6 +16,7 @@ from pathlib import Path
 
 from suite.schema import FAILURES, About, Cell, Point, Result, Trial
 from suite.text import redact
+from suite.tracking import run_fields as fields
 from suite.tracking.artifacts import digest_of, sample_files
 from suite.tracking.chart_view import comparison_page, view_tag
 from suite.tracking.client import (
@@ -28,24 +29,7 @@ from suite.tracking.client import (
 from suite.tracking.connect import connect
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.location import Store
-from suite.tracking.run_fields import (
-    AXES_TAG,
-    DESCRIPTION_TAG,
-    FINDING_TAG,
-    RESULT_SHA256_TAG,
-    VERDICT_TAG,
-    Findings,
-    Key,
-    axes_of,
-    not_finite_tags,
-    point_rows,
-    result_rows,
-    result_tags,
-    sweep_description,
-    sweep_tags,
-    trial_params,
-    trial_tags,
-)
+from suite.tracking.run_fields import Findings, Key
 from suite.tracking.run_index import SweepRuns, TrialRun, trial_run
 
 
@@ -125,7 +109,7 @@ class RunWriter:
                 return
             runs = sweep.of_trial(trial.trial_id)
             self._delete(sweep, [run for run in runs if not run.is_complete])
-            tags = trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
+            tags = fields.trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
             self._create(sweep, trial, cells, tags, now_ms())
 
     def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
@@ -136,7 +120,8 @@ class RunWriter:
         with self._sweep(key) as sweep:
             run = sweep.in_progress(trial_id, self._live)
             if run is not None:
-                self._log(run, point_rows(points, run.start_ms), not_finite_tags(points))
+                rows = fields.point_rows(points, run.start_ms)
+                self._log(run, rows, fields.not_finite_tags(points))
 
     def finish_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], result: Result) -> None:
         """Write the result: parameters, metrics and tags, the result's hash last, then the end."""
@@ -193,16 +178,17 @@ class RunWriter:
 
     def publish_findings(self, key: Key, findings: Findings) -> None:
         """Write the verdict as tags and in the description, each variant's mean as a metric."""
-        verdict = {VERDICT_TAG: findings.verdict, FINDING_TAG: findings.sentence}
+        verdict = {fields.VERDICT_TAG: findings.verdict, fields.FINDING_TAG: findings.sentence}
         with self._sweep(key) as sweep:
-            shown = sweep.metrics
-            changed = {name: m for name, m in findings.means.items() if shown.get(name) != m}
+            means, shown = findings.means, sweep.metrics
+            changed = {name: mean for name, mean in means.items() if shown.get(name) != mean}
             stamp = now_ms()  # of two values at one step, MLflow shows the later
             rows = [MetricRow(name, mean, stamp, 0) for name, mean in changed.items()]
             self._store.log(sweep.run_id, rows=rows)
             shown.update(changed)
-            if findings.verdict or VERDICT_TAG in sweep.tags:  # a claim may have been removed
-                self._tag(sweep, shortened(verdict, TAG_LIMIT, "the report")[0])
+            # A claim may have been removed since the last verdict.
+            if findings.verdict or fields.VERDICT_TAG in sweep.tags:
+                self._tag(sweep, verdict)
             self._describe(sweep, self._abouts[key])
 
     def comparison_page(self, key: Key) -> str:
@@ -243,7 +229,7 @@ class RunWriter:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
         parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
-        tags = sweep_tags(about)
+        tags = fields.sweep_tags(about)
         if not parents:
             parents = [self._store.create(experiment_id, tags, now_ms())]
         for duplicate in parents[1:]:
@@ -255,7 +241,7 @@ class RunWriter:
             status=parent.info.status,
             tags=dict(parent.data.tags),
             metrics=dict(parent.data.metrics),
-            axes=axes_of(about.variants),
+            axes=fields.axes_of(about.variants),
         )
         self._tag(sweep, tags)
         self._describe(sweep, about)
@@ -274,34 +260,31 @@ class RunWriter:
         folder = re.sub(r"[^\w-]", "_", about.ablation)
         tags = {
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
-            DESCRIPTION_TAG: about.question,
+            fields.DESCRIPTION_TAG: about.question,
             "bakeoff.ablation": about.ablation,
+            **dict([view_tag(about)]),
         }
-        tags |= dict([view_tag(about)])
         location = str(self._artifacts / folder) if self._artifacts else None
         experiment = self._store.experiment(about.ablation, location, tags)
-        self._refuse_moved(experiment.artifact_location)
-        return str(experiment.experiment_id)
-
-    def _refuse_moved(self, location: str) -> None:
-        if self._artifacts is None or "://" in location or Path(location).is_dir():
-            return
-        if not Path(location).is_relative_to(self._artifacts):
+        held = experiment.artifact_location
+        is_gone = "://" not in held and not Path(held).is_dir()
+        if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
-                f"The store keeps its artifacts in {location}, which is gone: was the output "
+                f"The store keeps its artifacts in {held}, which is gone: was the output "
                 "folder moved? Move it back, or choose a new --out."
             )
+        return str(experiment.experiment_id)
 
     def _describe(self, sweep: SweepRuns, about: About) -> None:
         """Write the parent's description; an old verdict stays until there is a new one."""
-        text = sweep_description(
+        text = fields.sweep_description(
             about,
             sweep.experiment_id,
             sweep.run_id,
             has_report=SHA256_TAG + "report" in sweep.tags,
-            finding=sweep.tags.get(FINDING_TAG, ""),
+            finding=sweep.tags.get(fields.FINDING_TAG, ""),
         )
-        self._tag(sweep, shortened({DESCRIPTION_TAG: text}, TAG_LIMIT, "the report")[0])
+        self._tag(sweep, {fields.DESCRIPTION_TAG: text})
 
     def _create(
         self,
@@ -314,10 +297,10 @@ class RunWriter:
         """Create a child, and show the parent as running again."""
         own_tags = {"mlflow.parentRunId": sweep.run_id}
         if sweep.axes:  # not every server takes an empty tag
-            own_tags[AXES_TAG] = ", ".join(sweep.axes)
+            own_tags[fields.AXES_TAG] = ", ".join(sweep.axes)
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
         run = trial_run(self._store.create(sweep.experiment_id, {**fitting, **own_tags}, start_ms))
-        params = trial_params(trial, cells, sweep.axes)
+        params = fields.trial_params(trial, cells, sweep.axes)
         self._live[run.run_id] = _Sent(self._fitting(run.run_id, params, PARAM_LIMIT, "params"))
         sweep.put(run)
         if sweep.status != "RUNNING":
@@ -331,10 +314,10 @@ class RunWriter:
         """Write everything but the end, and delete the runs that the result supersedes."""
         run = sweep.in_progress(trial.trial_id, self._live)
         self._delete(sweep, sweep.superseded_by(result, keep=run))
-        tags = result_tags(trial, cells, result)
+        tags = fields.result_tags(trial, cells, result)
         if run is None:  # all tags but the hash at once: one by one they cost the most
-            given = trial_tags(key, trial, cells) | tags
-            del given[RESULT_SHA256_TAG]
+            given = fields.trial_tags(key, trial, cells) | tags
+            del given[fields.RESULT_SHA256_TAG]
             start_ms = now_ms() - round(result.seconds * 1000)
             run = self._create(sweep, trial, cells, given, start_ms)
             tags = {n: v for n, v in tags.items() if n not in given or len(v) > TAG_LIMIT}
@@ -346,7 +329,7 @@ class RunWriter:
             files["traceback.txt"] = redact(result.traceback).encode()
         if files:
             self._store.put_files(run.run_id, files)
-        rows = result_rows(trial, cells, result, run.start_ms)
+        rows = fields.result_rows(trial, cells, result, run.start_ms)
         self._log(run, rows, self._fitting(run.run_id, tags, TAG_LIMIT, "tags"))
         return run
 
@@ -369,7 +352,8 @@ class RunWriter:
         return fitting
 
     def _tag(self, sweep: SweepRuns, tags: Mapping[str, str]) -> None:
-        changed = {name: value for name, value in tags.items() if sweep.tags.get(name) != value}
+        fitting = shortened(tags, TAG_LIMIT, "the report")[0]
+        changed = {name: value for name, value in fitting.items() if sweep.tags.get(name) != value}
         if changed:
             self._store.log(sweep.run_id, tags=changed)
             sweep.tags.update(changed)
