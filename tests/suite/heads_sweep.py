@@ -140,7 +140,7 @@ class LocalStore:
     def uri(self) -> str:
         return f"sqlite:///{self.database}"
 
-    def recorder(self) -> RunWriter:
+    def writer(self) -> RunWriter:
         return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
 
     def copied_to(self, out: Path) -> LocalStore:

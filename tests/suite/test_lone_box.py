@@ -111,9 +111,8 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
     """What the store of `out` holds is what follows from the file, to the last digit."""
     plan, results = kept(journal)
     with tempfile.TemporaryDirectory() as folder:
-        ((scale, fetched),) = load_artifacts(
-            f"sqlite:///{out / 'mlflow.db'}", "small", Path(folder)
-        )
+        uri = f"sqlite:///{out / 'mlflow.db'}"
+        ((scale, fetched),) = load_artifacts(uri, Path(folder))["small"]
         found = read_sweep(fetched / RESULTS_FILE, fetched / CURVES_FILE)
     wanted = sweep_of(plan, by_trial(results))
     assert scale == "quick"

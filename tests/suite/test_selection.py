@@ -11,7 +11,7 @@ import pytest
 from reports.frame import Sweep, curves_frame, results_frame
 from suite.selection import selected
 from suite.spec import SpecError
-from suite.tracking.uri import RefusedUri
+from suite.tracking.location import RefusedUri
 from tests.reports.made_sides import ABOUT, HERE, THERE, rows
 
 OLD, NEW = "abcd11112222", "abce33334444"

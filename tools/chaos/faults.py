@@ -61,7 +61,7 @@ STEPS: dict[str, str] = {
     "frames are made": "suite.frames:sweep_files",
     "frames are published": "suite.tracking.run_writer:RunWriter.publish",
     "the writer ends": "suite.sweep.mlflow_sync:MlflowSync.close",
-    "frames are fetched": "suite.answers:load_all_artifacts",
+    "frames are fetched": "suite.answers:load_artifacts",
     "the report is written": "suite.answers:render",
     "the report is published": "suite.tracking.run_writer:RunWriter.publish_report",
     "findings are published": "suite.tracking.run_writer:RunWriter.publish_findings",

@@ -15,7 +15,7 @@ from suite.events import Event, Finished, Progressed, Started
 from suite.journal.journal import Journal, JournalError
 from suite.planning.plan import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
-from suite.sweep import mlflow_sync as outbox_module
+from suite.sweep import mlflow_sync
 from suite.sweep.event_log import EventLog
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.client import StoreRefuses, StoreUnavailable
@@ -29,9 +29,11 @@ POINT = Point(metric="loss", step=1, flops=None, value=1.0, unit="nat", better="
 
 
 class FakeStore:
-    """What a store would hold; told to be away, slow or faulty."""
+    """What a store would hold; it can be away, slow or faulty."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan, journal: Path) -> None:
+        self.plan = plan
+        self.journal = journal
         self.results: dict[tuple[str, str], str] = {}  # (trial_id, environment_id) -> hash
         self.begun: list[tuple[str, int]] = []
         self.points: list[str] = []
@@ -45,10 +47,10 @@ class FakeStore:
         self.gate.set()
         self.before_request: Callable[[], None] = lambda: None
 
-    def connect(self) -> FakeRecorder:
+    def connect(self) -> FakeWriter:
         self.num_connections += 1
         self.reach()
-        return FakeRecorder(self)
+        return FakeWriter(self)
 
     def reach(self) -> None:
         self.before_request()
@@ -60,8 +62,8 @@ class FakeStore:
         self.num_writes += 1
 
 
-class FakeRecorder:
-    """The methods of a `Recorder` that the outbox uses."""
+class FakeWriter:
+    """The methods of a `RunWriter` that the thread uses."""
 
     def __init__(self, store: FakeStore) -> None:
         self.store = store
@@ -101,33 +103,34 @@ class FakeRecorder:
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Plan:
-    return plan(Workplace(tmp_path).ablation(values=[1e-3, 2e-3, 4e-3], probes=["quality"]))
-
-
-@pytest.fixture
-def store() -> FakeStore:
-    return FakeStore()
+def store(tmp_path: Path) -> FakeStore:
+    ablation = Workplace(tmp_path).ablation(values=[1e-3, 2e-3, 4e-3], probes=["quality"])
+    return FakeStore(plan(ablation), tmp_path / "journal.db")
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_TRIES", 0.01)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_BETWEEN_TRIES", 0.01)
 
 
 @contextmanager
-def books(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
-    path = tmp_path / "journal.db"
-    with Journal(path) as journal:
-        outbox = MlflowSync(store.connect, [sweep], path)  # type: ignore[arg-type]
-        outbox.start()
+def running(store: FakeStore) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
+    with Journal(store.journal) as journal:
+        sync = MlflowSync(store.connect, [store.plan], store.journal)  # type: ignore[arg-type]
+        sync.start()
         try:
-            yield EventLog(journal, outbox), outbox, journal
+            yield EventLog(journal, sync), sync, journal
         finally:
             store.gate.set()
-            outbox.close()
+            sync.close()
+
+
+@contextmanager
+def caught_up(store: FakeStore) -> Iterator[tuple[EventLog, MlflowSync, Journal]]:
+    """With an empty journal, which costs two writes."""
+    with running(store) as parts:
+        assert soon(lambda: store.num_writes >= 2)
+        yield parts
 
 
 def result(trial: Trial, status: Status = Status.OK, place: Provenance = HERE) -> Result:
@@ -143,10 +146,10 @@ def events(trial: Trial, status: Status = Status.OK) -> list[Event]:
     return [Started(trial.trial_id, "here"), points, Finished(result(trial, status))]
 
 
-def run(books: EventLog, trials: Sequence[Trial], status: Status = Status.OK) -> None:
+def run(log: EventLog, trials: Sequence[Trial], status: Status = Status.OK) -> None:
     for trial in trials:
         for event in events(trial, status):
-            books.write(event)
+            log.write(event)
 
 
 def soon(is_so: Callable[[], bool]) -> bool:
@@ -163,158 +166,143 @@ def hashes(trials: Sequence[Trial], place: Provenance = HERE) -> dict[tuple[str,
     return {(r.trial_id, r.provenance.environment_id): r.sha256 for r in found}
 
 
-def test_everything_arrives_once_and_in_order(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)  # caught up with an empty journal
-        for trial in sweep.trials:
+def test_everything_arrives_once_and_in_order(store: FakeStore) -> None:
+    with caught_up(store) as (log, sync, _):
+        for trial in store.plan.trials:
             started, progressed, finished = events(trial)
-            kept.write(started)
+            log.write(started)
             assert soon(lambda: len(store.begun) > len(store.points))
-            kept.write(progressed)
+            log.write(progressed)
             assert soon(lambda: len(store.begun) == len(store.points))
-            kept.write(finished)
-        recorder, trouble = outbox.close()
-    assert (recorder is not None, trouble) == (True, "")
-    assert store.results == hashes(sweep.trials)
-    assert store.begun == [(trial.trial_id, 1) for trial in sweep.trials]
-    assert store.points == [trial.trial_id for trial in sweep.trials]
+            log.write(finished)
+        writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
+    assert store.begun == [(trial.trial_id, 1) for trial in store.plan.trials]
+    assert store.points == [trial.trial_id for trial in store.plan.trials]
     files = {"results.parquet", "curves.parquet", "journal.jsonl.gz"}
-    assert set(store.published[sweep.key]) == files
+    assert set(store.published[store.plan.key]) == files
 
 
 def test_what_the_journal_holds_and_the_store_lacks_is_brought_at_the_start(
-    tmp_path: Path, sweep: Plan, store: FakeStore
+    store: FakeStore,
 ) -> None:
-    first, *others = sweep.trials
+    first, *others = store.plan.trials
     store.results = hashes([first])
-    with books(tmp_path, sweep, store) as (_, outbox, journal):
-        outbox.close()
-        for trial in sweep.trials:
+    with running(store) as (_, sync, journal):
+        sync.close()
+        for trial in store.plan.trials:
             journal.commit(result(trial), journal.begin(trial.trial_id, ""))
-    with books(tmp_path, sweep, store) as (_, outbox, _):
+    with running(store) as (_, sync, _):
         before = store.num_writes
-        outbox.close()
-    assert store.results == hashes(sweep.trials)
+        sync.close()
+    assert store.results == hashes(store.plan.trials)
     # Connect, open, the lacking ones, publish: the one that was there is not sent again.
     assert store.num_writes - before <= 2 + len(others) + 1
 
 
-def test_a_second_environment_is_brought_too(tmp_path: Path, sweep: Plan, store: FakeStore) -> None:
+def test_a_second_environment_is_brought_too(store: FakeStore) -> None:
     elsewhere = replace(HERE, device="Another CPU")
-    trial = sweep.trials[0]
-    with Journal(tmp_path / "journal.db") as journal:
+    trial = store.plan.trials[0]
+    with Journal(store.journal) as journal:
         assert journal.adopt(result(trial))
         assert journal.adopt(result(trial, place=elsewhere))
-    with books(tmp_path, sweep, store) as (_, outbox, _):
-        outbox.close()
+    with running(store) as (_, sync, _):
+        sync.close()
     assert store.results == hashes([trial]) | hashes([trial], elsewhere)
 
 
-def test_an_outage_loses_nothing(tmp_path: Path, sweep: Plan, store: FakeStore) -> None:
-    first, second, *rest = sweep.trials
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        run(kept, [first])
+def test_an_outage_loses_nothing(store: FakeStore) -> None:
+    first, second, *rest = store.plan.trials
+    with running(store) as (log, sync, _):
+        run(log, [first])
         assert soon(lambda: len(store.results) == 1)
         store.is_away = True
-        run(kept, [second])
+        run(log, [second])
 
         def has_knocked_again() -> bool:
-            kept.write(Progressed(second.trial_id, (POINT,)))
+            log.write(Progressed(second.trial_id, (POINT,)))
             return store.num_connections > 1
 
         assert soon(has_knocked_again)
         assert len(store.results) == 1
         store.is_away = False
-        run(kept, rest)
-        recorder, trouble = outbox.close()
-    assert (recorder is not None, trouble) == (True, "")
-    assert store.results == hashes(sweep.trials)
+        run(log, rest)
+        writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
 
 
-def test_a_store_that_was_away_all_the_time_is_said_and_made_up_for_later(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
+def test_a_store_that_was_away_all_the_time_is_said_and_made_up_for_later(store: FakeStore) -> None:
     store.is_away = True
-    with books(tmp_path, sweep, store) as (kept, outbox, journal):
-        run(kept, sweep.trials)
-        recorder, trouble = outbox.close()
-        assert len(journal.done()) == len(sweep.trials)
-    assert recorder is None
+    with running(store) as (log, sync, journal):
+        run(log, store.plan.trials)
+        writer, trouble = sync.close()
+        assert len(journal.done()) == len(store.plan.trials)
+    assert writer is None
     assert trouble == "The MLflow store is not available: nobody answers."
     assert store.results == {}
     store.is_away = False
-    with books(tmp_path, sweep, store) as (_, outbox, _):
-        recorder, trouble = outbox.close()
-    assert (recorder is not None, trouble) == (True, "")
-    assert store.results == hashes(sweep.trials)
+    with running(store) as (_, sync, _):
+        writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
 
 
 def test_a_store_that_comes_back_at_the_very_end_is_in_time(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_TRIES", 1000.0)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_BETWEEN_TRIES", 1000.0)
     store.is_away = True
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        run(kept, sweep.trials)
+    with running(store) as (log, sync, _):
+        run(log, store.plan.trials)
         assert soon(lambda: store.num_connections == 1)
         store.is_away = False
-        assert outbox.close()[1] == ""
-    assert store.results == hashes(sweep.trials)
+        assert sync.close()[1] == ""
+    assert store.results == hashes(store.plan.trials)
 
 
 @pytest.mark.bad_input(38)
-def test_the_driver_never_waits_for_a_store_that_hangs(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
+def test_the_driver_never_waits_for_a_store_that_hangs(store: FakeStore) -> None:
     store.gate.clear()
-    with books(tmp_path, sweep, store) as (kept, outbox, journal):
+    with running(store) as (log, sync, journal):
         start = time.monotonic()
-        run(kept, sweep.trials)
+        run(log, store.plan.trials)
         assert time.monotonic() - start < 2
-        assert len(journal.done()) == len(sweep.trials)
+        assert len(journal.done()) == len(store.plan.trials)
         store.gate.set()
-        outbox.close()
-    assert store.results == hashes(sweep.trials)
+        sync.close()
+    assert store.results == hashes(store.plan.trials)
 
 
-def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, outbox, journal):
-        assert soon(lambda: store.num_writes >= 2)
+def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(store: FakeStore) -> None:
+    with caught_up(store) as (log, sync, journal):
         store.fault = TypeError("cells is None")
-        run(kept, sweep.trials)
-        recorder, trouble = outbox.close()
-        assert len(journal.done()) == len(sweep.trials)
-    assert recorder is None
+        run(log, store.plan.trials)
+        writer, trouble = sync.close()
+        assert len(journal.done()) == len(store.plan.trials)
+    assert writer is None
     assert trouble == "the writer failed: TypeError: cells is None"
 
 
-def test_while_it_is_paused_nothing_is_written(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, _, journal):
-        assert soon(lambda: store.num_writes >= 2)
-        with kept.store_paused():
+def test_while_it_is_paused_nothing_is_written(store: FakeStore) -> None:
+    with caught_up(store) as (log, _, journal):
+        with log.store_paused():
             before = store.num_writes
-            run(kept, sweep.trials)
+            run(log, store.plan.trials)
             time.sleep(1.3)  # longer than the writer waits for an event
             assert store.num_writes == before
-            assert len(journal.done()) == len(sweep.trials)  # the journal does not pause
-        assert soon(lambda: store.results == hashes(sweep.trials))
+            assert len(journal.done()) == len(store.plan.trials)  # the journal does not pause
+        assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
-def test_a_pause_begins_when_the_write_in_progress_has_ended(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
+def test_a_pause_begins_when_the_write_in_progress_has_ended(store: FakeStore) -> None:
+    with caught_up(store) as (log, sync, _):
         store.gate.clear()
-        run(kept, sweep.trials)
+        run(log, store.plan.trials)
         time.sleep(0.1)  # the first write hangs at the gate
-        pausing = threading.Thread(target=outbox.pause)
+        pause = sync.paused()
+        pausing = threading.Thread(target=pause.__enter__)
         pausing.start()
         pausing.join(0.2)
         assert pausing.is_alive()
@@ -323,122 +311,107 @@ def test_a_pause_begins_when_the_write_in_progress_has_ended(
         pausing.join(5)
         assert not pausing.is_alive()
         assert store.num_writes == before + 1
-        outbox.resume()
+        pause.__exit__(None, None, None)
 
 
 def test_a_timing_does_not_wait_for_a_store_that_hangs(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_SECONDS_OF_A_REQUEST", 0.1)
-    with books(tmp_path, sweep, store) as (kept, _, _):
-        assert soon(lambda: store.num_writes >= 2)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_A_REQUEST", 0.1)
+    with caught_up(store) as (log, _, _):
         store.gate.clear()
-        run(kept, sweep.trials)
+        run(log, store.plan.trials)
         time.sleep(0.1)  # the first write hangs at the gate
         before = store.num_writes
-        with kept.store_paused():
+        with log.store_paused():
             store.gate.set()  # it revives: the request in flight ends, and no other follows
             time.sleep(0.3)
             assert store.num_writes <= before + 1
-        assert soon(lambda: store.results == hashes(sweep.trials))
+        assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
-def test_the_pause_ends_with_the_block_even_by_an_error(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, _, _):
-        with pytest.raises(KeyboardInterrupt), kept.store_paused():
+def test_the_pause_ends_with_the_block_even_by_an_error(store: FakeStore) -> None:
+    with running(store) as (log, _, _):
+        with pytest.raises(KeyboardInterrupt), log.store_paused():
             raise KeyboardInterrupt
-        run(kept, sweep.trials)
-        assert soon(lambda: store.results == hashes(sweep.trials))
+        run(log, store.plan.trials)
+        assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
 def test_a_trial_that_ended_before_the_writer_was_ready_is_not_begun_again(
-    tmp_path: Path, sweep: Plan, store: FakeStore
+    store: FakeStore,
 ) -> None:
     """Its start waits in line while the catching up brings its end."""
     store.gate.clear()
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        run(kept, sweep.trials)
+    with running(store) as (log, sync, _):
+        run(log, store.plan.trials)
         store.gate.set()
-        outbox.close()
-    assert store.results == hashes(sweep.trials)
+        sync.close()
+    assert store.results == hashes(store.plan.trials)
     assert store.begun == []
 
 
-def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
-        first, *others = sweep.trials
+def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(store: FakeStore) -> None:
+    with caught_up(store) as (log, sync, _):
+        first, *others = store.plan.trials
         store.gate.clear()
-        kept.write(Started(first.trial_id, "here"))
+        log.write(Started(first.trial_id, "here"))
         time.sleep(0.1)  # the writer hangs at the gate with it; all else waits in line
-        run(kept, others)
+        run(log, others)
         store.gate.set()
-        outbox.close()
+        sync.close()
     assert store.begun == [(first.trial_id, 1)]
     assert store.points == []
     assert store.results == hashes(others)
 
 
-def test_a_new_attempt_at_what_failed_before_is_begun(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    trial = sweep.trials[0]
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        run(kept, [trial], Status.ERROR)
-        outbox.close()
+def test_a_new_attempt_at_what_failed_before_is_begun(store: FakeStore) -> None:
+    trial = store.plan.trials[0]
+    with running(store) as (log, sync, _):
+        run(log, [trial], Status.ERROR)
+        sync.close()
     store.begun.clear()
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
-        kept.write(Started(trial.trial_id, "here"))
+    with caught_up(store) as (log, sync, _):
+        log.write(Started(trial.trial_id, "here"))
         assert soon(lambda: bool(store.begun))
-        kept.write(Finished(result(trial)))
-        outbox.close()
+        log.write(Finished(result(trial)))
+        sync.close()
     assert store.begun == [(trial.trial_id, 2)]
     assert store.results == hashes([trial])
 
 
 def test_frames_are_published_as_the_sweep_grows(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_SECONDS_BETWEEN_PUBLICATIONS", 0.0)
-    with books(tmp_path, sweep, store) as (kept, _, _):
-        run(kept, sweep.trials[:1])
-        assert soon(lambda: sweep.key in store.published)
-        first = store.published[sweep.key]
-        run(kept, sweep.trials[1:])
-        assert soon(lambda: store.published[sweep.key] != first)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_BETWEEN_PUBLICATIONS", 0.0)
+    with running(store) as (log, _, _):
+        run(log, store.plan.trials[:1])
+        assert soon(lambda: store.plan.key in store.published)
+        first = store.published[store.plan.key]
+        run(log, store.plan.trials[1:])
+        assert soon(lambda: store.published[store.plan.key] != first)
 
 
-def test_events_of_two_plans_that_share_a_trial_reach_both(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    twin = replace(sweep, about=replace(sweep.about, ablation="twin"))
+def test_events_of_two_plans_that_share_a_trial_reach_both(store: FakeStore) -> None:
+    twin = replace(store.plan, about=replace(store.plan.about, ablation="twin"))
     finished: list[object] = []
 
-    class Noting(FakeRecorder):
+    class Noting(FakeWriter):
         def finish_trial(self, key: object, *rest: object) -> None:
             finished.append(key)
 
-    path = tmp_path / "journal.db"
-    with Journal(path) as journal:
-        outbox = MlflowSync(lambda: Noting(store), [sweep, twin], path)  # type: ignore[arg-type,return-value]
-        outbox.start()
+    with Journal(store.journal) as journal:
+        sync = MlflowSync(lambda: Noting(store), [store.plan, twin], store.journal)  # type: ignore[arg-type,return-value]
+        sync.start()
         assert soon(lambda: store.num_writes >= 2)
-        run(EventLog(journal, outbox), sweep.trials[:1])
-        outbox.close()
-    assert finished == [sweep.key, twin.key]
+        run(EventLog(journal, sync), store.plan.trials[:1])
+        sync.close()
+    assert finished == [store.plan.key, twin.key]
 
 
-def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    path = tmp_path / "journal.db"
-    with Journal(path) as journal:
-        for trial in sweep.trials:
+def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(store: FakeStore) -> None:
+    with Journal(store.journal) as journal:
+        for trial in store.plan.trials:
             journal.commit(result(trial), journal.begin(trial.trial_id, "here"))
     num_writes = 0
 
@@ -448,83 +421,76 @@ def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(
         time.sleep(0.2)
 
     store.reach = slowly  # type: ignore[method-assign]
-    with books(tmp_path, sweep, store) as (_, outbox, _):
+    with running(store) as (_, sync, _):
         assert soon(lambda: len(store.results) == 1)
-        outbox.pause()
-        before = num_writes
-        time.sleep(0.5)
-        assert num_writes == before
-        assert len(store.results) < len(sweep.trials)
-        outbox.resume()
-        assert soon(lambda: store.results == hashes(sweep.trials))
+        with sync.paused():
+            before = num_writes
+            time.sleep(0.5)
+            assert num_writes == before
+            assert len(store.results) < len(store.plan.trials)
+        assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
 def test_the_line_is_short_however_long_the_store_hangs(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What finds no place in it is in the journal, and is brought from there."""
-    monkeypatch.setattr(outbox_module, "_MAX_QUEUED", 4)
+    monkeypatch.setattr(mlflow_sync, "_MAX_QUEUED", 4)
     store.gate.clear()
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        for trial in sweep.trials:
-            kept.write(Started(trial.trial_id, "here"))
+    with running(store) as (log, sync, _):
+        for trial in store.plan.trials:
+            log.write(Started(trial.trial_id, "here"))
             for _ in range(100):
-                kept.write(Progressed(trial.trial_id, (POINT,)))
-            kept.write(Finished(result(trial)))
-        assert outbox._thread.events.qsize() == 4
+                log.write(Progressed(trial.trial_id, (POINT,)))
+            log.write(Finished(result(trial)))
+        assert sync._thread.events.qsize() == 4
         store.gate.set()
-        recorder, trouble = outbox.close()
-    assert (recorder is not None, trouble) == (True, "")
-    assert store.results == hashes(sweep.trials)
+        writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
 
 
 def test_what_found_no_place_is_brought_while_the_sweep_goes_on(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_MAX_QUEUED", 2)
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
-        outbox.pause()
-        run(kept, sweep.trials)
-        outbox.resume()
-        assert soon(lambda: store.results == hashes(sweep.trials))
+    monkeypatch.setattr(mlflow_sync, "_MAX_QUEUED", 2)
+    with caught_up(store) as (log, _, _):
+        with log.store_paused():
+            run(log, store.plan.trials)
+        assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
 def test_a_store_that_hangs_does_not_hold_up_the_end(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "_SECONDS_OF_SILENCE", 0.3)
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 0.3)
+    with caught_up(store) as (log, sync, _):
         store.gate.clear()
-        run(kept, sweep.trials)
-        recorder, trouble = outbox.close()
-        assert recorder is None
+        run(log, store.plan.trials)
+        writer, trouble = sync.close()
+        assert writer is None
         assert "does not answer" in trouble
         before = store.num_writes
         store.gate.set()  # it revives: the request in flight ends, and no other follows
-        assert soon(lambda: not outbox._thread.is_alive())
+        assert soon(lambda: not sync._thread.is_alive())
         assert store.num_writes <= before + 1
 
 
-def test_those_in_a_hurry_wait_no_longer_than_they_said(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    with books(tmp_path, sweep, store) as (kept, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
+def test_those_in_a_hurry_wait_no_longer_than_they_said(store: FakeStore) -> None:
+    with caught_up(store) as (log, sync, _):
         store.gate.clear()
-        run(kept, sweep.trials)
+        run(log, store.plan.trials)
         start = time.monotonic()
-        recorder, trouble = outbox.close(max_seconds=0.3)
+        writer, trouble = sync.close(max_seconds=0.3)
         assert time.monotonic() - start < 10  # the silence that others wait for is longer
-    assert recorder is None
+    assert writer is None
     assert trouble
 
 
 def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
-    tmp_path: Path, sweep: Plan, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = outbox_module.Journal
+    opened = mlflow_sync.Journal
     faults = iter([JournalError("it is locked.")])
 
     def faulty(path: Path, *, read_only: bool) -> Journal:
@@ -532,52 +498,39 @@ def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
             raise fault
         return opened(path, read_only=read_only)
 
-    path = tmp_path / "journal.db"
-    with Journal(path) as journal:
-        monkeypatch.setattr(outbox_module, "Journal", faulty)
-        outbox = MlflowSync(store.connect, [sweep], path)  # type: ignore[arg-type]
-        outbox.start()
-        run(EventLog(journal, outbox), sweep.trials)
-        recorder, trouble = outbox.close()
-    assert (recorder is not None, trouble) == (True, "")
-    assert store.results == hashes(sweep.trials)
+    with Journal(store.journal) as journal:
+        monkeypatch.setattr(mlflow_sync, "Journal", faulty)
+        sync = MlflowSync(store.connect, [store.plan], store.journal)  # type: ignore[arg-type]
+        sync.start()
+        run(EventLog(journal, sync), store.plan.trials)
+        writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
 
 
-def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(
-    tmp_path: Path, sweep: Plan, store: FakeStore
+def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(store: FakeStore) -> None:
+    with caught_up(store) as (_, sync, _):
+        with sync.paused():
+            sync._thread._next_publication = 0.0
+            time.sleep(0.2)
+        assert soon(lambda: store.plan.key in store.published)
+        assert soon(lambda: sync._thread._next_publication > time.monotonic())
+        assert sync._thread._next_publication - time.monotonic() <= 15.0
+
+
+def test_a_refused_result_keeps_no_other_back_and_is_brought_by_the_next_run(
+    store: FakeStore,
 ) -> None:
-    with books(tmp_path, sweep, store) as (_, outbox, _):
-        assert soon(lambda: store.num_writes >= 2)
-        outbox.pause()
-        outbox._thread._next_publication = 0.0
-        time.sleep(0.2)
-        outbox.resume()
-        assert soon(lambda: sweep.key in store.published)
-        assert soon(lambda: outbox._thread._next_publication > time.monotonic())
-        assert outbox._thread._next_publication - time.monotonic() <= 15.0
-
-
-def test_a_result_that_the_store_refuses_keeps_no_other_back(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    store.refused = sweep.trials[1].trial_id
-    with books(tmp_path, sweep, store) as (book, outbox, _):
-        run(book, sweep.trials)
-        recorder, trouble = outbox.close()
-    shown = {trial_id for trial_id, _ in store.results}
-    assert shown == {trial.trial_id for trial in sweep.trials} - {store.refused}
-    assert recorder is not None  # it makes the report all the same
+    trial_ids = {trial.trial_id for trial in store.plan.trials}
+    store.refused = store.plan.trials[1].trial_id
+    with running(store) as (log, sync, _):
+        run(log, store.plan.trials)
+        writer, trouble = sync.close()
+    assert {trial_id for trial_id, _ in store.results} == trial_ids - {store.refused}
+    assert writer is not None  # it makes the report all the same
     assert trouble.startswith("The store lacks results that it does not take (1; the journal")
     assert "a parameter is too long" in trouble
-
-
-def test_what_was_refused_is_caught_up_with_by_the_next_run(
-    tmp_path: Path, sweep: Plan, store: FakeStore
-) -> None:
-    store.refused = sweep.trials[0].trial_id
-    with books(tmp_path, sweep, store) as (book, _, _):
-        run(book, sweep.trials)
     store.refused = ""
-    with books(tmp_path, sweep, store) as (_, outbox, _):
-        assert outbox.close()[1] == ""
-    assert {trial_id for trial_id, _ in store.results} == {t.trial_id for t in sweep.trials}
+    with running(store) as (_, sync, _):
+        assert sync.close()[1] == ""
+    assert {trial_id for trial_id, _ in store.results} == trial_ids

@@ -3,19 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from suite.schema import MetricSpec
 from suite.tracking.chart_view import address_at, comparison_page, judged_metric, view_tag
 from tests.suite.heads_sweep import HeadsSweep
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")
 ACCURACY = MetricSpec(name="accuracy", unit="1", better="higher")
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
 
 
 def test_the_address_is_that_of_the_server_without_its_password() -> None:

@@ -17,15 +17,9 @@ import pytest
 
 from suite.tracking.client import StoreUnavailable, store_errors
 from suite.tracking.connect import connect, load_artifacts, trial_runs
-from suite.tracking.location import Store
+from suite.tracking.location import RefusedUri, Store, store_of
 from suite.tracking.run_writer import RunWriter
-from suite.tracking.uri import RefusedUri
-from tests.suite.heads_sweep import HeadsSweep
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
+from tests.suite.heads_sweep import HeadsSweep, LocalStore
 
 
 @contextmanager
@@ -124,7 +118,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
 def test_reading_makes_no_store(tmp_path: Path) -> None:
     for read in (
         lambda uri: trial_runs(uri, "heads", "quick"),
-        lambda uri: load_artifacts(uri, "heads", tmp_path / "into"),
+        lambda uri: load_artifacts(uri, tmp_path / "into"),
     ):
         with pytest.raises(StoreUnavailable, match="`bakeoff run` makes it"):
             read(f"sqlite:///{tmp_path}/mlflow.db")
@@ -146,9 +140,43 @@ def test_without_mlflow_there_is_one_sentence(
 
 def test_the_module_itself_is_light() -> None:
     heavy = "{'mlflow', 'torch', 'pandas', 'sqlalchemy', 'requests'}"
-    program = f"import sys, suite.tracking.run_writer, suite.tracking.dashboard; print({heavy} & set(sys.modules))"
+    imports = "import sys, suite.tracking.run_writer, suite.tracking.dashboard"
+    program = f"{imports}; print({heavy} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
         cwd=Path(__file__).parents[3], env=os.environ,
     )  # fmt: skip
     assert done.stdout.strip() == "set()"
+
+
+def test_killed_while_its_tables_are_created_a_store_is_created_again(
+    heads: HeadsSweep, tmp_path: Path
+) -> None:
+    program = "import sys; from suite.tracking.connect import connect;"
+    program += "connect(sys.argv[1], is_new_allowed=True)"
+    store = store_of(tmp_path, None)
+    maker = subprocess.Popen([sys.executable, "-c", program, store.uri])
+    new = tmp_path / "mlflow.db.new"
+    while not (new.exists() and new.stat().st_size > 100_000):  # some of many tables
+        assert maker.poll() is None, "it was too quick for this test"
+        time.sleep(0.001)
+    maker.kill()
+    maker.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    assert RunWriter(store).open_sweep(heads.about) == {}
+    assert [path.name for path in tmp_path.glob("*mlflow*")] == ["mlflow.db"]
+
+
+def test_a_store_that_is_there_is_not_created_again(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = store.database.stat().st_ino
+    monkeypatch.setattr("suite.tracking.connect._create_database", pytest.fail)
+    connect(store.uri, is_new_allowed=True)
+    assert store.database.stat().st_ino == number
+
+
+def test_a_store_that_cannot_be_created_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db.new").mkdir()
+    with pytest.raises(StoreUnavailable, match=r"mlflow\.db is not available"):
+        RunWriter(store_of(tmp_path, None))

@@ -33,9 +33,8 @@ from suite.tracking.dashboard import (
     running_dashboard,
     serve,
 )
-from suite.tracking.location import Store, store_of
+from suite.tracking.location import BadUri, RefusedUri, Store, store_of
 from suite.tracking.run_writer import RunWriter
-from suite.tracking.uri import BadUri, RefusedUri
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 
@@ -52,18 +51,6 @@ CHROMIUM_OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
-    store = LocalStore(tmp_path_factory.mktemp("store"))
-    store.recorder()
-    return store
-
-
-@pytest.fixture
-def store(empty_store: LocalStore, tmp_path: Path) -> LocalStore:
-    return empty_store.copied_to(tmp_path)
 
 
 def _free_port() -> int:
@@ -97,7 +84,7 @@ def shown_store(
 ) -> LocalStore:
     """A finished sweep of nine trials, with its report."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("out"))
-    _conclude(finished, store.recorder(), store.out, store_of(store.out, None))
+    _conclude(finished, store.writer(), store.out, store_of(store.out, None))
     return store
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suite.text import redact
-from suite.tracking.uri import BadUri, RefusedUri, check_tracking_uri, secrets_of, sqlite_path
+from suite.tracking.location import BadUri, RefusedUri, check_tracking_uri, secrets_of, sqlite_path
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,6 @@ from tests.suite.heads_sweep import HeadsSweep
 START = 1_000_000
 
 
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
-
-
 def _point(value: float, step: int = 0, metric: str = "loss") -> Point:
     return Point(metric=metric, step=step, flops=None, value=value, unit="nat", better="lower")
 

@@ -18,7 +18,7 @@ from suite.findings import Findings
 from suite.schema import About, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.connect import load_all_artifacts, load_artifacts, trial_runs
+from suite.tracking.connect import load_artifacts, trial_runs
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HeadsSweep, LocalStore
@@ -28,23 +28,6 @@ FINDINGS = Findings(
     verdict="supported", sentence="8 heads beat one: supported.",
     means={"bits_per_character/heads:1": 2.7, "bits_per_character/heads:8": 2.5},
 )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
-    store = LocalStore(tmp_path_factory.mktemp("store"))
-    store.recorder()
-    return store
-
-
-@pytest.fixture
-def store(empty_store: LocalStore, tmp_path: Path) -> LocalStore:
-    return empty_store.copied_to(tmp_path)
 
 
 def _dump(store: LocalStore) -> list[str]:
@@ -77,6 +60,10 @@ def _history(store: LocalStore, run: str, key: str) -> list[tuple[int, float]]:
     return _rows(store, query, run, key)
 
 
+def _fetched(uri: str, into: Path, ablation: str = "heads") -> list[tuple[str, Path]]:
+    return load_artifacts(uri, into, [ablation]).get(ablation, [])
+
+
 def _the_trial(store: LocalStore) -> str:
     ((run, _),) = _active(store, "trial")
     return run
@@ -85,17 +72,17 @@ def _the_trial(store: LocalStore) -> str:
 def test_a_sweep_from_start_to_end(heads: HeadsSweep, store: LocalStore) -> None:
     trial = heads.trial(4, seed=1)
     cells, result = heads.cells(trial), heads.result(trial)
-    recorder = store.recorder()
-    assert recorder.open_sweep(heads.about) == {}
-    recorder.start_trial(heads.key, trial, cells, 1)
+    writer = store.writer()
+    assert writer.open_sweep(heads.about) == {}
+    writer.start_trial(heads.key, trial, cells, 1)
     run = _the_trial(store)
     assert _active(store, "trial") == [(run, "RUNNING")]
-    recorder.log_points(heads.key, trial.trial_id, heads.points((0, 10)))
+    writer.log_points(heads.key, trial.trial_id, heads.points((0, 10)))
     assert len(_history(store, run, "bits_per_character")) == 2  # live
     params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
     assert (params["variant"], params["heads"]) == ("heads=4", "4")  # no curve without them
-    recorder.finish_trial(heads.key, trial, cells, result)
-    recorder.close_sweep(heads.key, {"ok": 1}, finished=True)
+    writer.finish_trial(heads.key, trial, cells, result)
+    writer.close_sweep(heads.key, {"ok": 1}, finished=True)
     assert _active(store, "trial") == [(run, "FINISHED")]
     ((parent, status),) = _active(store, "sweep")
     assert status == "FINISHED"
@@ -105,7 +92,7 @@ def test_a_sweep_from_start_to_end(heads: HeadsSweep, store: LocalStore) -> None
     assert tags["mlflow.runName"] == "heads=4 · shakespeare_characters · seed 1"
     expected = [(point.step, point.value) for point in result.points]
     assert _history(store, run, "bits_per_character") == expected
-    assert store.recorder().open_sweep(heads.about) == {trial.trial_id: result.sha256}
+    assert store.writer().open_sweep(heads.about) == {trial.trial_id: result.sha256}
 
 
 def test_every_call_twice_writes_nothing_the_second_time(
@@ -116,16 +103,16 @@ def test_every_call_twice_writes_nothing_the_second_time(
     report = tmp_path / "report"
     report.mkdir()
     (report / "index.html").write_text("<p>8 heads</p>")
-    recorder = store.recorder()
+    writer = store.writer()
     calls: list[Callable[[], object]] = [
-        lambda: recorder.open_sweep(heads.about),
-        lambda: recorder.start_trial(heads.key, trial, cells, 1),
-        lambda: recorder.log_points(heads.key, trial.trial_id, heads.points((0, 10))),
-        lambda: recorder.finish_trial(heads.key, trial, cells, result),
-        lambda: recorder.publish(heads.key, FILES),
-        lambda: recorder.publish_report(heads.key, report),
-        lambda: recorder.publish_findings(heads.key, FINDINGS),
-        lambda: recorder.close_sweep(heads.key, {"ok": 1}, finished=True),
+        lambda: writer.open_sweep(heads.about),
+        lambda: writer.start_trial(heads.key, trial, cells, 1),
+        lambda: writer.log_points(heads.key, trial.trial_id, heads.points((0, 10))),
+        lambda: writer.finish_trial(heads.key, trial, cells, result),
+        lambda: writer.publish(heads.key, FILES),
+        lambda: writer.publish_report(heads.key, report),
+        lambda: writer.publish_findings(heads.key, FINDINGS),
+        lambda: writer.close_sweep(heads.key, {"ok": 1}, finished=True),
     ]
     for call in calls:
         before = _dump(store)
@@ -140,76 +127,72 @@ def test_a_second_run_of_a_finished_sweep_writes_nothing(
     heads: HeadsSweep, store: LocalStore
 ) -> None:
     trials = [heads.trial(seed=seed) for seed in range(3)]
-    _replay(store.recorder(), heads, heads.about, trials)
+    _replay(store.writer(), heads, heads.about, trials)
     before, files = _dump(store), sorted(store.out.rglob("*.parquet"))
     stamps = [file.stat().st_mtime_ns for file in files]
-    recorder = store.recorder()
-    client = FaultyClient(recorder._store.client, 0, "never", Killed())
-    recorder._store.client = client
-    _replay(recorder, heads, heads.about, trials)
+    writer = store.writer()
+    client = FaultyClient(writer._store.client, 0, "never", Killed())
+    writer._store.client = client
+    _replay(writer, heads, heads.about, trials)
     assert client.num_requests == 2  # the experiment, and one search
     assert _dump(store) == before
     assert [file.stat().st_mtime_ns for file in files] == stamps
 
 
 def test_live_points_sent_again_by_another_process_are_absorbed(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
-    recorder.log_points(heads.key, trial.trial_id, heads.points())
-    recorder._live[_the_trial(store)].rows.clear()  # as after an answer that was lost
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer.log_points(heads.key, trial.trial_id, heads.points())
+    writer._live[_the_trial(store)].rows.clear()  # as after an answer that was lost
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     assert len(_history(store, _the_trial(store), "bits_per_character")) == 3
 
 
 def test_two_scales_of_an_ablation_have_a_parent_each(heads: HeadsSweep, store: LocalStore) -> None:
-    recorder = store.recorder()
+    writer = store.writer()
     trial = heads.trial()
     for scale in ("quick", "standard"):
-        recorder.open_sweep(replace(heads.about, scale=scale))
+        writer.open_sweep(replace(heads.about, scale=scale))
         key = ("heads", scale)
-        recorder.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
+        writer.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(_rows(store, "SELECT * FROM experiments WHERE name = 'heads'")) == 1
     assert [child.trial_id for child in trial_runs(store.uri, "heads", "quick")] == [trial.trial_id]
 
 
-def test_the_parent_tells_the_answer_and_changes_it(heads: HeadsSweep, store: LocalStore) -> None:
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
+def test_the_parent_tells_the_answer_and_changes_it(
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
+) -> None:
     ((parent, _),) = _active(store, "sweep")
     assert "none yet" in _tags(store, parent)["mlflow.note.content"]
-    recorder.publish_findings(heads.key, FINDINGS)
+    writer.publish_findings(heads.key, FINDINGS)
     better = {"bits_per_character/heads:8": 2.25}  # less than before: the later counts
     refuted = Findings(verdict="refuted", sentence="8 < 1: refuted.", means=better)
-    recorder.publish_findings(heads.key, refuted)
+    writer.publish_findings(heads.key, refuted)
     tags = _tags(store, parent)
     assert tags["bakeoff.verdict"] == "refuted"
     assert "Verdict: 8 &lt; 1: refuted." in tags["mlflow.note.content"]
-    shown = recorder._store.client.get_run(parent).data.metrics
+    shown = writer._store.client.get_run(parent).data.metrics
     assert shown == {"bits_per_character/heads:1": 2.7, **better}
-    recorder.publish_findings(heads.key, Findings())  # the claim was taken back
+    writer.publish_findings(heads.key, Findings())  # the claim was taken back
     assert _tags(store, parent)["bakeoff.verdict"] == ""
-    recorder.publish_findings(heads.key, refuted)
+    writer.publish_findings(heads.key, refuted)
     before = _dump(store)
-    store.recorder().open_sweep(heads.about)  # another driver: the answer stays until the next
+    store.writer().open_sweep(heads.about)  # another driver: the answer stays until the next
     assert _dump(store) == before
 
 
 def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
     trained, timed = heads.trial(), heads.timing()
     for trial in (trained, timed):
-        recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+        writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     ((parent, _),) = _active(store, "sweep")
     runs = {child.trial_id: child.run_id for child in trial_runs(store.uri, *heads.key)}
-    client = recorder._store.client
+    client = writer._store.client
     for run in (parent, runs[trained.trial_id]):
         (given,) = client.get_run(run).inputs.dataset_inputs
         assert given.dataset.name == "38 plays of William Shakespeare"
@@ -222,7 +205,7 @@ def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
 
 
 def test_what_a_trained_model_does_is_among_its_artifacts(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
     text = Specimen(kind="text", title="continuation", text="To be")
@@ -230,9 +213,7 @@ def test_what_a_trained_model_does_is_among_its_artifacts(
         kind="attention", title="layer 1, head 2", num_rows=1, num_columns=2, levels="AP8="
     )
     result = replace(heads.result(trial), specimens=(text, weights))
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), result)
     (sample,) = store.out.rglob("artifacts/samples/continuation.txt")
     assert sample.read_text() == "To be"
     (picture,) = store.out.rglob("artifacts/attention/layer1_head2.png")
@@ -242,44 +223,44 @@ def test_what_a_trained_model_does_is_among_its_artifacts(
 def test_everything_is_fetched_at_once(
     heads: HeadsSweep, store: LocalStore, tmp_path: Path
 ) -> None:
-    recorder = store.recorder()
+    writer = store.writer()
     for name, scale in (("a", "quick"), ("a", "standard"), ("b", "quick"), ("c", "quick")):
-        recorder.open_sweep(replace(heads.about, ablation=name, scale=scale))
+        writer.open_sweep(replace(heads.about, ablation=name, scale=scale))
         if name != "c":
-            recorder.publish((name, scale), FILES)
-    recorder._store.client.create_experiment("of somebody else")
-    found = load_all_artifacts(store.uri, tmp_path / "into")
+            writer.publish((name, scale), FILES)
+    writer._store.client.create_experiment("of somebody else")
+    found = load_artifacts(store.uri, tmp_path / "into")
     assert {name: [scale for scale, _ in held] for name, held in found.items()} == {
         "a": ["quick", "standard"], "b": ["quick"], "c": [],
     }  # fmt: skip
     folders = [folder for held in found.values() for _, folder in held]
     assert all((folder / name).read_bytes() == FILES[name] for folder in folders for name in FILES)
-    assert list(load_all_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]
+    assert list(load_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]
 
 
-def _replay(recorder: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
+def _replay(writer: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
     """What a driver does that starts with all results in its journal."""
     key = (about.ablation, about.scale)
-    shown = recorder.open_sweep(about)
+    shown = writer.open_sweep(about)
     for trial in trials:
         result = heads.result(trial)
         if shown.get(trial.trial_id) != result.sha256:
-            recorder.finish_trial(key, trial, heads.cells(trial), result)
-    recorder.publish(key, FILES)
-    recorder.close_sweep(key, {"ok": len(trials)}, finished=True)
+            writer.finish_trial(key, trial, heads.cells(trial), result)
+    writer.publish(key, FILES)
+    writer.close_sweep(key, {"ok": len(trials)}, finished=True)
 
 
-def _live(recorder: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
+def _live(writer: RunWriter, heads: HeadsSweep, about: About, trials: list[Trial]) -> None:
     """What a driver does while trials run."""
     key = (about.ablation, about.scale)
-    recorder.open_sweep(about)
+    writer.open_sweep(about)
     for trial in trials:
-        recorder.start_trial(key, trial, heads.cells(trial), 1)
-        recorder.log_points(key, trial.trial_id, heads.points((0, 10)))
+        writer.start_trial(key, trial, heads.cells(trial), 1)
+        writer.log_points(key, trial.trial_id, heads.points((0, 10)))
     for trial in trials:
-        recorder.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
-    recorder.publish(key, FILES)
-    recorder.close_sweep(key, {"ok": len(trials)}, finished=True)
+        writer.finish_trial(key, trial, heads.cells(trial), heads.result(trial))
+    writer.publish(key, FILES)
+    writer.close_sweep(key, {"ok": len(trials)}, finished=True)
 
 
 class Killed(BaseException):
@@ -325,7 +306,7 @@ def _check_once(store: LocalStore, heads: HeadsSweep, key: Key, trials: list[Tri
         assert len(_history(store, child.run_id, "final/bits_per_character")) == 1
         params = _rows(store, "SELECT key FROM params WHERE run_uuid = ?", child.run_id)
         assert ("mixer.heads",) in params
-    ((_, folder),) = load_artifacts(store.uri, key[0], store.out / "fetched" / key[0])
+    ((_, folder),) = _fetched(store.uri, store.out / "fetched" / key[0], key[0])
     assert {name: (folder / name).read_bytes() for name in FILES} == FILES
 
 
@@ -338,50 +319,46 @@ def test_interrupted_at_any_request_nothing_is_lost_or_doubled(
     trials = [heads.trial(seed=0), heads.trial(seed=1)]
     for fail_at in range(1, 1000):
         about = replace(heads.about, ablation=f"heads_{fail_at}")
-        recorder = store.recorder()
+        writer = store.writer()
         error = Killed() if fault == "killed" else ConnectionError("gone")
-        client = FaultyClient(recorder._store.client, fail_at, when, error)
-        recorder._store.client = client
+        client = FaultyClient(writer._store.client, fail_at, when, error)
+        writer._store.client = client
         try:
-            _live(recorder, heads, about, trials)
+            _live(writer, heads, about, trials)
         except Killed:
-            recorder = store.recorder()
+            writer = store.writer()
         except StoreUnavailable:
             pass
         else:
             break
-        _replay(recorder, heads, about, trials)
+        _replay(writer, heads, about, trials)
         _check_once(store, heads, ("heads_" + str(fail_at), "quick"), trials)
     assert client.num_requests == fail_at - 1 > 10
 
 
 def test_after_an_answer_that_was_lost_the_store_is_asked_again(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     """The child was created, but nobody heard of it: the next call finds it."""
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    real = recorder._store.client
-    recorder._store.client = FaultyClient(real, 1, "after", ConnectionError("gone"))
+    real = writer._store.client
+    writer._store.client = FaultyClient(real, 1, "after", ConnectionError("gone"))
     with pytest.raises(StoreUnavailable, match="gone"):
-        recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
+        writer.start_trial(heads.key, trial, heads.cells(trial), 1)
     assert len(_active(store, "trial")) == 1
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
     assert len(_active(store, "trial")) == 1
 
 
 def test_an_unfinished_attempt_is_replaced_so_that_no_curve_mixes_two(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
     stray = replace(heads.points((0,))[0], value=99.0)
-    recorder.log_points(heads.key, trial.trial_id, [stray])
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 2)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    writer.log_points(heads.key, trial.trial_id, [stray])
+    writer.start_trial(heads.key, trial, heads.cells(trial), 2)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     run = _the_trial(store)
     assert _tags(store, run)["bakeoff.attempt"] == "2"
     assert 99.0 not in [value for _, value in _history(store, run, "bits_per_character")]
@@ -391,27 +368,25 @@ def test_a_leftover_of_a_dead_process_is_not_gone_on_with(
     heads: HeadsSweep, store: LocalStore
 ) -> None:
     trial = heads.trial()
-    dead = store.recorder()
+    dead = store.writer()
     dead.open_sweep(heads.about)
     dead.start_trial(heads.key, trial, heads.cells(trial), 1)
     stray = replace(heads.points((0,))[0], value=99.0)
     dead.log_points(heads.key, trial.trial_id, [stray])
-    _replay(store.recorder(), heads, heads.about, [trial])
+    _replay(store.writer(), heads, heads.about, [trial])
     _check_once(store, heads, heads.key, [trial])
 
 
 def test_what_still_runs_when_a_sweep_is_left_is_shown_as_killed(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
-    recorder.close_sweep(heads.key, {}, finished=False)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer.close_sweep(heads.key, {}, finished=False)
     assert [status for _, status in _active(store, "trial")] == ["KILLED"]
     assert [status for _, status in _active(store, "sweep")] == ["KILLED"]
-    assert store.recorder().open_sweep(heads.about) == {}
-    again = store.recorder()
+    assert store.writer().open_sweep(heads.about) == {}
+    again = store.writer()
     again.open_sweep(heads.about)
     again.start_trial(heads.key, trial, heads.cells(trial), 2)
     assert [status for _, status in _active(store, "sweep")] == ["RUNNING"]
@@ -419,18 +394,18 @@ def test_what_still_runs_when_a_sweep_is_left_is_shown_as_killed(
 
 def test_doubles_are_healed_and_the_earliest_is_kept(heads: HeadsSweep, store: LocalStore) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    _replay(recorder, heads, heads.about, [trial])
+    writer = store.writer()
+    _replay(writer, heads, heads.about, [trial])
     ((parent, _),) = _active(store, "sweep")
     run = _the_trial(store)
-    client = recorder._store.client
+    client = writer._store.client
     experiment = client.get_run(run).info.experiment_id
     for original in (parent, run):
         copy = client.create_run(experiment, tags=client.get_run(original).data.tags)
         client.set_terminated(copy.info.run_id)
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(trial_runs(store.uri, *heads.key)) == 2  # `verify` sees them
-    store.recorder().open_sweep(heads.about)
+    store.writer().open_sweep(heads.about)
     assert _active(store, "sweep") == [(parent, "FINISHED")]
     assert _active(store, "trial") == [(run, "FINISHED")]
 
@@ -439,54 +414,50 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(
     heads: HeadsSweep, store: LocalStore
 ) -> None:
     trials = [heads.trial(seed=seed) for seed in range(2)]
-    recorder = store.recorder()
-    _replay(recorder, heads, heads.about, trials)
+    writer = store.writer()
+    _replay(writer, heads, heads.about, trials)
     ((parent, _),) = _active(store, "sweep")
     first, *_ = trial_runs(store.uri, *heads.key)
-    client = recorder._store.client
+    client = writer._store.client
     client.delete_run(parent)
     client.delete_run(first.run_id)
-    _replay(store.recorder(), heads, heads.about, trials)
+    _replay(store.writer(), heads, heads.about, trials)
     _check_once(store, heads, heads.key, trials)
     client.delete_experiment(client.get_experiment_by_name("heads").experiment_id)
-    _replay(store.recorder(), heads, heads.about, trials)
+    _replay(store.writer(), heads, heads.about, trials)
     _check_once(store, heads, heads.key, trials)
 
 
 def test_a_failure_shows_as_one_and_gives_way_to_a_result(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
     failure = replace(heads.result(trial, Status.ERROR), traceback="Traceback: boom" * 1000)
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), failure)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), failure)
     ((run, status),) = _active(store, "trial")
     assert status == "FAILED"
     assert _tags(store, run)["bakeoff.reason"] == "it went wrong."
     (kept,) = store.out.rglob("traceback.txt")
     assert kept.read_text() == failure.traceback
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
 
 
 def test_what_is_called_otherwise_by_now_is_shown_anew(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.trial()
     result, name = heads.result(trial), variant_of(trial, heads.cells(trial))
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), result)
     before = _dump(store)
-    again = store.recorder()
+    again = store.writer()
     again.open_sweep(heads.about)
     assert again.delete_stale(heads.key, {trial.trial_id: name}) == set()
     assert again.delete_stale(heads.key, {}) == set()
     assert _dump(store) == before
     with_axis = replace(heads.about, variants=(*heads.about.variants, "depth=2"))
     for about, wanted in ((heads.about, "another name"), (with_axis, name)):
-        again = store.recorder()
+        again = store.writer()
         again.open_sweep(about)
         assert again.delete_stale(heads.key, {trial.trial_id: wanted}) == {trial.trial_id}
         again.finish_trial(heads.key, trial, heads.cells(trial), result)
@@ -494,46 +465,42 @@ def test_what_is_called_otherwise_by_now_is_shown_anew(
 
 
 def test_a_failure_stays_until_there_is_another_result(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     """As in the journal: the new attempt may be cut, or end well in another environment."""
     trial = heads.trial()
     failure = heads.result(trial, Status.ERROR)
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), failure)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 2)
-    recorder.close_sweep(heads.key, {}, finished=False)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), failure)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 2)
+    writer.close_sweep(heads.key, {}, finished=False)
     assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "KILLED"]
     elsewhere = replace(heads.result(trial), provenance=heads.other_place)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 3)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), elsewhere)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 3)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), elsewhere)
     assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "FINISHED"]
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     assert sorted(status for _, status in _active(store, "trial")) == ["FINISHED", "FINISHED"]
 
 
 @pytest.mark.parametrize("status", [Status.DIVERGED, Status.OUT_OF_MEMORY, Status.SKIPPED])
-def test_a_finding_is_no_failure(heads: HeadsSweep, store: LocalStore, status: Status) -> None:
+def test_a_finding_is_no_failure(
+    heads: HeadsSweep, store: LocalStore, status: Status, writer: RunWriter
+) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial, status))
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial, status))
     assert [shown for _, shown in _active(store, "trial")] == ["FINISHED"]
 
 
 def test_timings_of_two_environments_stand_side_by_side(
-    heads: HeadsSweep, store: LocalStore
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
 ) -> None:
     trial = heads.timing()
     here = replace(heads.result(trial), measurements=(), points=())
     there = replace(here, provenance=heads.other_place)
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
     for result in (here, there):
-        recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+        writer.finish_trial(heads.key, trial, heads.cells(trial), result)
     before = _dump(store)
-    again = store.recorder()
+    again = store.writer()
     again.open_sweep(heads.about)
     for result in (here, there):
         again.finish_trial(heads.key, trial, heads.cells(trial), result)
@@ -543,15 +510,15 @@ def test_timings_of_two_environments_stand_side_by_side(
 
 
 @pytest.mark.bad_input(40)
-def test_long_and_many_values_arrive_whole(heads: HeadsSweep, store: LocalStore) -> None:
+def test_long_and_many_values_arrive_whole(
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
+) -> None:
     long = "very " * 1400
     many = {f"knob_{index}": index for index in range(130)}
     trial = heads.trial(**many, text=long)
     points = heads.points(range(2500))
     result = replace(heads.result(trial), points=points, reason="because " * 2000)
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), result)
+    writer.finish_trial(heads.key, trial, heads.cells(trial), result)
     run = _the_trial(store)
     params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
     assert len(_history(store, run, "bits_per_character")) == 2500
@@ -561,90 +528,89 @@ def test_long_and_many_values_arrive_whole(heads: HeadsSweep, store: LocalStore)
     assert held == [{"mixer.text": long}, {"bakeoff.reason": result.reason}]
 
 
-def test_numbers_that_are_not_finite_are_tags(heads: HeadsSweep, store: LocalStore) -> None:
+def test_numbers_that_are_not_finite_are_tags(
+    heads: HeadsSweep, store: LocalStore, writer: RunWriter
+) -> None:
     trial = heads.trial()
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
     (point,) = heads.points((10,))
     wild = [replace(point, value=value) for value in (float("nan"), float("inf"))]
-    recorder.log_points(heads.key, trial.trial_id, wild)
+    writer.log_points(heads.key, trial.trial_id, wild)
     run = _the_trial(store)
     assert _history(store, run, "bits_per_character") == []
     assert _tags(store, run)["bakeoff.not_finite.bits_per_character"] == "nan from step 10"
 
 
 def test_artifacts_come_back_and_a_changed_one_is_sent_again(
-    heads: HeadsSweep, store: LocalStore, tmp_path: Path
+    heads: HeadsSweep, store: LocalStore, tmp_path: Path, writer: RunWriter
 ) -> None:
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    assert load_artifacts(store.uri, "heads", tmp_path / "none") == []
-    recorder.publish(heads.key, FILES)
-    recorder.publish(heads.key, {**FILES, "curves.parquet": b"more"})
-    ((scale, folder),) = load_artifacts(store.uri, "heads", tmp_path / "into")
+    assert _fetched(store.uri, tmp_path / "none") == []
+    writer.publish(heads.key, FILES)
+    writer.publish(heads.key, {**FILES, "curves.parquet": b"more"})
+    ((scale, folder),) = _fetched(store.uri, tmp_path / "into")
     assert scale == "quick"
     assert folder.is_relative_to(tmp_path / "into")
     assert (folder / "results.parquet").read_bytes() == b"results"
     assert (folder / "curves.parquet").read_bytes() == b"more"
-    assert load_artifacts(store.uri, "unheard_of", tmp_path / "into") == []
+    assert _fetched(store.uri, tmp_path / "into", "unheard_of") == []
 
 
 def test_what_a_reader_meets_while_files_are_sent(
-    heads: HeadsSweep, store: LocalStore, tmp_path: Path
+    heads: HeadsSweep, store: LocalStore, tmp_path: Path, writer: RunWriter
 ) -> None:
     """Before the first has arrived: nothing. Then whole files, old or new, at any moment."""
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    real = recorder._store.client
+    real = writer._store.client
     met: list[dict[str, bytes]] = []
 
     class Watched:
         def __getattr__(self, name: str) -> Any:
-            found = load_artifacts(store.uri, "heads", tmp_path / str(len(met)))
+            found = _fetched(store.uri, tmp_path / str(len(met)))
             met.append({n: (folder / n).read_bytes() for _, folder in found for n in FILES})
             return getattr(real, name)
 
-    recorder._store.client = Watched()
-    recorder.publish(heads.key, FILES)
+    writer._store.client = Watched()
+    writer.publish(heads.key, FILES)
     assert met == [{}] * len(met)
     assert len(met) == 4
     newer = {name: body + b" more" for name, body in FILES.items()}
-    recorder.publish(heads.key, newer)
+    writer.publish(heads.key, newer)
     assert met[4:7] == [FILES, FILES, {**FILES, "results.parquet": newer["results.parquet"]}]
     assert met[7:] == [newer]
 
 
 def test_a_file_that_was_not_published_is_no_result(
-    heads: HeadsSweep, store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    heads: HeadsSweep,
+    store: LocalStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writer: RunWriter,
 ) -> None:
     monkeypatch.setattr(mlflow_store, "_SECONDS_TO_SETTLE", 0.0)
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.publish(heads.key, FILES)
+    writer.publish(heads.key, FILES)
     (file,) = (store.out / "artifacts").rglob("results.parquet")
     file.write_bytes(b"resultz")
     with pytest.raises(StoreUnavailable, match=r"results\.parquet .* not the file .* published"):
-        load_artifacts(store.uri, "heads", tmp_path / "into")
+        _fetched(store.uri, tmp_path / "into")
 
 
 def test_a_moved_output_folder_can_be_read_and_is_not_written_beside(
-    heads: HeadsSweep, store: LocalStore, tmp_path_factory: pytest.TempPathFactory
+    heads: HeadsSweep,
+    store: LocalStore,
+    tmp_path_factory: pytest.TempPathFactory,
+    writer: RunWriter,
 ) -> None:
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    recorder.publish(heads.key, FILES)
+    writer.publish(heads.key, FILES)
     moved = type(store)(tmp_path_factory.mktemp("elsewhere") / "out")
     shutil.move(store.out, moved.out)
-    ((_, folder),) = load_artifacts(moved.uri, "heads", moved.out / "into")
+    ((_, folder),) = _fetched(moved.uri, moved.out / "into")
     assert (folder / "results.parquet").read_bytes() == b"results"
     with pytest.raises(StoreUnavailable, match="moved"):
-        moved.recorder().open_sweep(heads.about)
+        moved.writer().open_sweep(heads.about)
     assert not store.out.exists()
 
 
 def test_what_mlflow_does_not_take_is_told_from_a_store_that_is_away(store: LocalStore) -> None:
-    asked = store.recorder()._store
+    asked = store.writer()._store
     run = asked.create(asked.client.create_experiment("of somebody else"), {}, 0).info.run_id
     asked.log(run, params={"heads": "8"})
     with pytest.raises(StoreRefuses, match=r"refuses: .*heads"), asked.reached():
@@ -652,32 +618,30 @@ def test_what_mlflow_does_not_take_is_told_from_a_store_that_is_away(store: Loca
 
 
 def test_a_trial_that_was_refused_is_begun_anew(heads: HeadsSweep, store: LocalStore) -> None:
-    recorder, trial = store.recorder(), heads.trial()
-    recorder.open_sweep(heads.about)
-    recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
-    recorder._store.log(_the_trial(store), params={"mixer.heads": "of somebody else"})
+    writer, trial = store.writer(), heads.trial()
+    writer.open_sweep(heads.about)
+    writer.start_trial(heads.key, trial, heads.cells(trial), 1)
+    writer._store.log(_the_trial(store), params={"mixer.heads": "of somebody else"})
     with pytest.raises(StoreRefuses):
-        recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
-    recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+        writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+    writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
     (shown,) = trial_runs(store.uri, *heads.key)
     assert shown.result_sha256 == heads.result(trial).sha256
 
 
-def test_a_trial_costs_four_requests_and_little_time(heads: HeadsSweep, store: LocalStore) -> None:
+def test_a_trial_costs_four_requests_and_little_time(heads: HeadsSweep, writer: RunWriter) -> None:
     trials = [heads.trial(seed=seed) for seed in range(12)]
-    recorder = store.recorder()
-    recorder.open_sweep(heads.about)
-    _finish(recorder, heads, trials[:2])
-    client = FaultyClient(recorder._store.client, 0, "never", Killed())
-    recorder._store.client = client
+    _finish(writer, heads, trials[:2])
+    client = FaultyClient(writer._store.client, 0, "never", Killed())
+    writer._store.client = client
     started = time.process_time()
-    _finish(recorder, heads, trials[2:])
+    _finish(writer, heads, trials[2:])
     assert client.num_requests == 4 * 10  # create, data set, parameters with numbers, the end
     # 16 ms of processor time each on two quiet cores; the disk is not counted.
     assert (time.process_time() - started) / 10 < 0.1
 
 
-def _finish(recorder: RunWriter, heads: HeadsSweep, trials: list[Trial]) -> None:
+def _finish(writer: RunWriter, heads: HeadsSweep, trials: list[Trial]) -> None:
     for trial in trials:
-        recorder.start_trial(heads.key, trial, heads.cells(trial), 1)
-        recorder.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
+        writer.start_trial(heads.key, trial, heads.cells(trial), 1)
+        writer.finish_trial(heads.key, trial, heads.cells(trial), heads.result(trial))
