@@ -90,7 +90,11 @@ def requests_for(
     params: Mapping[str, str], rows: Sequence[MetricRow], tags: Mapping[str, str]
 ) -> list[LogRequest]:
     """Split into as few requests as a server accepts, in this order, the last tag in the last."""
-    entities = [(e, False) for e in (*params.items(), *rows)] + [(e, True) for e in tags.items()]
+    entities: list[tuple[MetricRow | tuple[str, str], bool]] = [
+        *((entity, False) for entity in params.items()),
+        *((entity, False) for entity in rows),
+        *((entity, True) for entity in tags.items()),
+    ]
     requests: list[LogRequest] = []
     for entity, is_tag in entities:
         if not requests or not requests[-1].add(entity, is_tag=is_tag):

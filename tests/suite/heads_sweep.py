@@ -126,6 +126,9 @@ class HeadsSweep:
         )  # fmt: skip
 
 
+HEADS = HeadsSweep()
+
+
 @dataclass(frozen=True)
 class LocalStore:
     """The MLflow store of an output folder."""

@@ -9,13 +9,12 @@ import pytest
 
 from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.journal.journal import Journal
-from suite.schema import Point, Provenance, Result, Status
+from suite.schema import Result, Status
 from suite.sweep.event_log import EventLog
+from tests.suite.heads_sweep import HEADS
 
-HERE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)
-POINT = Point(metric="loss", step=1, flops=None, value=1.0, unit="nat", better="lower")
+HERE = HEADS.place
+(POINT,) = HEADS.points((1,))
 
 
 def result(status: Status = Status.OK) -> Result:

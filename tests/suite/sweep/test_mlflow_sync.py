@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +20,11 @@ from suite.sweep import mlflow_sync
 from suite.sweep.event_log import EventLog
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.client import StoreRefuses, StoreUnavailable
+from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
-HERE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
-    versions={"torch": "2.13.0"},
-)  # fmt: skip
-POINT = Point(metric="loss", step=1, flops=None, value=1.0, unit="nat", better="lower")
+HERE = HEADS.place
+(POINT,) = HEADS.points((1,))
 
 
 class FakeStore:
@@ -273,6 +272,7 @@ def test_the_driver_never_waits_for_a_store_that_hangs(store: FakeStore) -> None
         store.gate.set()
         sync.close()
     assert store.results == hashes(store.plan.trials)
+    assert store.begun == []  # the starts waited while catching up brought the ends
 
 
 def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(store: FakeStore) -> None:
@@ -285,14 +285,17 @@ def test_a_fault_of_ours_is_said_and_not_taken_for_an_outage(store: FakeStore) -
     assert trouble == "the writer failed: TypeError: cells is None"
 
 
-def test_while_it_is_paused_nothing_is_written(store: FakeStore) -> None:
+def test_while_it_is_paused_nothing_is_written_and_the_pause_ends_even_by_an_error(
+    store: FakeStore,
+) -> None:
     with caught_up(store) as (log, _, journal):
-        with log.store_paused():
+        with suppress(KeyboardInterrupt), log.store_paused():
             before = store.num_writes
             run(log, store.plan.trials)
             time.sleep(1.3)  # longer than the writer waits for an event
             assert store.num_writes == before
             assert len(journal.done()) == len(store.plan.trials)  # the journal does not pause
+            raise KeyboardInterrupt
         assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
@@ -328,27 +331,6 @@ def test_a_timing_does_not_wait_for_a_store_that_hangs(
             time.sleep(0.3)
             assert store.num_writes <= before + 1
         assert soon(lambda: store.results == hashes(store.plan.trials))
-
-
-def test_the_pause_ends_with_the_block_even_by_an_error(store: FakeStore) -> None:
-    with running(store) as (log, _, _):
-        with pytest.raises(KeyboardInterrupt), log.store_paused():
-            raise KeyboardInterrupt
-        run(log, store.plan.trials)
-        assert soon(lambda: store.results == hashes(store.plan.trials))
-
-
-def test_a_trial_that_ended_before_the_writer_was_ready_is_not_begun_again(
-    store: FakeStore,
-) -> None:
-    """Its start waits in line while the catching up brings its end."""
-    store.gate.clear()
-    with running(store) as (log, sync, _):
-        run(log, store.plan.trials)
-        store.gate.set()
-        sync.close()
-    assert store.results == hashes(store.plan.trials)
-    assert store.begun == []
 
 
 def test_a_trial_that_ended_while_it_waited_in_line_costs_one_write(store: FakeStore) -> None:
@@ -460,31 +442,23 @@ def test_what_found_no_place_is_brought_while_the_sweep_goes_on(
         assert soon(lambda: store.results == hashes(store.plan.trials))
 
 
+@pytest.mark.parametrize(("silence", "max_seconds"), [(0.3, math.inf), (15.0, 0.3)])
 def test_a_store_that_hangs_does_not_hold_up_the_end(
-    store: FakeStore, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch, silence: float, max_seconds: float
 ) -> None:
-    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 0.3)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", silence)
     with caught_up(store) as (log, sync, _):
         store.gate.clear()
         run(log, store.plan.trials)
-        writer, trouble = sync.close()
+        start = time.monotonic()
+        writer, trouble = sync.close(max_seconds)
+        assert time.monotonic() - start < 10
         assert writer is None
         assert "does not answer" in trouble
         before = store.num_writes
         store.gate.set()  # it revives: the request in flight ends, and no other follows
         assert soon(lambda: not sync._thread.is_alive())
         assert store.num_writes <= before + 1
-
-
-def test_those_in_a_hurry_wait_no_longer_than_they_said(store: FakeStore) -> None:
-    with caught_up(store) as (log, sync, _):
-        store.gate.clear()
-        run(log, store.plan.trials)
-        start = time.monotonic()
-        writer, trouble = sync.close(max_seconds=0.3)
-        assert time.monotonic() - start < 10  # the silence that others wait for is longer
-    assert writer is None
-    assert trouble
 
 
 def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(

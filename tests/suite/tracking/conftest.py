@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.tracking.run_writer import RunWriter
-from tests.suite.heads_sweep import HeadsSweep, LocalStore
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
+from tests.suite.heads_sweep import HEADS, LocalStore
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +23,10 @@ def store(empty_store: LocalStore, tmp_path: Path) -> LocalStore:
 
 
 @pytest.fixture
-def writer(store: LocalStore, heads: HeadsSweep) -> RunWriter:
+def writer(
+    store: LocalStore,
+) -> RunWriter:
     """It has opened the sweep."""
     writer = store.writer()
-    writer.open_sweep(heads.about)
+    writer.open_sweep(HEADS.about)
     return writer

