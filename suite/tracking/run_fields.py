@@ -1,4 +1,4 @@
-"""How a trial and its result look in MLflow: names, parameters, tags, metric rows. Pure.
+"""Turns trials and results into MLflow's names, parameters, tags and metric rows. Pure.
 
 MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
 that are not finite become tags, and time stamps follow from the steps.
@@ -18,7 +18,7 @@ from suite.tracking.chart_view import comparison_page, report_page
 from suite.tracking.limits import MetricRow, entity_key
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
-VARIANT_TAG = "bakeoff.variant"  # what a trial is called after
+VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
 AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
 DESCRIPTION_TAG = "mlflow.note.content"
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
@@ -57,7 +57,7 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
 
 
 def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
-    """What a trial is found again by, before it has a result."""
+    """Tags that identify a trial, before it has a result."""
     ablation, scale = key
     return {
         "mlflow.runName": trial_name(trial, cells),
@@ -73,7 +73,7 @@ def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
-    """What a trial's child is called after; another where the plan has gained an axis, say."""
+    """The variants of a trial; they change when the plan gains an axis, say."""
     return " | ".join(_labels(trial, cells))
 
 
@@ -185,7 +185,7 @@ def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> st
 
 
 def sweep_tags(about: About) -> dict[str, str]:
-    """What the parent of an ablation at one scale is found again by."""
+    """Tags that identify the parent of an ablation at one scale."""
     return {
         "mlflow.runName": f"{about.ablation} · {about.scale}",
         "mlflow.source.name": "bakeoff",

@@ -70,16 +70,16 @@ class FinishedSweep:
             specimens=_specimens() if trial.seed == 0 else (),
         )  # fmt: skip
 
-    def recorded(self, recorder: RunWriter, journal: Journal) -> Plan:
+    def recorded(self, writer: RunWriter, journal: Journal) -> Plan:
         """In the journal and in the store, as a driver leaves it before it makes the reports."""
         planned = journal.keep_plan(self.plan)
-        recorder.open_sweep(planned.about)
+        writer.open_sweep(planned.about)
         for result in self.results:
             trial = next(t for t in planned.trials if t.trial_id == result.trial_id)
             cells = [cell for cell in planned.cells if cell.trial_id == trial.trial_id]
             journal.commit(result, journal.begin(trial.trial_id, "here"))
-            recorder.finish_trial(planned.key, trial, cells, result)
-        recorder.publish(planned.key, sweep_files(planned, by_trial(self.results)))
+            writer.finish_trial(planned.key, trial, cells, result)
+        writer.publish(planned.key, sweep_files(planned, by_trial(self.results)))
         return planned
 
 

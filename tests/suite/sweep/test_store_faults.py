@@ -18,7 +18,7 @@ from suite.exit_codes import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal, JournalError
 from suite.repair import repaired
 from suite.schema import Result
-from suite.sweep import mlflow_sync as outbox
+from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
 from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
@@ -145,7 +145,7 @@ def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_go
 def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_SECONDS_OF_SILENCE", 1.0)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 1.0)
     monkeypatch.setattr("suite.rebuilding._SECONDS_TO_ANSWER", 0.5)
     is_over = threading.Event()
     with http_server(lambda _: is_over.wait()) as port:

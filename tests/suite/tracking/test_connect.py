@@ -54,9 +54,9 @@ def test_a_server_that_fails_is_told_in_one_sentence_without_the_password(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with http_server(answer) as port:
-        recorder = RunWriter(Store(uri=f"http://me:CANARY_3@127.0.0.1:{port}", artifacts=None))
+        writer = RunWriter(Store(uri=f"http://me:CANARY_3@127.0.0.1:{port}", artifacts=None))
         with pytest.raises(StoreUnavailable) as failure:
-            recorder.open_sweep(HEADS.about)
+            writer.open_sweep(HEADS.about)
     told = "".join(traceback.format_exception(failure.value)) + "".join(capfd.readouterr())
     assert "CANARY_3" not in told
     assert f"http://***@127.0.0.1:{port}" in str(failure.value)

@@ -96,12 +96,12 @@ def shown(shown_store: LocalStore) -> Iterator[Dashboard]:
     assert _processes_with(str(store.out)) == []
 
 
-def _conclude(sweep: FinishedSweep, recorder: RunWriter, out: Path, store: Store) -> Outcome:
+def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> Outcome:
     """Everything that a driver does but run the trials."""
     with Journal(out / "journal.db") as journal:
-        planned = sweep.recorded(recorder, journal)
+        planned = sweep.recorded(writer, journal)
         ended = counted([planned], journal, 0)
-        return conclude(ended, [planned], journal, recorder, out, store)
+        return conclude(ended, [planned], journal, writer, out, store)
 
 
 def _base(dashboard: Dashboard) -> str:
