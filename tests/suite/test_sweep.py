@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -343,17 +344,16 @@ def test_timings_run_last_with_the_store_at_rest(
     from suite.sweep.mlflow_sync import MlflowSync
 
     order: list[str] = []
-    changes: list[tuple[type, str]] = [(MlflowSync, "pause"), (MlflowSync, "resume")]
-    for owner, name in changes:
-        method: Callable[..., object] = getattr(owner, name)
+    paused = MlflowSync.paused
 
-        def noted(
-            self: MlflowSync, name: str = name, method: Callable[..., object] = method
-        ) -> object:
-            order.append(name)
-            return method(self)
+    @contextmanager
+    def noted_pause(self: MlflowSync) -> Iterator[None]:
+        with paused(self):
+            order.append("pause")
+            yield
+        order.append("resume")
 
-        monkeypatch.setattr(owner, name, noted)
+    monkeypatch.setattr(MlflowSync, "paused", noted_pause)
 
     def noted_run(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         order.append(trial.probe)
