@@ -149,7 +149,7 @@ def run(
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
-    from suite.duration import seconds_in
+    from suite.text import seconds_in
     from suite.timeouts import Deadline
 
     # First: the seconds that torch takes to import are the user's too.
@@ -191,7 +191,7 @@ def submit(
 ) -> None:
     """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
     from suite import command_submit
-    from suite.duration import seconds_in
+    from suite.text import seconds_in
 
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
@@ -287,8 +287,8 @@ def ui(
 ) -> None:
     """The MLflow dashboard over this output folder, on this machine only."""
     from suite.catalogue import name_of
-    from suite.dashboard import serve
-    from suite.store import store_of
+    from suite.tracking.dashboard import serve
+    from suite.tracking.location import store_of
 
     uri = store_of(out, tracking_uri).uri
     serve(out, uri, port=port, ablation=name_of(name) if name else "")

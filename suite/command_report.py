@@ -14,7 +14,7 @@ from suite.commands.compare_selection import select_for_comparison
 from suite.errors import DONE
 from suite.reporting.build import reports_from_store, sweeps_in
 from suite.spec import SpecError
-from suite.store import existing_store_of
+from suite.tracking.location import existing_store_of
 
 
 @dataclass(frozen=True, kw_only=True)

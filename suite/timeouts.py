@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TypeVar
 
-from suite.duration import in_words
 from suite.errors import USAGE, TrialTimeout, one_line
 from suite.events import Event
 from suite.spec import SpecError
+from suite.text import in_words
 
 SECONDS_TO_IMPORT = 10
 SECONDS_AT = {"quick": 3600.0, "standard": 24 * 3600.0, "paper": 7 * 24 * 3600.0}
@@ -216,7 +216,7 @@ def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
     Outside the main thread there is no limit.
 
     Args:
-        events: From `suite.sweep.executors.trial.run_trial`.
+        events: From `suite.execution.trial.run_trial`.
         seconds: Wall time; None sets no limit.
     """
     if seconds is None:

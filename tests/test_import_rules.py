@@ -96,8 +96,9 @@ def test_ray_is_imported_in_its_folder_only() -> None:
     assert all(name.startswith("suite/cluster/") for name in _importers("ray"))
 
 
-def test_mlflow_is_imported_by_one_file() -> None:
-    assert _importers("mlflow") == {"suite/record.py"}
+def test_mlflow_is_imported_in_its_folder_only() -> None:
+    assert _importers("mlflow")
+    assert all(name.startswith("suite/tracking/") for name in _importers("mlflow"))
 
 
 def test_deepspeed_is_imported_by_one_file_at_most() -> None:

@@ -19,7 +19,7 @@ from ray.exceptions import RayError
 from suite.cluster.execute import RayExecutor
 from suite.cluster.runtime_env import runtime_env
 from suite.events import ExecutorSettings, Unavailable
-from suite.sweep.executors.process_cleanup import process_cleanup
+from suite.execution.process_cleanup import process_cleanup
 from suite.parcel import packed
 from suite.schema import Plan
 

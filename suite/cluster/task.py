@@ -84,7 +84,7 @@ def _own_environment(turn: Turn) -> dict[str, Any]:
 
 
 def _stream_trial(trial: Trial, resources: Resources, luggage: ExecutorSettings) -> Iterator[Event]:
-    from suite.sweep.executors.trial import run_trial
+    from suite.execution.trial import run_trial
     from suite.timeouts import limited
     from suite.training.checkpoint import checkpointer_for
 

@@ -87,7 +87,7 @@ def work(config: dict[str, Order]) -> None:
     if ray.get(order.mailbox.is_over.remote()):
         return
     sys.path[:0] = [path for path in order.import_paths if path not in sys.path]
-    from suite.sweep.executors.trial import run_measuring
+    from suite.execution.trial import run_measuring
 
     rank = ray.train.get_context().get_world_rank()
     try:
@@ -114,7 +114,7 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
     """What the trial's probe says on this worker."""
 
     def measure() -> Iterator[Said]:
-        from suite.sweep.executors.trial import device_of
+        from suite.execution.trial import device_of
         from suite.probes.registry import probe
         from suite.probes.spread import SpreadProbe
 

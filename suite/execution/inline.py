@@ -14,8 +14,8 @@ from importlib.util import find_spec
 import torch
 
 from suite.events import Assignments, Event, ExecutorSettings, Unavailable
-from suite.sweep.executors.subprocess import run_in_subprocess
-from suite.sweep.executors.trial import run_trial
+from suite.execution.subprocess import run_in_subprocess
+from suite.execution.trial import run_trial
 from suite.provenance import provenance
 from suite.schema import Resources
 from suite.timeouts import limited

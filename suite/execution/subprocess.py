@@ -2,7 +2,7 @@
 
 Every timing gets a new process: where a process's memory lies changes its numbers, and so does what
 an earlier trial left in caches. The program that runs now is not imported again, and nothing is
-unpickled; `suite.sweep.executors.subprocess_main` is the other side.
+unpickled; `suite.execution.subprocess_main` is the other side.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from suite.events import Event, Finished
-from suite.sweep.executors.subprocess_main import EVENT, REQUEST, TrialRequest
+from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from suite.provenance import COMMIT, commit, provenance
 from suite.schema import Resources, Result, Status, Trial
 from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
@@ -31,7 +31,7 @@ from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
 # not find a suite in the current folder, and `-m` alone would find the user's `queue.py` before
 # Python's own.
 _START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; " + (
-    "from suite.sweep.executors.subprocess_main import main; main()"
+    "from suite.execution.subprocess_main import main; main()"
 )
 _MOST_BYTES_KEPT = 16_384  # of standard error
 _BYTES_PER_READ = 65_536

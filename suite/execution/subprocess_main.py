@@ -40,7 +40,7 @@ def main() -> None:
     request = REQUEST.validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=_exit_with_the_input, daemon=True).start()
     # Only now, so that a parent that dies during these slow imports ends this process too.
-    from suite.sweep.executors.trial import run_trial
+    from suite.execution.trial import run_trial
     from suite.timeouts import limited
 
     events = run_trial(request.trial, request.resources, f"process {os.getpid()}")

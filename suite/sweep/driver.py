@@ -11,7 +11,6 @@ from typing import TypeGuard
 
 from rich.console import Console
 
-from suite.books import Books
 from suite.events import (
     SECONDS_BETWEEN,
     Checkpoints,
@@ -20,20 +19,18 @@ from suite.events import (
     Finished,
     TrialExecutor,
 )
-from suite.sweep.executors.inline import refuse_infeasible, refuse_too_large
+from suite.execution.inline import refuse_infeasible, refuse_too_large
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
-from suite.mlflow_store import StoreUnavailable
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
 from suite.planning.plan import plan as plan_of
 from suite.progress import Display, display_for
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
-from suite.store import Store, mlflow_is_installed, store_of
+from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import Outcome, close_parents, conclude, counted
+from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.pending import (
     Pending,
     Where,
@@ -47,7 +44,10 @@ from suite.sweep.pending import (
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, mlflow_is_installed, store_of
 from suite.tracking.restore import taken_over
+from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
@@ -116,7 +116,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
-        sweep = _Sweep(plans, options, journal, Books(journal, outbox))
+        sweep = _Sweep(plans, options, journal, EventLog(journal, outbox))
         try:
             ran = sweep.run(console)
         except BaseException:
@@ -147,7 +147,7 @@ def _concluded(
     plans: Sequence[Plan],
     options: Options,
     journal: Journal,
-    outbox: Outbox | None,
+    outbox: MlflowSync | None,
     ran: _Ran,
 ) -> Outcome:
     recorder, trouble = outbox.close() if outbox else (None, "")
@@ -160,20 +160,20 @@ def _say(sentence: str, console: Console) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _stopped(plans: Sequence[Plan], journal: Journal, outbox: Outbox | None) -> None:
+def _stopped(plans: Sequence[Plan], journal: Journal, outbox: MlflowSync | None) -> None:
     """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close(most_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
+    recorder, _ = outbox.close(max_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
     if recorder is not None:
         with suppress(StoreUnavailable):
             close_parents(plans, journal, recorder)
 
 
-def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
+def _outbox(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     """None where MLflow is not installed: then the journal is the only book."""
     if not mlflow_is_installed():
         return None
     store = options.store
-    outbox = Outbox(lambda: recorder_of(store), plans, options.journal)
+    outbox = MlflowSync(lambda: RunWriter(store), plans, options.journal)
     outbox.start()
     return outbox
 
@@ -208,7 +208,7 @@ class _Sweep:
     plans: Sequence[Plan]
     options: Options
     journal: Journal
-    books: Books
+    books: EventLog
 
     def run(self, console: Console) -> _Ran:
         """Run it all, or until the deadline."""
@@ -234,7 +234,7 @@ class _Sweep:
         failed: list[str] = []
         try:
             for event in events:
-                self.books.take(event)
+                self.books.write(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)

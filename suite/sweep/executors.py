@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 from suite.events import ExecutorSettings, TrialExecutor, Unavailable
-from suite.sweep.executors.inline import InlineExecutor
-from suite.sweep.executors.process_cleanup import process_cleanup
+from suite.execution.inline import InlineExecutor
+from suite.execution.process_cleanup import process_cleanup
 from suite.schema import Plan
 
 Executor = Literal["ray", "inline"]

@@ -124,8 +124,8 @@ def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings
     def ended_here(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         yield Finished(ended(trial, provenance(resources)))
 
-    monkeypatch.setattr("suite.sweep.executors.inline.run_trial", ended_here)
-    monkeypatch.setattr("suite.sweep.executors.inline.run_in_subprocess", ended_here)
+    monkeypatch.setattr("suite.execution.inline.run_trial", ended_here)
+    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended_here)
     run_plans([planned, other], Options(out=out, executor="inline"), Console(quiet=True))
     wanted = {provenance(each.resources).environment_id for each in (planned, other)}
     assert len(wanted) == 2

@@ -24,11 +24,11 @@ from reports.results.frame import read_sweep
 from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.record import load_artifacts
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
 from suite.sweep.finish import Outcome
+from suite.tracking.connect import load_artifacts
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]
@@ -111,9 +111,8 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
     """What the store of `out` holds is what follows from the file, to the last digit."""
     plan, results = kept(journal)
     with tempfile.TemporaryDirectory() as folder:
-        ((scale, fetched),) = load_artifacts(
-            f"sqlite:///{out / 'mlflow.db'}", "small", Path(folder)
-        )
+        uri = f"sqlite:///{out / 'mlflow.db'}"
+        ((scale, fetched),) = load_artifacts(uri, Path(folder))["small"]
         found = read_sweep(fetched / RESULTS_FILE, fetched / CURVES_FILE)
     wanted = sweep_of(plan, by_trial(results))
     assert scale == "quick"

@@ -18,7 +18,7 @@ from suite import specimens as specimens_module
 from suite.attention_maps import mixers_of
 from suite.continuation import NUM_TOKENS, written_on
 from suite.events import Finished
-from suite.sweep.executors.trial import run_trial
+from suite.execution.trial import run_trial
 from suite.matrices import evenly_chosen, matrix_specimen
 from suite.planning.plan import plan
 from suite.schema import Resources, Result, Specimen, Status, Trial

@@ -16,7 +16,7 @@ import pytest
 
 from suite.errors import TrialTimeout
 from suite.events import Event, Finished, Started
-from suite.sweep.executors.trial import run_measuring
+from suite.execution.trial import run_measuring
 from suite.schema import Point, Resources, Status
 from suite.timeouts import Deadline, Interruption, TimeIsUp, alarm, in_time, limited
 from tests.suite.heads_sweep import HeadsSweep

@@ -21,7 +21,7 @@ def run_alone(
 ) -> Alone:
     """Run it in this process."""
     from suite.events import Finished, Remarked
-    from suite.sweep.executors.trial import run_trial
+    from suite.execution.trial import run_trial
 
     remarks = []
     for event in run_trial(trial, resources, "alone", checkpointer):

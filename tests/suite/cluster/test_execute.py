@@ -27,7 +27,7 @@ from suite.events import (
     Started,
     Unavailable,
 )
-from suite.sweep.executors.inline import InlineExecutor
+from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
 from suite.sweep.executors import executing

@@ -24,7 +24,7 @@ from suite.events import (
     Remarked,
     Started,
 )
-from suite.sweep.executors.trial import run_trial
+from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary

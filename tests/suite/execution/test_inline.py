@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
-from suite.sweep.executors.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.schema import Parallel, Resources
 from suite.sweep.executors import executing
 from tests.suite.execution.test_process_cleanup import assert_ended, left_behind
@@ -80,7 +80,7 @@ def test_one_process_is_not_several() -> None:
 
 
 def test_without_deepspeed_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.sweep.executors.inline.find_spec", lambda name: None)
+    monkeypatch.setattr("suite.execution.inline.find_spec", lambda name: None)
     refuse_too_large([(TRIAL, Resources())])
     one = replace(SPREAD, parallel=replace(SPREAD.parallel, workers=1))
     with pytest.raises(Unavailable, match="need DeepSpeed, which is not installed"):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import suite
 from suite.errors import Diverged
-from suite.sweep.executors.run_task import ModuleError
+from suite.execution.run_task import ModuleError
 from suite.schema import Point, Training
 from suite.spec import Scale
 from suite.tasks.task import TaskError
@@ -98,7 +98,7 @@ def test_it_trains_as_an_ablation_with_the_same_scale(
         seen.append(exercise.training)
         return iter(())
 
-    monkeypatch.setattr("suite.sweep.executors.run_task.train", noted)
+    monkeypatch.setattr("suite.execution.run_task.train", noted)
     run(Linear(), steps=steps)
     scale = Scale(dim=8, depth=1, length=49, steps=steps, batch=100, learning_rate=1e-2)
     wanted = {field.name: getattr(scale, field.name) for field in fields(Training)}

@@ -18,10 +18,10 @@ import torch
 
 from suite.errors import INTERRUPTED
 from suite.events import Event, Finished, Progressed, Started
-from suite.sweep.executors import subprocess as trial_subprocess
-from suite.sweep.executors.subprocess import run_in_subprocess
-from suite.sweep.executors.subprocess_main import EVENT, REQUEST, TrialRequest
-from suite.sweep.executors.trial import run_trial
+from suite.execution import subprocess as trial_subprocess
+from suite.execution.subprocess import run_in_subprocess
+from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
+from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
@@ -153,8 +153,8 @@ def test_what_cannot_even_begin_is_a_result_that_says_why(
 SCRIPT = """
 from pathlib import Path
 
-from suite.sweep.executors.subprocess import run_in_subprocess
-from suite.sweep.executors.subprocess_main import EVENT, REQUEST
+from suite.execution.subprocess import run_in_subprocess
+from suite.execution.subprocess_main import EVENT, REQUEST
 
 with open("imported", "a") as file:
     file.write("once\\n")
@@ -261,7 +261,7 @@ def test_it_dies_with_its_input_in_the_middle_of_its_work(slow: tuple[Trial, str
     trial, folder = slow
     paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
-        [sys.executable, "-m", "suite.sweep.executors.subprocess_main"],
+        [sys.executable, "-m", "suite.execution.subprocess_main"],
         env={**os.environ, "PYTHONPATH": paths},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip

@@ -12,8 +12,8 @@ import torch
 
 from suite.errors import Diverged, classified
 from suite.events import Finished, Progressed, Started
-from suite.sweep.executors import trial as trial_module
-from suite.sweep.executors.trial import run_trial
+from suite.execution import trial as trial_module
+from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Point, Resources, Result, Status, Trial
@@ -176,7 +176,7 @@ def test_points_are_passed_on_now_and_then_and_each_once(
     quality: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count(0.0, 0.2)  # seconds; one look a point
-    monkeypatch.setattr("suite.sweep.executors.trial.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("suite.execution.trial.time.monotonic", lambda: next(clock))
     script = [point(step) for step in range(12)]
     monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(*script, NUMBER))
     *events, last = run_trial(quality, ONE, "here")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from models import ModelSpec, build_model
 from suite.events import Finished
-from suite.sweep.executors.trial import run_trial
+from suite.execution.trial import run_trial
 from suite.schema import Resources, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task

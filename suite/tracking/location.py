@@ -1,34 +1,85 @@
-"""May this address be used as an MLflow store, and how is it shown without its secrets?"""
+"""Finds the MLflow store of an output folder, and checks its address."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from suite.errors import RefusedError, UsageError
+from suite.spec import SpecError
+from suite.text import redact
 
 _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "mysql", "mssql")
 _ALLOWED = "sqlite:///PATH, http://HOST:PORT, https://HOST or postgresql://HOST/NAME"
-_USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
-_SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
 
 
 class BadUri(UsageError):
-    """The address cannot be meant: exit 2."""
+    """The address is not valid: exit 2."""
 
 
 class RefusedUri(RefusedError):
     """The address is refused for safety: exit 3."""
 
 
-def check_tracking_uri(uri: str) -> str:
-    """The address, if a store may stand there.
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """Where an MLflow store is.
+
+    Attributes:
+        uri: Its address.
+        artifacts: Folder for the artifacts of a local store; None for a server, which has its own.
+    """
+
+    uri: str
+    artifacts: Path | None
+
+
+def store_of(out: Path, tracking_uri: str | None) -> Store:
+    """Return the store at the address; by default an SQLite file in the output folder.
 
     Raises:
-        BadUri: if it is no address of a store.
+        BadUri, RefusedUri: see `check_tracking_uri`.
+    """
+    artifacts = out.resolve() / "artifacts"
+    if tracking_uri is None:
+        return Store(uri=f"sqlite:///{out.resolve() / 'mlflow.db'}", artifacts=artifacts)
+    uri = check_tracking_uri(tracking_uri)
+    return Store(uri=uri, artifacts=artifacts if uri.startswith("sqlite:") else None)
+
+
+def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
+    """Return the store as `store_of` does, for reading.
+
+    Raises:
+        SpecError: if the store is a file that does not exist yet.
+    """
+    store = store_of(out, tracking_uri)
+    file = sqlite_path(store.uri)
+    if file is not None and not file.is_file():
+        raise SpecError(f"--out {out}: nothing is recorded here yet; `bakeoff run` does that.")
+    return store
+
+
+def is_own(store: Store, out: Path) -> bool:
+    """Tell whether this is the folder's own file, which no other folder writes to."""
+    return store == store_of(out, None)
+
+
+def mlflow_is_installed() -> bool:
+    """Tell whether a store can be used at all."""
+    return importlib.util.find_spec("mlflow") is not None
+
+
+def check_tracking_uri(uri: str) -> str:
+    """Return the address if it is valid and allowed.
+
+    Raises:
+        BadUri: if it is not the address of a store.
         RefusedUri: if it is a bare folder (``file:``), or climbs out of one (``..``).
     """
     shown = redact(uri)
@@ -48,18 +99,13 @@ def check_tracking_uri(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file behind a ``sqlite:///`` address; None for a server."""
+    """Return the file of a ``sqlite:///`` address; None for a server."""
     prefix = "sqlite:///"
     return Path(uri.removeprefix(prefix)) if uri.startswith(prefix) else None
 
 
-def redact(text: str) -> str:
-    """The text with ``***`` for what stands before the @ of a URI, and for fields like password."""
-    return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))
-
-
 def secrets_of(uri: str) -> tuple[str, ...]:
-    """The password in a URI, as written and as decoded."""
+    """Return the password in a URI, as written and decoded."""
     parts = _split(uri)
     password = parts.password if parts else None
     return (password, unquote(password)) if password else ()
@@ -68,8 +114,8 @@ def secrets_of(uri: str) -> tuple[str, ...]:
 def _checked_sqlite(uri: str, shown: str) -> str:
     path = unquote(uri.removeprefix("sqlite:///"))
     is_too_long = any(len(os.fsencode(part)) > 255 for part in path.split("/"))
-    is_none = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
-    if not uri.startswith("sqlite:///") or is_none:
+    is_no_file = path in ("", ":memory:") or path.endswith("/") or "\0" in path or is_too_long
+    if not uri.startswith("sqlite:///") or is_no_file:
         raise BadUri(f"--tracking-uri {shown!r} names no file; allowed: sqlite:///PATH.")
     if ".." in re.split(r"[/\\]", path) or "?" in path or path.startswith("file:"):
         raise RefusedUri(
@@ -87,7 +133,7 @@ def _checked_address(uri: str, shown: str) -> str:
 
 
 def _split(uri: str) -> SplitResult | None:
-    """None where the port is no number from 0 to 65535, or the host is malformed."""
+    """Return None if the port is not a number from 0 to 65535, or the host is malformed."""
     try:
         parts = urlsplit(uri)
         _ = parts.port

@@ -7,38 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from suite.books import Books
 from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.journal.journal import Journal
-from suite.schema import Point, Provenance, Result, Status
+from suite.schema import Result, Status
+from suite.sweep.event_log import EventLog
+from tests.suite.heads_sweep import HEADS
 
-HERE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)
-POINT = Point(metric="loss", step=1, flops=None, value=1.0, unit="nat", better="lower")
+HERE = HEADS.place
+(POINT,) = HEADS.points((1,))
 
 
 def result(status: Status = Status.OK) -> Result:
     return Result(trial_id="a", status=status, provenance=HERE, seconds=1.0)
 
 
-class FakeOutbox:
+class FakeSync:
     """Notes what it is told, and what a reader of the journal sees at that moment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.told: list[tuple[Event, int, int]] = []
-        self.calls: list[str] = []
 
-    def tell(self, event: Event, attempt: int) -> None:
+    def send(self, event: Event, attempt: int) -> None:
         with Journal(self.path, read_only=True) as journal:
             self.told.append((event, attempt, len(journal.entries())))
-
-    def pause(self) -> None:
-        self.calls.append("pause")
-
-    def resume(self) -> None:
-        self.calls.append("resume")
 
 
 @pytest.fixture
@@ -55,26 +47,26 @@ def journal(path: Path) -> Iterator[Journal]:
 def test_the_journal_holds_a_result_before_the_store_hears_of_it(
     journal: Journal, path: Path
 ) -> None:
-    outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
+    sync = FakeSync(path)
+    log = EventLog(journal, sync)  # type: ignore[arg-type]
     story: list[Event] = [Started("a", "here"), Progressed("a", (POINT,)), Finished(result())]
     for event in story:
-        books.take(event)
-    assert outbox.told == [(story[0], 1, 0), (story[1], 1, 0), (story[2], 1, 1)]
+        log.write(event)
+    assert sync.told == [(story[0], 1, 0), (story[1], 1, 0), (story[2], 1, 1)]
 
 
 def test_without_a_store_the_journal_is_kept_all_the_same(journal: Journal) -> None:
-    books = Books(journal, None)
+    log = EventLog(journal, None)
     for event in (Started("a", "here"), Finished(result())):
-        books.take(event)
-    with books.store_paused():
+        log.write(event)
+    with log.store_paused():
         assert list(journal.results("a")) == [result()]
 
 
 def test_a_process_that_died_before_it_began_leaves_its_result(journal: Journal) -> None:
     """An earlier driver began the trial and was killed; now its process dies at once."""
     journal.begin("a", "a driver that was killed")
-    Books(journal, None).take(Finished(result(Status.CRASHED)))
+    EventLog(journal, None).write(Finished(result(Status.CRASHED)))
     assert list(journal.results("a")) == [result(Status.CRASHED)]
     assert [attempt.attempt for attempt in journal.attempts()] == [2]
 
@@ -82,28 +74,20 @@ def test_a_process_that_died_before_it_began_leaves_its_result(journal: Journal)
 def test_a_result_that_the_journal_cannot_hold_is_told_to_nobody(
     journal: Journal, path: Path
 ) -> None:
-    outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
-    books.take(Started("a", "here"))
+    sync = FakeSync(path)
+    log = EventLog(journal, sync)  # type: ignore[arg-type]
+    log.write(Started("a", "here"))
     journal.close()
     with pytest.raises(Exception, match="closed database"):
-        books.take(Finished(result()))
-    assert len(outbox.told) == 1
-    outbox.calls.clear()
-
-
-def test_the_pause_is_passed_on(journal: Journal, path: Path) -> None:
-    outbox = FakeOutbox(path)
-    with Books(journal, outbox).store_paused():  # type: ignore[arg-type]
-        assert outbox.calls == ["pause"]
-    assert outbox.calls == ["pause", "resume"]
+        log.write(Finished(result()))
+    assert len(sync.told) == 1
 
 
 def test_what_waits_is_for_who_asks_and_not_for_the_store(journal: Journal, path: Path) -> None:
-    outbox = FakeOutbox(path)
-    books = Books(journal, outbox)  # type: ignore[arg-type]
+    sync = FakeSync(path)
+    log = EventLog(journal, sync)  # type: ignore[arg-type]
     for waiting in (Waiting(3, "asks for 1 GPU"), Waiting(2, "asks for 1 GPU")):
-        books.take(waiting)
+        log.write(waiting)
     with Journal(path, read_only=True) as reader:
         assert reader.waiting() == (2, "asks for 1 GPU")
-    assert outbox.told == []
+    assert sync.told == []

@@ -1,4 +1,4 @@
-"""Which page of MLflow sets the trials of a sweep side by side? Its address and content. Pure.
+"""Describes the MLflow page that compares the trials of a sweep: its address and content. Pure.
 
 MLflow keeps a view that people share as a tag of the experiment: the filter, the order, the columns
 and what the runs are grouped by. A sweep has one, under the name of its scale; an MLflow that does
@@ -11,7 +11,7 @@ import json
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from suite.schema import About, MetricSpec
-from suite.store_limits import entity_key
+from suite.tracking.limits import entity_key
 
 VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
@@ -24,7 +24,7 @@ _AXES = {
 
 
 def judged_metric(about: About) -> MetricSpec | None:
-    """The score that the sweep is about: the claim's, else its first; None where nothing trains."""
+    """Return the score of the claim, else the first one; None where nothing trains."""
     tasks = (about.claim.task, *about.tasks) if about.claim else about.tasks
     named = about.claim.metric if about.claim else ""
     for task in tasks:
@@ -35,7 +35,7 @@ def judged_metric(about: About) -> MetricSpec | None:
 
 
 def view_tag(about: About) -> tuple[str, str]:
-    """The tag of the experiment that holds the view of this sweep: its name and its value."""
+    """Return name and value of the experiment's tag that holds the view of this sweep."""
     view = {
         "name": f"{about.scale}: variants side by side",
         "createdAt": 0,  # the same sweep gives the same tag
@@ -45,19 +45,19 @@ def view_tag(about: About) -> tuple[str, str]:
 
 
 def comparison_page(experiment_id: str, scale: str) -> str:
-    """The part of the address after the server's: charts of the trials, a line a variant."""
+    """Return the address after the server's: charts of the trials, a line a variant."""
     query = f"viewStateShareKey={quote(scale, safe='')}&compareRunsMode=CHART"
     return f"#/experiments/{experiment_id}/runs?{query}&{TRAINING_RUNS}"
 
 
 def report_page(experiment_id: str, run_id: str) -> str:
-    """The same for the report among the parent's artifacts."""
+    """Return the same for the report among the parent's artifacts."""
     page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report/index.html"
     return f"{page}?{TRAINING_RUNS}"
 
 
 def address_at(tracking_uri: str, page: str) -> str:
-    """The page as a person opens it, without the password; empty where a store serves no pages."""
+    """Return the whole address, without the password; empty where a store serves no pages."""
     parts = urlsplit(tracking_uri)
     if parts.scheme not in ("http", "https"):
         return ""
@@ -66,7 +66,7 @@ def address_at(tracking_uri: str, page: str) -> str:
 
 
 def _state(about: About) -> dict[str, object]:
-    """MLflow's names; whatever is not said stays as it is by default."""
+    """MLflow's names; what is left out has its default."""
     metric = judged_metric(about)
     trials = [("bakeoff.role", "trial"), ("bakeoff.scale", about.scale)]
     state: dict[str, object] = {"runsHiddenMode": "SHOW_ALL"}

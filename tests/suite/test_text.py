@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.duration import in_words, seconds_in
 from suite.spec import SpecError
+from suite.text import in_words, seconds_in
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.store_limits import (
+from suite.tracking.limits import (
     KEY_LIMIT,
-    MOST_OTHERS,
-    MOST_PARTS,
+    MAX_ENTITIES,
+    MAX_PARAMS,
+    MAX_TAGS,
     PARAM_LIMIT,
     REQUEST_LIMIT,
     TAG_LIMIT,
     MetricRow,
-    batches,
     entity_key,
+    requests_for,
     shortened,
 )
 
@@ -57,8 +58,8 @@ def test_our_limits_are_no_wider_than_those_of_mlflow() -> None:
     assert validation.MAX_PARAM_VAL_LENGTH >= PARAM_LIMIT
     assert validation.MAX_TAG_VAL_LENGTH >= TAG_LIMIT
     assert KEY_LIMIT + len("bakeoff.not_finite.") <= validation.MAX_ENTITY_KEY_LENGTH
-    assert validation.MAX_PARAMS_TAGS_PER_BATCH >= MOST_OTHERS
-    assert validation.MAX_ENTITIES_PER_BATCH >= MOST_PARTS
+    assert max(MAX_PARAMS, MAX_TAGS) <= validation.MAX_PARAMS_TAGS_PER_BATCH
+    assert validation.MAX_ENTITIES_PER_BATCH >= MAX_ENTITIES
     assert validation.MAX_BATCH_LOG_REQUEST_SIZE >= REQUEST_LIMIT
 
 
@@ -78,9 +79,9 @@ def _rows(count: int) -> list[MetricRow]:
 
 
 def test_what_fits_is_one_request() -> None:
-    (batch,) = batches({"a": "1"}, _rows(3), {"b": "2"})
+    (batch,) = requests_for({"a": "1"}, _rows(3), {"b": "2"})
     assert (batch.params, batch.rows, batch.tags) == ({"a": "1"}, _rows(3), {"b": "2"})
-    assert batches({}, [], {}) == []
+    assert requests_for({}, [], {}) == []
 
 
 @settings(deadline=None)  # two shared cores
@@ -88,14 +89,15 @@ def test_what_fits_is_one_request() -> None:
 def test_every_request_is_within_the_limits_and_nothing_is_lost(
     params: int, rows: int, tags: int, length: int
 ) -> None:
-    sent = batches(
+    sent = requests_for(
         {f"p{i}": "x" * length for i in range(params)},
         _rows(rows),
         {f"t{i}": "x" * length for i in range(tags)},
     )
     for batch in sent:
-        assert max(len(batch.params), len(batch.tags)) <= MOST_OTHERS
-        assert 0 < len(batch.params) + len(batch.tags) + len(batch.rows) <= MOST_PARTS
+        assert len(batch.params) <= MAX_PARAMS
+        assert len(batch.tags) <= MAX_TAGS
+        assert 0 < len(batch.params) + len(batch.tags) + len(batch.rows) <= MAX_ENTITIES
         size = sum(map(len, [*batch.params.values(), *batch.tags.values()]))
         assert size <= REQUEST_LIMIT
     assert [row for batch in sent for row in batch.rows] == _rows(rows)

@@ -1,4 +1,4 @@
-"""How a trial and its result look in MLflow: names, parameters, tags, metric rows. Pure.
+"""Turns trials and results into MLflow's names, parameters, tags and metric rows. Pure.
 
 MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
 that are not finite become tags, and time stamps follow from the steps.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from models.model_spec import ModelSpec
-from suite.comparison import comparison_page, report_page
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
-from suite.store_limits import MetricRow, entity_key
-from suite.tracking_uri import redact
+from suite.text import redact
+from suite.tracking.chart_view import comparison_page, report_page
+from suite.tracking.limits import MetricRow, entity_key
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
-VARIANT_TAG = "bakeoff.variant"  # what a trial is called after
+VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
 AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
 DESCRIPTION_TAG = "mlflow.note.content"
 VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
@@ -27,6 +27,21 @@ FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a sweep found, as far as it has come.
+
+    Attributes:
+        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
+        sentence: The same with claim, size and interval, for a reader.
+        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
+    """
+
+    verdict: str = ""
+    sentence: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
@@ -42,7 +57,7 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
 
 
 def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
-    """What a trial is found again by, before it has a result."""
+    """Tags that identify a trial, before it has a result."""
     ablation, scale = key
     return {
         "mlflow.runName": trial_name(trial, cells),
@@ -58,7 +73,7 @@ def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
-    """What a trial's child is called after; another where the plan has gained an axis, say."""
+    """The variants of a trial; they change when the plan gains an axis, say."""
     return " | ".join(_labels(trial, cells))
 
 
@@ -170,7 +185,7 @@ def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> st
 
 
 def sweep_tags(about: About) -> dict[str, str]:
-    """What the parent of an ablation at one scale is found again by."""
+    """Tags that identify the parent of an ablation at one scale."""
     return {
         "mlflow.runName": f"{about.ablation} · {about.scale}",
         "mlflow.source.name": "bakeoff",
@@ -187,13 +202,15 @@ def sweep_description(
 
     `finding` is the verdict in a sentence; empty while there is none.
     """
-    links = [f"[The report]({report_page(experiment_id, run_id)})"] if has_report else []
-    links += [f"[the trials side by side]({comparison_page(experiment_id, about.scale)})"]
-    claim = about.claim
+    trials = comparison_page(experiment_id, about.scale)
+    links = f"[The trials side by side]({trials})"
+    if has_report:
+        page = report_page(experiment_id, run_id)
+        links = f"[The report]({page}), [the trials side by side]({trials})"
     parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
-        f"**{_text(about.question)}** {_capitalised(', '.join(links))}",
-        f"Verdict: {_text(finding or 'none yet')}" if claim else "",
-        f"Claim: {_text(_claim(claim))}" if claim else "",
+        f"**{_text(about.question)}** {links}",
+        f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
+        f"Claim: {_text(_claim(about.claim))}" if about.claim else "",
         f"Again: `{about.regenerate}`",
         _text(about.note, keep_lines=True),
     ]
@@ -203,10 +220,6 @@ def sweep_description(
 def _claim(claim: ClaimSpec) -> str:
     published = f"; published: {claim.published}" if claim.published else ""
     return f"{claim.statement} ({claim.source}{published})"
-
-
-def _capitalised(text: str) -> str:
-    return text[:1] + text[1:2].upper() + text[2:]
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:

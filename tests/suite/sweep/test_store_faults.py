@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import shutil
 import sqlite3
 import threading
@@ -15,16 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import outbox
 from suite.errors import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.new_store import recorder_of
 from suite.schema import Result
-from suite.store import store_of
+from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
+from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
 
 
@@ -32,7 +32,7 @@ from tests.workplace import Workplace
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """To make the tables costs seconds, to copy them nothing."""
     out = tmp_path_factory.mktemp("empty")
-    recorder_of(store_of(out, None))
+    RunWriter(store_of(out, None))
     return out / "mlflow.db"
 
 
@@ -143,43 +143,21 @@ def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_go
     assert differences(work.out, None).differences == ()
 
 
-@contextmanager
-def hanging_server() -> Iterator[str]:
-    """It takes every request, and never answers."""
-    is_over = threading.Event()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            is_over.wait()
-
-        do_POST = do_GET
-
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            is_over.set()
-            server.shutdown()
-            thread.join()
-
-
 def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_SECONDS_OF_SILENCE", 1.0)
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 1.0)
     monkeypatch.setattr("suite.tracking.restore._SECONDS_TO_ANSWER", 0.5)
-    with hanging_server() as uri:
+    is_over = threading.Event()
+    with http_server(lambda _: is_over.wait()) as port:
         start = time.monotonic()
+        uri = f"http://127.0.0.1:{port}"
         outcome = run(
             work.ablation(probes=["quality"]),
             options=Options(out=work.out, executor="inline", tracking_uri=uri),
         )
         spent = time.monotonic() - start
+        is_over.set()
     assert outcome.num_missing == 0
     assert "does not answer" in outcome.trouble or "is not available" in outcome.trouble
     assert spent < 20  # a request to it lasts 21 seconds, and there are several a trial

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from suite.schema import Provenance, Result, Specimen, Status
-from suite.specimens_files import specimen_files
+from suite.tracking.artifacts import sample_files
 
 HERE = Provenance(
     commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
@@ -23,7 +23,7 @@ MAP = Specimen(
 
 
 def files(*specimens: Specimen) -> dict[str, bytes]:
-    return specimen_files(
+    return sample_files(
         Result(
             trial_id="0" * 32, status=Status.OK, provenance=HERE, seconds=1.0, specimens=specimens
         )

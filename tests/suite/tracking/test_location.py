@@ -4,14 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking_uri import (
-    BadUri,
-    RefusedUri,
-    check_tracking_uri,
-    redact,
-    secrets_of,
-    sqlite_path,
-)
+from suite.text import redact
+from suite.tracking.location import BadUri, RefusedUri, check_tracking_uri, secrets_of, sqlite_path
 
 
 @pytest.mark.parametrize(
