@@ -24,7 +24,7 @@ from suite.outcome import Outcome
 from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.status import standing_of
+from suite.commands.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.tracking_uri import redact, sqlite_path

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from suite.schema import Point, Result
+from suite.schema import Point, Provenance, Result
 
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has begun, on that place (a process, a node)."""
+    """A trial has begun, on that place (a process, a node).
+
+    Attributes:
+        provenance: Of the process, for the result of a trial that cannot leave one itself.
+    """
 
     trial_id: str
     place: str
+    provenance: Provenance | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from models import MIXERS, mixer_class
 from suite.catalogue import find, shipped
 from suite.duration import in_words
-from suite.estimate import seconds_of_all
+from suite.planning.estimate import seconds_of_all
 from suite.planning.plan import plan
 from suite.spec import Ablation
 from suite.tasks.registry import TASKS, task_class

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.catalogue import find_all
 from suite.duration import in_words
-from suite.estimate import seconds_of_all
+from suite.planning.estimate import seconds_of_all
 from suite.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plan
 from suite.schema import Plan

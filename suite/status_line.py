@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.submission import STATUS_LINES
 from suite.tracking_uri import redact
 
+STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set where a program reads the log of the driver
 _MARK = "bakeoff-status "
 _MOST_TOLD = 100  # of running and of failed trials: a line is written every few seconds
 _LONGEST_REASON = 300
@@ -35,7 +35,7 @@ class Standing:
         eta_seconds: None where there is nothing to go by.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
-        throughput_per_minute: This and what follows is as `suite.spending.Spending` says; None
+        throughput_per_minute: This and what follows is as `suite.commands.resource_usage.Spending` says; None
             where it was not asked for.
     """
 

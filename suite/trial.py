@@ -99,7 +99,8 @@ def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
     """What `measure` says of the trial, as events; whatever it raises is in the result."""
-    yield Started(trial.trial_id, place)
+    here = provenance(resources)
+    yield Started(trial.trial_id, place, here)
     start = time.perf_counter()
     notes, status, reason, trace = _Notes(), Status.OK, "", ""
     try:
@@ -113,7 +114,7 @@ def run_measuring(
     yield Finished(
         Result(
             trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-            provenance=provenance(resources), seconds=time.perf_counter() - start,
+            provenance=here, seconds=time.perf_counter() - start,
             measurements=tuple(notes.measurements) if status is Status.OK else (),
             points=tuple(notes.points),
             specimens=tuple(notes.specimens) if status is Status.OK else (),

@@ -1,7 +1,7 @@
-"""How is a trial ended that does not end itself in time? Ray is told, and its processes are killed.
+"""End a trial that does not end itself in time: cancel its task, and kill its processes.
 
 `suite.trial_limit` lets a trial end itself; it cannot where the trial hangs in C, is stopped by a
-signal, or swallows what is raised into it.
+signal, or swallows the exception that is raised into it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MOST_STEPS = 3  # to wait until Ray has noticed
 
 @dataclass
 class Overdue:
-    """How long a trial may still run, and what was done about it since.
+    """When a trial has to end, and the steps that were taken to end it.
 
     Attributes:
         seconds: Its limit.
-        num_steps: 0 while nothing was done.
+        num_steps: Taken so far.
     """
 
     seconds: float
@@ -49,7 +49,7 @@ class Overdue:
 
     @property
     def was_ended(self) -> bool:
-        """Whether its end, whatever it looks like, is a time-out."""
+        """Whether its end is a time-out, whatever error it comes with."""
         return self.num_steps > 0
 
     def is_due(self) -> bool:
@@ -60,7 +60,7 @@ class Overdue:
         """Take the next step; True if there is none left, and the trial is to be given up."""
         self.num_steps += 1
         self.due = time.monotonic() + _SECONDS_BETWEEN_STEPS
-        if self.num_steps == 1:  # a process that is stopped by a signal hears nothing of Ray
+        if self.num_steps == 1:  # a process that is stopped by a signal cannot hear Ray
             ray.cancel(stream, force=True)
             _end_processes_at(place)
         return self.num_steps > _MOST_STEPS

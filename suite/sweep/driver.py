@@ -36,7 +36,7 @@ from suite.new_store import recorder_of
 from suite.outbox import Outbox
 from suite.outcome import Outcome, counted
 from suite.planning.plan import plan as plan_of
-from suite.progress import Display, display_for
+from suite.commands.progress import Display, display_for
 from suite.rebuilding import taken_over
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation

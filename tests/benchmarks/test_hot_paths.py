@@ -41,7 +41,7 @@ from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.rows import Row, by_trial
 from suite.schema import RESULT_COLUMNS, Measurement, Result, Status
-from suite.status import status_of
+from suite.commands.status import status_of
 from tests.benchmarks.interleaved import Contest, Limits
 from tests.benchmarks.large_store import (
     PLACE,

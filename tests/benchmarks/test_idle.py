@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from suite.checkpoints import Checkpoints
-from suite.cluster.authentication import authenticate
+from suite.cluster.address import authenticate
 from suite.events import Event, Finished, Started
 from suite.executor import Luggage
 from suite.planning.plan import plan

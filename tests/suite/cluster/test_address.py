@@ -11,9 +11,9 @@ from suite.cluster.address import (
     RefusedAddress,
     check_address,
     check_url,
+    token,
     url_of,
 )
-from suite.cluster.authentication import token
 from suite.executor import Unavailable
 
 
@@ -63,7 +63,7 @@ def test_what_is_no_address_of_a_dashboard_is_bad(address: str) -> None:
     ],
 )  # fmt: skip
 def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", lambda self: None)
+    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", lambda self: None)
     assert check_url(address) == url
 
 
@@ -71,7 +71,7 @@ def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyP
 def test_a_far_dashboard_without_a_token_is_refused_without_connecting(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", pytest.fail)
+    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", pytest.fail)
     with pytest.raises(RefusedAddress, match="no token"):
         check_url(address)
 

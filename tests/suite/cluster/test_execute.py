@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_a_row_and_the_others_finish(
         is_faulty = trial.subjects[0].mixer.endswith(fault)
         assert result.status is (Status.CRASHED if is_faulty else Status.OK), result.reason
         if is_faulty:
-            assert result.reason.startswith("left aside after 3 attempts; in the last its process")
+            assert result.reason.startswith("given up after 3 attempts; in the last its process")
             assert "\n" not in result.reason
             assert result.measurements == ()
 

@@ -211,7 +211,7 @@ def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: P
 
 @pytest.mark.slow
 def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder: Path) -> None:
-    from suite.cluster.orphans import remove_orphaned_groups
+    from suite.cluster.ray_private import remove_orphaned_groups
 
     with closing(executor.execute([(trial_with("Told"), Resources())])) as events:
         next(event for event in events if isinstance(event, Progressed))

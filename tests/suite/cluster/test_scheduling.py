@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite.checkpoints import Checkpoints
-from suite.cluster.authentication import authenticate
+from suite.cluster.address import authenticate
 from suite.events import Event, Finished, Remarked, Started, Waiting
 from suite.executor import Luggage, Unavailable
 from suite.planning.plan import plan

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.estimate import seconds_of
+from suite.planning.estimate import seconds_of
 from suite.floors import tf_idf
 from suite.floors.registry import floor
 from suite.labels import labels_of

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from suite.commands.status import show, standing_of, status_of
 from suite.journal.journal import Journal, JournalError
 from suite.lock import held
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
-from suite.status import show, standing_of, status_of
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -228,7 +228,7 @@ def test_it_answers_without_torch() -> None:
     code = """
 import sys
 from pathlib import Path
-from suite.status import status_of
+from suite.commands.status import status_of
 status_of(Path("nowhere"))
 print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modules])
 """

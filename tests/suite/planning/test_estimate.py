@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.estimate import seconds_of, seconds_of_all
+from suite.planning.estimate import seconds_of, seconds_of_all
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
 from suite.spec import Ablation, vary

@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.duration import in_words
-from suite.estimate import seconds_of
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.labels import labels_of
 from suite.missing import Missing
+from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.status_line import Standing, are_wanted, line_of
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from rich.console import Console
 
+from suite.commands.resource_usage import Progress, spending_of
+from suite.commands.status_text import print_standing
 from suite.journal.journal import Journal, journal_in
 from suite.journal.rows import Attempt, End
 from suite.lock import is_held
 from suite.schema import FAILURES, Plan
-from suite.spending import Progress, spending_of
 from suite.status_line import Standing
-from suite.status_text import print_standing
 from suite.trial_list import Listed
 
 _DIGITS = 6  # of hours and rates, for programs

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
+from suite.commands.status_text import print_standing
 from suite.status_line import Standing
-from suite.status_text import print_standing
 
 
 def printed(standing: Standing) -> str:

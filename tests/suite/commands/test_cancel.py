@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite import command_cancel
-from suite.cluster.submit import Job
-from suite.command_cancel import cancel
+from suite.cluster.jobs import Job
+from suite.commands import cancel as command_cancel
+from suite.commands.cancel import cancel
 from suite.spec import SpecError
 
 HEADS = Job(
@@ -31,12 +31,12 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return replace(HEADS, submission_id=submission_id, status="STOPPED")
 
     monkeypatch.setattr(command_cancel, "check_url", lambda address: address)
-    monkeypatch.setattr(command_cancel.jobs_api, "stop", stop)
+    monkeypatch.setattr(command_cancel.jobs, "stop_job", stop)
     return stopped
 
 
 def has(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
-    monkeypatch.setattr(command_cancel.jobs_api, "jobs", lambda url: list(jobs))
+    monkeypatch.setattr(command_cancel.jobs, "list_jobs", lambda url: list(jobs))
 
 
 def test_the_only_one_needs_no_name(stopped: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

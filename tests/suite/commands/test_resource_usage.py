@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite import spending
+from suite.commands import resource_usage as spending
+from suite.commands.resource_usage import Progress, spending_of
 from suite.journal.rows import Attempt, End
-from suite.spending import Progress, spending_of
 from suite.trial_list import Listed
 
 NOW = 10_000.0

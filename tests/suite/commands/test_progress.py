@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.labels import labels_of
 from suite.missing import Missing, missing_work
 from suite.planning.plan import plan
-from suite.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
 from suite.status_line import last_standing
 from tests.workplace import Workplace
@@ -131,7 +131,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
@@ -166,7 +166,7 @@ def test_a_day_of_lines_is_no_endless_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin = now = time.monotonic()
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     with display_for([sweep], missing, console(is_terminal=False)) as display:
         for second in range(24 * 3600):
@@ -192,7 +192,7 @@ def test_every_trial_has_a_label_of_its_own(sweep: Plan) -> None:
 
 def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     tally = Tally(labels={}, seconds={"a": 1.0, "b": 3.0}, num_done_before=0, steps={}, start=now)
     assert tally.eta_seconds() is None
     now = 110.0
