@@ -16,6 +16,8 @@ from rich.console import Console
 
 from reports.published_files import refuse_broken
 from suite.catalogue import find_all
+from suite.commands.progress import display_for
+from suite.commands.status import standing_of
 from suite.duration import in_words
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.lock import is_held
@@ -24,7 +26,6 @@ from suite.outcome import Outcome
 from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.commands.status import standing_of
 from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.tracking_uri import redact, sqlite_path
@@ -39,7 +40,7 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
         _tell_of_waiting(plans, options, console)
     try:
         with _ended_by_signals(console):
-            outcome = run_plans(plans, options, console)
+            outcome = run_plans(plans, options, console, display_for)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here", highlight=False)
         return INTERRUPTED

@@ -35,8 +35,8 @@ class Standing:
         eta_seconds: None where there is nothing to go by.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
-        throughput_per_minute: This and what follows is as `suite.commands.resource_usage.Spending` says; None
-            where it was not asked for.
+        throughput_per_minute: For this and the following fields see
+            `suite.commands.resource_usage.ResourceUsage`; None where it was not asked for.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -1,30 +1,31 @@
-"""What has a sweep cost, how fast does it go, and how long will the rest take?
+"""Compute what sweeps have cost, how fast they run, and how much time is left; pure.
 
-Pure: from lists of trials, of starts and of ends, and the time at which one asks. A trial costs
-the CPUs and GPUs that it asks for, as long as it holds them; what a timing that has its node to
-itself keeps idle is not counted.
+A trial costs the CPUs and GPUs that it asks for, as long as it holds them; what a timing that has
+its node to itself keeps idle is not counted.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from suite.journal.rows import Attempt, End
-from suite.schema import FAILURES
+from suite.schema import FAILURES, Resources, Trial
 from suite.trial_list import Listed
 
-LATELY_SECONDS = 600.0
-_SHORTEST_SECONDS = 1.0  # of a stretch that a rate is taken over
+_RECENT_SECONDS = 600.0
+_SHORTEST_SECONDS = 1.0  # that a rate is taken over
+_SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _HOUR = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spending:
+class ResourceUsage:
     """Hours, rate and time left.
 
     Attributes:
@@ -33,7 +34,7 @@ class Spending:
         cpu_hours_spent: All that is known, what runs now included.
         cpu_hours_wasted: The part of it that went into failures and results that came too late.
         cpu_hours_left: None where there is nothing to go by.
-        num_lost: Attempts that ended with their driver or node and said no time: they are in none
+        num_lost: Attempts that ended with their driver or node and left no time: they are in none
             of the hours.
         lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
             attempt at its trial began; None where one has not been tried again yet.
@@ -51,211 +52,204 @@ class Spending:
     lost_cpu_hours_at_most: float | None = None
 
 
+class _Span(NamedTuple):
+    """The time for which an attempt held resources; it has not ended where `held` is the trial's.
+
+    `end` is None where another folder's driver ran the trial.
+    """
+
+    trial: Listed
+    held: Listed | End
+    seconds: float
+    end: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """What is known of some sweeps at one moment.
+class History:
+    """What is known of some sweeps at one moment; all times are of the same clock.
 
     Attributes:
         trials: By id, each once.
         done: Ids of those that need not run any more, and of those that have failed.
-        running: trial_id -> when it began, in seconds since 1970.
+        running: trial_id -> when it began.
         starts: Every attempt at these trials.
         ends: How those ended that did.
-        now: In seconds since 1970.
         driver_started: When the driver that works now began; None where none does.
+        weights: trial_id -> its work compared to others of its kind; 1 if it is not named.
     """
 
     trials: Mapping[str, Listed]
-    done: frozenset[str]
+    done: Collection[str]
     running: Mapping[str, float]
     starts: Sequence[Attempt]
     ends: Sequence[End]
     now: float
     driver_started: float | None
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def seconds(self) -> Callable[[Listed], float | None]:
-        """How long a trial takes: the mean of its kind, else of its probe, else of all."""
-        samples: dict[object, list[float]] = defaultdict(list)
+    def left(self) -> list[tuple[Listed, float]]:
+        """Trials with the seconds that they still need, as long as others of the kind took.
+
+        Those of which nothing is known are left out.
+        """
+        totals: dict[object, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for end in self.ends:
             if end.status not in FAILURES and end.is_kept:
-                trial = self.trials[end.trial_id]
-                for group in (trial.kind, trial.probe, None):
-                    samples[group].append(end.seconds)
-        means = {group: statistics.fmean(values) for group, values in samples.items()}
-
-        def expected(trial: Listed) -> float | None:
-            found = (means.get(group) for group in (trial.kind, trial.probe, None))
-            return next((mean for mean in found if mean is not None), None)
-
-        return expected
-
-    @cached_property
-    def left(self) -> dict[str, float]:
-        """trial_id -> seconds that it still needs; of a running one what is left of the mean."""
-        found = {}
-        for trial_id, trial in self.trials.items():
-            expected = self.seconds(trial)
-            if expected is not None and (trial_id in self.running or trial_id not in self.done):
-                gone = self.now - self.running.get(trial_id, self.now)
-                found[trial_id] = max(0.0, expected - gone)
+                for group in _groups(self.trials[end.trial_id]):
+                    seconds, weight = totals[group]
+                    weight += self.weights.get(end.trial_id, 1.0)
+                    totals[group] = seconds + end.seconds, weight
+        found = []
+        for key, trial in self.trials.items():
+            group = next((group for group in _groups(trial) if group in totals), None)
+            if group in totals and (key in self.running or key not in self.done):
+                seconds, weight = totals[group]
+                expected = seconds / weight * self.weights.get(key, 1.0)
+                found.append((trial, max(0.0, expected - self._seconds_since_begin(key))))
         return found
 
-    @property
-    def has_left(self) -> bool:
-        """Whether anything is to be run."""
-        return bool(self.running) or len(self.done) < len(self.trials)
-
     @cached_property
-    def took(self) -> list[tuple[End, float]]:
-        """Each end with its seconds: where a crash could not say, from its start to its end."""
-        started = {(start.trial_id, start.attempt): start.started_seconds for start in self.starts}
+    def spans(self) -> list[_Span]:
+        """Of all attempts that have ended or run; a crash took from its start to its end."""
+        began = {(start.trial_id, start.attempt): start.started_seconds for start in self.starts}
         found = []
         for end in self.ends:
-            seconds = end.seconds
-            begun = started.get((end.trial_id, end.attempt))
+            seconds, begun = end.seconds, began.get((end.trial_id, end.attempt))
             if not seconds and begun is not None and end.ended_seconds is not None:
                 seconds = max(0.0, end.ended_seconds - begun)
-            found.append((end, seconds))
+            found.append(_Span(self.trials[end.trial_id], end, seconds, end.ended_seconds))
+        for key in self.running:
+            trial = self.trials[key]
+            found.append(_Span(trial, trial, self._seconds_since_begin(key), self.now))
         return found
 
+    @cached_property
+    def recent(self) -> list[tuple[_Span, float, float]]:
+        """Each recent span with its begin and end."""
+        since, until = self.window
+        return [
+            (span, span.end - span.seconds, span.end)
+            for span in self.spans
+            if span.end is not None and since <= span.end <= until
+        ]
 
-def spending_of(progress: Progress) -> Spending:
+    @cached_property
+    def window(self) -> tuple[float, float]:
+        """The last ten minutes of this driver, or those before the last end if none works."""
+        until = self.now
+        if self.driver_started is None:
+            ends = (end.ended_seconds for end in self.ends if end.ended_seconds is not None)
+            until = max(ends, default=self.now)
+        return max(until - _RECENT_SECONDS, self.driver_started or 0.0), until
+
+    @property
+    def has_basis(self) -> bool:
+        """Whether the rest can be estimated, or there is none."""
+        return bool(self.left) or not (self.running or len(self.done) < len(self.trials))
+
+    def _seconds_since_begin(self, trial_id: str) -> float:
+        return max(0.0, self.now - self.running.get(trial_id, self.now))
+
+
+def _groups(trial: Listed) -> tuple[object, ...]:
+    """Trials of one kind take about the same time; if none has ended, those of a probe, or all."""
+    return trial.kind, trial.probe, "all"
+
+
+def resource_usage(history: History) -> ResourceUsage:
     """All of it."""
-    lost, at_most = _lost(progress)
-    has_basis = bool(progress.left) or not progress.has_left
-    return Spending(
-        throughput_per_minute=_throughput(progress),
-        eta_seconds=_eta(progress) if has_basis else None,
-        cpu_hours_spent=_spent(progress, _cpus),
-        cpu_hours_wasted=_wasted(progress, _cpus),
-        cpu_hours_left=_left(progress, _cpus) if has_basis else None,
-        gpu_hours_spent=_spent(progress, _gpus),
-        gpu_hours_wasted=_wasted(progress, _gpus),
-        gpu_hours_left=_left(progress, _gpus) if has_basis else None,
-        num_lost=lost,
-        lost_cpu_hours_at_most=at_most,
-    )
+    num_lost, at_most = _lost(history)
+    hours: dict[str, Any] = {}
+    for kind in ("cpu", "gpu"):
+        of = attrgetter(f"num_{kind}s")
+        held = [(s, of(s.held) * s.trial.num_workers * s.seconds / _HOUR) for s in history.spans]
+        left = [of(trial) * trial.num_workers * s / _HOUR for trial, s in history.left]
+        hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
+        hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
+        hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
+    return ResourceUsage(
+        throughput_per_minute=_throughput(history), eta_seconds=time_left(history),
+        num_lost=num_lost, lost_cpu_hours_at_most=at_most, **hours,
+    )  # fmt: skip
 
 
-def _cpus(held: Listed | End) -> float:
-    return held.num_cpus
-
-
-def _gpus(held: Listed | End) -> float:
-    return held.num_gpus
-
-
-_Of = Callable[[Listed | End], float]
-
-
-def _spent(progress: Progress, of: _Of) -> float:
-    running = (
-        _hours(progress.trials[trial_id], of, progress.trials, progress.now - begun)
-        for trial_id, begun in progress.running.items()
-    )
-    ended = (_hours(end, of, progress.trials, seconds) for end, seconds in progress.took)
-    return sum(ended) + sum(running)
-
-
-def _wasted(progress: Progress, of: _Of) -> float:
-    return sum(
-        _hours(end, of, progress.trials, seconds)
-        for end, seconds in progress.took
-        if end.status in FAILURES or not end.is_kept
-    )
-
-
-def _left(progress: Progress, of: _Of) -> float:
-    return sum(
-        _hours(progress.trials[trial_id], of, progress.trials, seconds)
-        for trial_id, seconds in progress.left.items()
-    )
-
-
-def _hours(held: Listed | End, of: _Of, trials: Mapping[str, Listed], seconds: float) -> float:
-    return of(held) * trials[held.trial_id].num_workers * max(0.0, seconds) / _HOUR
-
-
-def _lost(progress: Progress) -> tuple[int, float | None]:
-    """Attempts without an end that run no more, and the CPU-hours that they took at most."""
-    ended = {(end.trial_id, end.attempt) for end in progress.ends}
-    began = {(start.trial_id, start.attempt): start.started_seconds for start in progress.starts}
-    bounds: list[float | None] = []
-    for (trial_id, attempt), begun in began.items():
-        following = began.get((trial_id, attempt + 1))
-        is_newest = following is None
-        if (trial_id, attempt) in ended or (is_newest and trial_id in progress.running):
-            continue
-        trial = progress.trials[trial_id]
-        bound = None if following is None else following - begun
-        bounds.append(bound and _hours(trial, _cpus, progress.trials, bound))
-    known = [bound for bound in bounds if bound is not None]
-    return len(bounds), sum(known) if len(known) == len(bounds) else None
-
-
-def _until(progress: Progress) -> float:
-    """The end of what counts as lately: now, or when the last trial ended if no driver works."""
-    ended = [end.ended_seconds for end in progress.ends if end.ended_seconds is not None]
-    if progress.driver_started is not None:
-        return progress.now
-    return max(ended, default=progress.now)
-
-
-def _throughput(progress: Progress) -> float | None:
-    until = _until(progress)
-    since = max(until - LATELY_SECONDS, progress.driver_started or 0.0)
-    stretches = [
-        (end.ended_seconds - seconds, end.ended_seconds)
-        for end, seconds in progress.took
-        if end.ended_seconds is not None and since <= end.ended_seconds <= until
-    ]
-    if not stretches:
-        return None if progress.driver_started is None else 0.0
-    begun = [*(begin for begin, _ in stretches), *progress.running.values()]
-    seconds = until - max(since, min(begun))
-    return 60.0 * len(stretches) / max(_SHORTEST_SECONDS, seconds)
-
-
-def _eta(progress: Progress) -> float:
-    """Packed trials over the slots that were in use lately; then those that run alone."""
+def time_left(history: History) -> float | None:
+    """Seconds until all trials are done; None where there is nothing to go by."""
+    if not history.has_basis:
+        return None
     total = 0.0
     for is_alone in (False, True):
-        left = {
-            trial_id: seconds
-            for trial_id, seconds in progress.left.items()
-            if progress.trials[trial_id].is_alone == is_alone
-        }
-        if left:
-            slots = _slots(progress, is_alone=is_alone, left=left)
-            total += max(sum(left.values()) / slots, max(left.values()))
+        left = [(trial, s) for trial, s in history.left if trial.is_alone == is_alone]
+        slots = _recent_slots(history, is_alone=is_alone)
+        if not slots and is_alone:
+            slots = max((trial.num_workers for trial, _ in left), default=1)
+        elif not slots:  # nothing has run lately
+            most_cpus = max((trial.num_cpus for trial, _ in left), default=1.0)
+            slots = max(1.0, (os.cpu_count() or 1) // max(1.0, most_cpus))
+        total += _phase_seconds([(s, trial.num_workers) for trial, s in left], slots)
     return total
 
 
-def _slots(progress: Progress, *, is_alone: bool, left: Iterable[str]) -> float:
-    """How many trials ran at a time lately, on average, pauses between them included."""
-    until = _until(progress)
-    since = max(until - LATELY_SECONDS, progress.driver_started or 0.0)
-    stretches = [
-        (end.ended_seconds - seconds, end.ended_seconds)
-        for end, seconds in progress.took
-        if end.ended_seconds is not None
-        and end.ended_seconds > since
-        and progress.trials[end.trial_id].is_alone == is_alone
-    ]
-    stretches += [
-        (begun, until)
-        for trial_id, begun in progress.running.items()
-        if progress.trials[trial_id].is_alone == is_alone
-    ]
-    busy = [(max(since, begin), end) for begin, end in stretches]
-    span = max((end for _, end in busy), default=0.0) - min((b for b, _ in busy), default=0.0)
-    if span < _SHORTEST_SECONDS:
-        return 1.0 if is_alone else _slots_of_this_machine(progress, left)
-    return max(sum(end - begin for begin, end in busy), 1e-3) / span
+def planned_seconds(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
+    """Rough wall time of trials none of which has run: packed first, then timings in turn."""
+    from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
+    from suite.probes.registry import probe
+
+    packed, alone = [], []
+    for trial in trials:
+        if probe(trial.probe).is_timing:
+            alone.append((seconds_of(trial, resources), 1))
+        else:
+            packed.append((seconds_of(trial, resources), trial.num_workers))
+    slots = max(1, num_cpus // resources.num_cpus)
+    return _SECONDS_TO_START + _phase_seconds(packed, slots) + _phase_seconds(alone, 1)
 
 
-def _slots_of_this_machine(progress: Progress, left: Iterable[str]) -> float:
-    """Where nothing has run lately."""
-    cpus = max(progress.trials[trial_id].num_cpus for trial_id in left)
-    return max(1.0, (os.cpu_count() or 1) // max(1.0, cpus))
+def _phase_seconds(trials: Sequence[tuple[float, int]], slots: float) -> float:
+    """Wall time of trials, each given by its seconds and workers; so many workers run at a time."""
+    total = sum(seconds * num_workers for seconds, num_workers in trials)
+    return max(total / slots, max((seconds for seconds, _ in trials), default=0.0))
+
+
+def _recent_slots(history: History, *, is_alone: bool) -> float:
+    """How many workers ran at a time, pauses between them included; 0 where too little is known."""
+    busy = [
+        (max(history.window[0], begin), end, span.trial.num_workers)
+        for span, begin, end in history.recent
+        if span.trial.is_alone == is_alone
+    ]
+    begins, ends = [begin for begin, _, _ in busy], [end for _, end, _ in busy]
+    seconds = max(ends, default=0.0) - min(begins, default=0.0)
+    worked = sum((end - begin) * num_workers for begin, end, num_workers in busy)
+    return max(worked, 1e-3) / seconds if seconds >= _SHORTEST_SECONDS else 0.0
+
+
+def _throughput(history: History) -> float | None:
+    num_ended = sum(isinstance(span.held, End) for span, _, _ in history.recent)
+    if not num_ended:
+        return None if history.driver_started is None else 0.0
+    since, until = history.window
+    seconds = until - max(since, min(begin for _, begin, _ in history.recent))
+    return 60.0 * num_ended / max(_SHORTEST_SECONDS, seconds)
+
+
+def _is_wasted(span: _Span) -> bool:
+    end = span.held
+    return isinstance(end, End) and (end.status in FAILURES or not end.is_kept)
+
+
+def _lost(history: History) -> tuple[int, float | None]:
+    """Attempts without an end that run no more, and the CPU-hours that they took at most."""
+    ended = {(end.trial_id, end.attempt) for end in history.ends}
+    began = {(start.trial_id, start.attempt): start.started_seconds for start in history.starts}
+    bounds: list[float | None] = []
+    for (trial_id, attempt), begun in began.items():
+        following = began.get((trial_id, attempt + 1))
+        is_running = following is None and trial_id in history.running
+        if (trial_id, attempt) not in ended and not is_running:
+            trial = history.trials[trial_id]
+            cpus = trial.num_cpus * trial.num_workers
+            bounds.append(None if following is None else cpus * (following - begun) / _HOUR)
+    known = [bound for bound in bounds if bound is not None]
+    return len(bounds), sum(known) if len(known) == len(bounds) else None
