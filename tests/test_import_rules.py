@@ -96,6 +96,15 @@ def test_ray_is_imported_in_its_folder_only() -> None:
     assert all(name.startswith("suite/cluster/") for name in _importers("ray"))
 
 
+def test_the_private_parts_of_ray_are_imported_by_one_file() -> None:
+    private = ("ray._private", "ray.core")
+    assert {
+        _name(file)
+        for file in _of("suite")
+        if any(name.startswith(private) for name in _imported(_tree(file)))
+    } == {"suite/cluster/ray_private.py"}
+
+
 def test_mlflow_is_imported_by_one_file() -> None:
     assert _importers("mlflow") == {"suite/record.py"}
 
