@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster import ray_private
@@ -76,10 +76,10 @@ def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str,
 
 @dataclass
 class _Question:
-    """Which environment does a node offer?
+    """Asks a node for its environment.
 
     A silent node may only be busy with another job, so it is asked again after a pause. It is
-    waited for once: nobody listens to the trials meanwhile.
+    waited for once: meanwhile no events of trials are read.
     """
 
     node: str
@@ -122,7 +122,7 @@ class TimingNodes:
     def environment(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
 
-        Where no fitting node stands one is asked for, and waited for.
+        Where no fitting node is alive one is asked for, and waited for.
 
         Raises:
             Unavailable: if no node answers.
@@ -168,7 +168,7 @@ def _answered(answer: ray.ObjectRef, seconds: float) -> str:
     """Empty where the node is gone, or busy for longer."""
     try:
         environment_id: str = ray.get(answer, timeout=seconds)
-    except (RayError, GetTimeoutError):
+    except RayError:  # also if it takes too long
         return ""
     return environment_id
 

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psutil
 import ray
@@ -37,7 +37,6 @@ class Overdue:
     seconds: float
     due: float
     num_steps: int = 0
-    _begun: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, trial: Trial, seconds: float | None) -> Overdue | None:
@@ -71,12 +70,8 @@ def _end_processes_at(place: str) -> None:
     node = next((n.name for n in live_nodes() if n.name.startswith(node_of(place))), None)
     if node is not None:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        _end_processes.options(scheduling_strategy=there).remote(_process_of(place))
-
-
-def _process_of(place: str) -> int:
-    """As ``node 1a2b3c4d at 10.0.0.7, process 4711`` has it."""
-    return int(place.rpartition(" ")[2])
+        pid = int(place.rpartition(" ")[2])  # of "node 1a2b3c4d at 10.0.0.7, process 4711"
+        _end_processes.options(scheduling_strategy=there).remote(pid)
 
 
 def _kill_family(pid: int) -> None:

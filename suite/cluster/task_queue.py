@@ -6,10 +6,10 @@ and never many more than the cluster holds at once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
 from suite.executor import Work
@@ -52,34 +52,40 @@ class TrialAttempt:
         return (self.resources, self.trial.num_workers)
 
 
-class TaskQueue(Protocol):
-    """Trials that Ray does not have yet."""
+class TaskQueue(ABC):
+    """Trials that Ray does not have yet, in the order of the work."""
+
+    def __init__(self, work: Work, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._waiting: dict[object, deque[TrialAttempt]] = {}
+        for trial, resources in work:
+            attempt = TrialAttempt(trial, resources)
+            self._waiting.setdefault(self._group(attempt), deque()).append(attempt)
 
     def __len__(self) -> int:
-        """How many they are."""
+        return sum(map(len, self._waiting.values()))
 
+    @abstractmethod
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
         """Those to submit now, given what Ray has already."""
 
     def put_back(self, attempt: TrialAttempt) -> None:
         """To the front, for the next attempt."""
+        self._waiting.setdefault(self._group(attempt), deque()).appendleft(attempt)
 
     def drain(self) -> list[TrialAttempt]:
         """Remove all of them."""
+        drained = [attempt for waiting in self._waiting.values() for attempt in waiting]
+        self._waiting.clear()
+        return drained
+
+    @abstractmethod
+    def _group(self, attempt: TrialAttempt) -> object:
+        """Only the order within a group counts."""
 
 
-class PackedQueue:
+class PackedQueue(TaskQueue):
     """For any node that has room; in order of size within each shape of request."""
-
-    def __init__(self, work: Work, nodes: Nodes) -> None:
-        self._nodes = nodes
-        self._by_shape: dict[tuple[object, ...], deque[TrialAttempt]] = {}
-        for trial, resources in work:
-            attempt = TrialAttempt(trial, resources)
-            self._by_shape.setdefault(attempt.shape, deque()).append(attempt)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_shape.values()))
 
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
         """Of every shape as many as keep all places busy, and as many again in reserve."""
@@ -89,19 +95,12 @@ class PackedQueue:
         nodes = self._nodes()
         return [
             waiting.popleft()
-            for shape, waiting in self._by_shape.items()
+            for shape, waiting in self._waiting.items()
             for _ in range(min(len(waiting), _window(waiting, nodes) - counts[shape]))
         ]
 
-    def put_back(self, attempt: TrialAttempt) -> None:
-        """See `TaskQueue.put_back`."""
-        self._by_shape.setdefault(attempt.shape, deque()).appendleft(attempt)
-
-    def drain(self) -> list[TrialAttempt]:
-        """See `TaskQueue.drain`."""
-        drained = [attempt for waiting in self._by_shape.values() for attempt in waiting]
-        self._by_shape.clear()
-        return drained
+    def _group(self, attempt: TrialAttempt) -> object:
+        return attempt.shape
 
 
 def _window(waiting: Sequence[TrialAttempt], nodes: Sequence[NodeShape]) -> int:
@@ -113,43 +112,30 @@ def _window(waiting: Sequence[TrialAttempt], nodes: Sequence[NodeShape]) -> int:
     return max(1, min(MOST_IN_FLIGHT, per_slot * num_places))
 
 
-class ExclusiveQueue:
+class ExclusiveQueue(TaskQueue):
     """For a node that runs nothing else; a trial of several workers gets the whole cluster."""
 
-    def __init__(self, work: Work, nodes: Nodes) -> None:
-        self._nodes = nodes
-        self._waiting = deque(TrialAttempt(trial, resources) for trial, resources in work)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
-        """A trial for each node that has none."""
-        if not self._waiting or any(attempt.trial.parallel for attempt in in_flight):
+        """A trial for each node that has none, of those that it need not avoid if possible."""
+        (waiting,) = self._waiting.values() or (deque(),)
+        if not waiting or any(attempt.trial.parallel for attempt in in_flight):
             return []
-        if self._waiting[0].trial.parallel:
-            return [] if in_flight else [self._waiting.popleft()]
+        if waiting[0].trial.parallel:
+            return [] if in_flight else [waiting.popleft()]
         busy = {attempt.node.name for attempt in in_flight if attempt.node is not None}
         nodes = self._nodes()
         free = [node for node in nodes if node.name not in busy]
         taken: list[TrialAttempt] = []
-        while self._waiting and not self._waiting[0].trial.parallel:
-            node = _best(free, self._waiting[0], nodes)
+        while waiting and not waiting[0].trial.parallel:
+            node = _best(free, waiting[0], nodes)
             if node is None:
                 break
             free.remove(node)
-            taken.append(replace(self._waiting.popleft(), node=node))
+            taken.append(replace(waiting.popleft(), node=node))
         return taken
 
-    def put_back(self, attempt: TrialAttempt) -> None:
-        """See `TaskQueue.put_back`; any node may take it that it need not avoid."""
-        self._waiting.appendleft(attempt)
-
-    def drain(self) -> list[TrialAttempt]:
-        """See `TaskQueue.drain`."""
-        drained = list(self._waiting)
-        self._waiting.clear()
-        return drained
+    def _group(self, attempt: TrialAttempt) -> object:
+        return None
 
 
 def _best(

@@ -16,7 +16,9 @@ from rich.console import Console
 from suite.cluster.address import check_url
 from suite.cluster.job_spec import base_of
 from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
+from suite.commands.status import progress_lines
 from suite.duration import in_words
+from suite.one_line import one_line
 from suite.status_line import Standing, is_status_line, last_standing
 from suite.tracking_uri import redact
 
@@ -113,19 +115,12 @@ def lines_of(each: JobProgress) -> list[str]:
     lines = [
         f"{job.submission_id}: {job.status.lower()}{ended} ({job.names}, results in {job.out})"
     ]
-    counts = ", ".join(f"{number} {state}" for state, number in standing.counts.items())
-    if counts:
-        lines.append(f"  {counts.replace('_', ' ')}")
+    if standing.counts:
+        lines += [f"  {one_line(line)}" for line, _ in progress_lines(standing)]
     elif job.is_alive:
         lines.append(f"  {job.message}" if job.status == PENDING else "  the driver is starting")
     elif each.last_line:
         lines.append(f"  {each.last_line}")
-    name = {key: key for key in (*standing.running, *standing.failed)} | dict(standing.labels)
-    lines += [f"  running {name[key]} on {place}" for key, place in standing.running.items()]
-    if standing.waiting:
-        waiting = standing.waiting
-        lines.append(f"  {waiting['num_trials']} of the missing wait: {waiting['reason']}")
-    lines += [f"  failed  {name[key]}: {reason}" for key, reason in standing.failed.items()]
     if job.is_alive and standing.eta_seconds is not None:
         lines.append(f"  {in_words(standing.eta_seconds)} left")
     return lines

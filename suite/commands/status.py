@@ -157,12 +157,12 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
 
 def print_standing(standing: Standing, console: Console) -> None:
     """Print it; names and reasons are printed as they are, without markup or control codes."""
-    for line, style in _lines(standing):
+    for line, style in (*progress_lines(standing), *_costs(standing)):
         console.print(Text(one_line(line), style=style), soft_wrap=True, highlight=False)
 
 
-def _lines(standing: Standing) -> Iterator[tuple[str, str]]:
-    """Each with its style on a terminal."""
+def progress_lines(standing: Standing) -> Iterator[tuple[str, str]]:
+    """All but time and costs, each line with its style on a terminal."""
     yield _counts_in_words(standing.counts), "bold"
     if len(standing.by_ablation) > 1:
         yield from ((line, "") for line in _table(standing.by_ablation))
@@ -172,7 +172,6 @@ def _lines(standing: Standing) -> Iterator[tuple[str, str]]:
         verb = "waits" if number == 1 else "wait"
         yield f"{number} of the missing {verb} for a place: {standing.waiting['reason']}", "yellow"
     yield from ((line, "red") for line in _failures(standing))
-    yield from ((line, "dim") for line in _costs(standing))
 
 
 def _counts_in_words(counts: Mapping[str, int]) -> str:
@@ -224,7 +223,7 @@ def _some(names: Sequence[str]) -> str:
     return "; ".join(names[:_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _costs(standing: Standing) -> Iterator[str]:
+def _costs(standing: Standing) -> Iterator[tuple[str, str]]:
     """Rate, time left and hours, as far as they are known."""
     speed = standing.throughput_per_minute
     is_open = bool(standing.running or standing.counts.get("missing"))
@@ -232,16 +231,16 @@ def _costs(standing: Standing) -> Iterator[str]:
     parts = [f"{_rate(speed)} trials a minute {when}"] if speed is not None else []
     parts += [f"{in_words(standing.eta_seconds)} left"] if is_open else []
     if parts:
-        yield "; ".join(parts)
+        yield "; ".join(parts), "dim"
     for unit in ("CPU", "GPU"):
         hours = [f"{unit.lower()}_hours_{what}" for what in ("spent", "wasted", "left")]
         spent, wasted, left = (getattr(standing, name) for name in hours)
         if spent or (left and unit == "CPU"):
             to_come = f"; {_hours(left)} still to come" if is_open and left is not None else ""
             waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
-            yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}"
+            yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
     if standing.num_lost:
-        yield _lost(standing)
+        yield _lost(standing), "dim"
 
 
 def _lost(standing: Standing) -> str:

@@ -36,12 +36,12 @@ from matplotlib.figure import Figure
 
 from reports.frame import read_sweep, results_frame, to_parquet_bytes
 from reports.render import render
+from suite.commands.status import status_of
 from suite.frames import sweep_of
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.rows import Row, by_trial
 from suite.schema import RESULT_COLUMNS, Measurement, Result, Status
-from suite.commands.status import status_of
 from tests.benchmarks.interleaved import Contest, Limits
 from tests.benchmarks.large_store import (
     PLACE,

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from suite.planning.estimate import seconds_of
 from suite.floors import tf_idf
 from suite.floors.registry import floor
 from suite.labels import labels_of
+from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.projection import (
