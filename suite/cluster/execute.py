@@ -6,6 +6,7 @@ repeated; all else that happens to a trial is its result.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,15 +17,15 @@ from ray.exceptions import RayError
 
 from suite.cluster import failures, nodes
 from suite.cluster.capacity import NodeShape, why_never, why_not_now
-from suite.cluster.overdue import Overdue
 from suite.cluster.ray_private import remove_orphaned_groups
 from suite.cluster.retry import FailingNodes, FailureKind, next_attempt
-from suite.cluster.task import node_of, submit
+from suite.cluster.task import kill, node_of, submit
 from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TaskQueue, TrialAttempt
 from suite.events import Event, Finished, Started, Waiting
 from suite.executor import Luggage, Unavailable, Work
 from suite.provenance import provenance
-from suite.schema import Resources
+from suite.schema import Resources, Trial
+from suite.trial_limit import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_REPORTS = 2.0
@@ -38,7 +39,7 @@ class _Running:
     Attributes:
         avoided: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
-        overdue: Counts from then on, until its result.
+        ends_at: When it is killed, if it has not given its result by then.
         has_ended: Whether it has given its result: what its process does after that is not its own.
     """
 
@@ -46,7 +47,7 @@ class _Running:
     stream: ray.ObjectRefGenerator
     avoided: tuple[str, ...] = ()
     place: str = ""
-    overdue: Overdue | None = None
+    ends_at: float = math.inf
     has_ended: bool = False
 
 
@@ -161,7 +162,7 @@ class RayExecutor:
             if running.place:  # a worker of several, which only tells where it runs
                 return
             running.place = event.place
-            running.overdue = Overdue.of(running.attempt.trial, self.luggage.trial_seconds)
+            running.ends_at = self._end_of(running.attempt.trial)
         elif isinstance(event, Finished):
             running.has_ended = True  # though its stream has not yet
             self._failing.record_result(node_of(running.place))
@@ -173,8 +174,6 @@ class RayExecutor:
 
     def _after_failure(self, running: _Running, error: RayError, queue: TaskQueue) -> Event:
         """The next attempt at a trial that left no result, or else the result that Ray implies."""
-        if running.overdue is not None and running.overdue.was_ended:
-            return Finished(failures.timeout_result(running.attempt, running.overdue.seconds))
         kind, node = failures.kind_of(error), node_of(running.place)
         if kind is FailureKind.DEAD_WORKER:
             self._failing.record_crash(node, running.attempt.trial.trial_id)
@@ -185,13 +184,20 @@ class RayExecutor:
         return failures.retry_remark(again, error)
 
     def _end_overdue(self) -> Iterator[Finished]:
-        """End the trials that have not ended themselves in time; give up those that cannot be."""
+        """Kill the trials that have not ended themselves in time."""
         for running in list(self._in_flight):
-            if running.has_ended or running.overdue is None or not running.overdue.is_due():
-                continue
-            if running.overdue.end(running.stream, running.place):
+            if not running.has_ended and time.monotonic() > running.ends_at:
+                kill(running.stream, running.place)
                 self._forget(running)
-                yield Finished(failures.timeout_result(running.attempt, running.overdue.seconds))
+                yield Finished(
+                    failures.timeout_result(running.attempt, self.luggage.trial_seconds or 0.0)
+                )
+
+    def _end_of(self, trial: Trial) -> float:
+        """For one that begins now. A trial of several workers cannot end itself: no grace."""
+        limit = self.luggage.trial_seconds
+        grace = 0.0 if trial.parallel else SECONDS_OF_GRACE
+        return math.inf if limit is None else time.monotonic() + limit + grace
 
     def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
         """From time to time: how many trials have no place yet, and why not."""

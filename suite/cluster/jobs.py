@@ -64,14 +64,6 @@ class Job:
         return self.status in _LIVE
 
 
-@dataclass(frozen=True)
-class SubmittedJob:
-    """A job that runs the sweep; not `is_new` if it was there before."""
-
-    job: Job
-    is_new: bool
-
-
 def list_jobs(url: str) -> list[Job]:
     """Every submission of ours on the cluster, newest first.
 
@@ -99,7 +91,9 @@ def job_log(url: str, submission_id: str) -> str:
         return ""
 
 
-def submit_job(url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = False) -> SubmittedJob:
+def submit_job(
+    url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = False
+) -> tuple[Job, bool]:
     """Submit the sweep, unless its newest attempt works on it or has succeeded.
 
     Args:
@@ -108,22 +102,20 @@ def submit_job(url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = Fal
         bundle: The code to upload.
         again: Submit a sweep once more that has succeeded.
 
+    Returns:
+        The job that runs the sweep, and whether it is new.
+
     Raises:
         Unavailable: if the cluster does not answer, or refuses.
     """
-    newest = _newest_attempt(url, spec)
+    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
+    newest = max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
     if newest and (newest.is_alive or (newest.status == SUCCEEDED and not again)):
-        return SubmittedJob(newest, is_new=False)
+        return newest, False
     attempt = attempt_of(newest.submission_id) + 1 if newest else 1
     submission_id = id_of_attempt(spec.first_id, attempt)
     is_new = _is_submitted(url, submission_id, spec, bundle)
-    return SubmittedJob(get_job(url, submission_id), is_new=is_new)
-
-
-def _newest_attempt(url: str, spec: JobSpec) -> Job | None:
-    """The last job that was submitted for this sweep; None where there was none."""
-    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
-    return max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    return get_job(url, submission_id), is_new
 
 
 def follow(url: str, submission_id: str) -> Iterator[str]:

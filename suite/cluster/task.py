@@ -6,21 +6,25 @@ Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix ti
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+import psutil
 import ray
 from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import accelerator
-from suite.cluster.nodes import TIMING
+from suite.cluster.nodes import TIMING, live_nodes
 from suite.cluster.task_queue import TrialAttempt
 from suite.events import Event
 from suite.executor import Luggage
 from suite.schema import Resources, Trial
 
+_SECONDS_TO_KILL = 5.0
 _NODE_ID_LABEL = "ray.io/node-id"  # which Ray gives to every node
 
 
@@ -122,6 +126,36 @@ def node_of(place: str) -> str:
     return place.split()[1] if place.startswith("node ") else ""
 
 
+def kill(stream: ray.ObjectRefGenerator, place: str) -> None:
+    """End a trial that does not end itself, wherever it runs.
+
+    Its node kills the process, by a task that asks for nothing: a process that hangs in C, or was
+    stopped by a signal, does not hear Ray. The task is waited for, since this driver may end next.
+    """
+    ray.cancel(stream, force=True)
+    node = next((n.name for n in live_nodes() if n.name.startswith(node_of(place))), None)
+    if node is not None:
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        pid = int(place.rpartition(" ")[2])  # of "node 1a2b3c4d at 10.0.0.7, process 4711"
+        killed = _kill.options(scheduling_strategy=there).remote(pid)
+        ray.wait([killed], timeout=_SECONDS_TO_KILL)
+
+
+def _kill_family(pid: int) -> None:
+    """A worker of Ray's, what it has started, and its process group where it leads one."""
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        process = psutil.Process(pid)
+        if not any(part.startswith("ray::") for part in process.cmdline()):
+            return  # the number is another's by now
+        family = [process, *process.children(recursive=True)]
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+_kill = ray.remote(num_cpus=0, max_retries=0)(_kill_family)
 _stream = ray.remote(max_retries=0, num_returns="streaming")(_stream_trial)
 _stream_once = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(_stream_trial)
 _stream_of_workers = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(

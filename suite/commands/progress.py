@@ -118,14 +118,10 @@ class Tally:
 
 
 def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Display:
-    """A live display where the output is a terminal, else plain lines; some of them for programs.
-
-    The last are for a driver on a cluster, whose progress `bakeoff status` reads from its log.
-    """
+    """A live display on a terminal, else plain lines; those also where a program reads the log."""
     tally = _tally(plans, missing)
-    if are_wanted():
-        return StatusLines(PlainLines(tally, console))
-    return LiveDisplay(tally, console) if console.is_terminal else PlainLines(tally, console)
+    is_live = console.is_terminal and not are_wanted()
+    return LiveDisplay(tally, console) if is_live else PlainLines(tally, console)
 
 
 def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
@@ -140,18 +136,24 @@ def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
 
 
 class PlainLines:
-    """One line for each finished trial, for logs and pipes."""
+    """One line for each finished trial, for logs and pipes.
+
+    Where a program reads the log, there are status messages, too: see `suite.status_line`.
+    """
 
     def __init__(self, tally: Tally, console: Console) -> None:
         self.tally, self.console = tally, console
+        self.has_status = are_wanted()
+        self.last_status_seconds = 0.0
 
     def __enter__(self) -> PlainLines:
         before = self.tally.num_done_before
         self._print(f"{len(self.tally.trials)} trials to run, {before} done before")
+        self._print_status()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        return
+        self._print_status()
 
     def show(self, event: Event) -> None:
         """Print the trial if it has finished, and remarks about it."""
@@ -163,42 +165,22 @@ class PlainLines:
             eta = in_words(self.tally.eta_seconds())
             what = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
             self._print(f"{count} {what} ({event.result.seconds:.1f} s; {eta} left)")
+        if time.monotonic() - self.last_status_seconds >= self._pause():
+            self._print_status()
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-
-class StatusLines:
-    """Plain lines, and from time to time a status message: `suite.status_line`."""
-
-    def __init__(self, lines: PlainLines) -> None:
-        self.lines = lines
-        self.last_seconds = 0.0
-
-    def __enter__(self) -> StatusLines:
-        self.lines.__enter__()
-        self._print_status()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.lines.__exit__(*exception)
-        self._print_status()
-
-    def show(self, event: Event) -> None:
-        """Show it, and print a status message if the last one is old."""
-        self.lines.show(event)
-        if time.monotonic() - self.last_seconds >= self._pause():
-            self._print_status()
-
     def _pause(self) -> float:
         """Longer in long sweeps, whose log would grow by megabytes a day."""
-        age = time.monotonic() - self.lines.tally.start
+        age = time.monotonic() - self.tally.start
         shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
         return min(longest, max(shortest, age / 60))
 
     def _print_status(self) -> None:
-        self.last_seconds = time.monotonic()
-        print(line_of(self.lines.tally.standing()), flush=True)
+        self.last_status_seconds = time.monotonic()
+        if self.has_status:
+            print(line_of(self.tally.standing()), flush=True)
 
 
 class LiveDisplay:

@@ -14,7 +14,7 @@ from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
 from suite.cluster.code_bundle import CodeBundle, bundle_code
 from suite.cluster.job_spec import JobSpec, job_spec_of
-from suite.cluster.jobs import SUCCEEDED, SubmittedJob
+from suite.cluster.jobs import SUCCEEDED, Job
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE
 from suite.schema import Plan
@@ -55,9 +55,9 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
         if options.dry_run:
             return _show(spec, bundle)
         _refuse_infeasible(plans, url)
-        submitted = jobs.submit_job(url, spec, bundle, again=options.again)
-    _report(submitted, url, len(spec.trial_ids))
-    return _follow(url, submitted.job.submission_id) if options.follow else DONE
+        job, is_new = jobs.submit_job(url, spec, bundle, again=options.again)
+    _report(job, url, len(spec.trial_ids), is_new=is_new)
+    return _follow(url, job.submission_id) if options.follow else DONE
 
 
 def _planned(names: Sequence[str], options: SubmitOptions) -> list[Plan]:
@@ -90,10 +90,9 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
             raise Unavailable(f"--address {url}: {reason}")
 
 
-def _report(submitted: SubmittedJob, url: str, num_trials: int) -> None:
-    job = submitted.job
+def _report(job: Job, url: str, num_trials: int, *, is_new: bool) -> None:
     where = f"--address {url}"
-    if submitted.is_new:
+    if is_new:
         print(f"submitted {job.submission_id}: {num_trials} trials, results in {job.out} there")
     elif job.status == SUCCEEDED:
         print(f"{job.submission_id} has done this sweep already; --again submits it once more")

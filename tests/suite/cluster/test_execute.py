@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from suite.checkpoints import Checkpoints
-from suite.cluster import overdue
+from suite.cluster import execute
 from suite.events import Event, Finished, Progressed, Remarked, Started
 from suite.executor import Luggage, Unavailable
 from suite.inline import InlineExecutor
@@ -157,7 +157,7 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overdue, "SECONDS_OF_GRACE", 2.0)
+    monkeypatch.setattr(execute, "SECONDS_OF_GRACE", 2.0)
     limited = type(executor)(replace(executor.luggage, trial_seconds=1.0))
     planned = own(mixers, fault)
     faulty = next(t for t in planned.trials if t.subjects[0].mixer.endswith(fault))
@@ -234,26 +234,17 @@ def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     with closing(executor.execute(work_of(planned))) as events:
         started = next(event for event in events if isinstance(event, Started))
     process = int(started.place.rpartition(" ")[2])
-    assert _ends(process)
+    _wait_until(lambda: _is_gone(process))
     # And the CPUs are free again: this would otherwise wait for minutes.
     short = own(mixers)
     with closing(executor.execute(work_of(short))) as events:
         assert [e.result.status for e in events if isinstance(e, Finished)] == [Status.OK]
 
 
-def _ends(process: int, seconds: float = 20.0) -> bool:
-    import time
-
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.1)
-    return False
+def _is_gone(process: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
