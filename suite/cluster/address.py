@@ -112,7 +112,7 @@ def _refuse_unprotected(address: str, host: str) -> None:
 
 
 def _shown(address: str) -> str:
-    """The address without what may be a secret: what stands before the last @, and a query."""
+    """The address without what may be a secret: what is before the last @, and a query."""
     found = re.match(r"[A-Za-z]{1,10}://", address)
     scheme = found.group() if found else ""
     _, at, rest = address.removeprefix(scheme).rpartition("@")

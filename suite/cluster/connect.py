@@ -63,7 +63,7 @@ def _has_started(num_starts_left: int) -> bool:
         if num_starts_left:
             return False
         raise Unavailable(
-            f"Ray cannot be started here ({_first_sentence(error)}). The machine may be too busy: "
+            f"Ray cannot be started here: {_first_sentence(error)}. The machine may be too busy: "
             "run again later, or with `--executor inline`, which needs no Ray."
         ) from error
     return True

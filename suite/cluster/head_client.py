@@ -64,7 +64,7 @@ def token() -> str:
     """The token that Ray would use; empty where there is none, or where it is switched off.
 
     Raises:
-        Unavailable: if its file holds something else; it must not be shown by whoever sends it.
+        Unavailable: if its file holds something else, which the message does not show.
     """
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return ""

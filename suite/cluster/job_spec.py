@@ -161,7 +161,7 @@ def _public_uri(uri: str) -> str:
     if "@" in checked or redact(checked) != checked or urlsplit(checked).password:
         raise RefusedUri(
             f"--tracking-uri {redact(checked)}: the command of a job can be read by all who see "
-            "the cluster, so no user or password may stand in it; set MLFLOW_TRACKING_USERNAME "
+            "the cluster, so it must not hold a user or password; set MLFLOW_TRACKING_USERNAME "
             "and MLFLOW_TRACKING_PASSWORD in the environment of the head instead."
         )
     file = sqlite_path(checked)

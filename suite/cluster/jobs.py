@@ -198,7 +198,7 @@ def _parse_job(found: dict[str, Any]) -> Job:
 
 
 def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundle) -> bool:
-    """Upload and submit; False if somebody else was quicker."""
+    """Upload and submit; False if the job was submitted from elsewhere meanwhile."""
     (bundle.files / STARTER).write_text(STARTER_SCRIPT)
     try:
         with _only_this_address(url):

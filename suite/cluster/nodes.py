@@ -134,7 +134,7 @@ class TimingNodes:
         return preferred if preferred in offered else max(sorted(set(offered)), key=offered.count)
 
     def nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        """Live nodes that offer this environment, as far as they have said so; no wait."""
+        """Live nodes that offer this environment, as far as they have answered; no wait."""
         offers = self._offers(resources, are_awaited=False)
         return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
 

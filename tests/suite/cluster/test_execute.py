@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,19 +15,16 @@ import psutil
 import pytest
 import torch
 
-from suite.checkpoints import Checkpoints
 from suite.cluster import execute
 from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.executor import Luggage, Unavailable
+from suite.executor import Unavailable
 from suite.inline import InlineExecutor
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
-from suite.sweep.executors import executing
+from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.workplace import Workplace
 
-pytestmark = [
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +43,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def executor(mixers: Workplace, home: Path) -> Iterator[object]:
     """One embedded Ray for all tests of this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
-        luggage = Luggage(
-            source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=home / "checkpoints")
-        )
-        with executing("ray", None, luggage) as opened:
-            yield opened
+    with embedded(home, mixers.path) as opened:
+        yield opened
 
 
 def results(events: Sequence[Event]) -> dict[str, Result]:
@@ -168,7 +159,7 @@ def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     (place,) = [event.place for event in events if isinstance(event, Started)]
     if fault != "Hangs":  # whose process ended itself in time, and serves on
         gone = [int(place.rpartition(" ")[2]), *_children_left()]
-        _wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
+        wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
 
 
 def _children_left() -> list[int]:
@@ -178,13 +169,6 @@ def _children_left() -> list[int]:
         for process in psutil.process_iter(["cmdline"])
         if "604742" in (process.info["cmdline"] or [])
     ]
-
-
-def _wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.2)
 
 
 def test_an_exception_keeps_its_traceback_across_processes(executor, mixers: Workplace) -> None:
@@ -234,17 +218,11 @@ def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     with closing(executor.execute(work_of(planned))) as events:
         started = next(event for event in events if isinstance(event, Started))
     process = int(started.place.rpartition(" ")[2])
-    _wait_until(lambda: _is_gone(process))
+    wait_until(lambda: is_gone(process))
     # And the CPUs are free again: this would otherwise wait for minutes.
     short = own(mixers)
     with closing(executor.execute(work_of(short))) as events:
         assert [e.result.status for e in events if isinstance(e, Finished)] == [Status.OK]
-
-
-def _is_gone(process: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
-    return True
 
 
 def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:

@@ -17,6 +17,7 @@ from suite.events import Event, Finished, Started
 from suite.executor import Luggage, Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources, Status
+from suite.sweep.executors import executing
 from tests.suite.heads_sweep import HeadsSweep
 
 ELSEWHERE = replace(provenance(Resources()), device="another CPU")
@@ -107,13 +108,26 @@ def test_ray_that_is_slow_to_start_is_started_once_more(
         with connect.started(luggage) as executor:
             assert executor.is_own
     else:
-        with (
-            pytest.raises(Unavailable, match=r"timed out during startup.*--executor inline"),
-            connect.started(luggage),
-        ):
+        told = r"^Ray cannot be started here: The current node timed out during startup\. The "
+        with pytest.raises(Unavailable, match=told), connect.started(luggage):
             pytest.fail("it never started")
     assert len(starts) == min(2, num_failures + 1)
     assert {int(seconds) for seconds in waits} == {60}  # Ray's own default is 30
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(RuntimeError("a. b"), "a"), (TimeoutError("\n"), "TimeoutError")]
+)
+def test_a_ray_that_never_starts_is_one_sentence_and_what_to_do(
+    error: Exception, told: str, luggage: Luggage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(connect.ray, "init", init)
+    told = rf"^Ray cannot be started here: {told}\. The machine may be too busy.*--executor inline"
+    with pytest.raises(Unavailable, match=told), executing("ray", None, luggage):
+        pytest.fail("it never started")
 
 
 def test_a_node_has_longer_to_start_than_ray_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
