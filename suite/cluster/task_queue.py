@@ -91,7 +91,7 @@ class PackedQueue(TaskQueue):
         """Of every shape as many as keep all places busy, and as many again in reserve."""
         if not len(self):
             return []
-        counts = Counter(attempt.shape for attempt in in_flight)
+        counts: Counter[object] = Counter(attempt.shape for attempt in in_flight)
         nodes = self._nodes()
         return [
             waiting.popleft()

@@ -36,13 +36,15 @@ class Tally:
     """What has happened so far, and how long the rest will take.
 
     Attributes:
-        trials: To run, by id.
+        trials: To run, by id; those of `others` join them when they begin.
+        others: Done before, by id: some run again where no node of their environment is left.
         estimates: trial_id -> seconds that it takes, of which only the ratios count.
         steps: trial_id -> its training steps.
         num_done_before: Trials that an earlier run has done.
     """
 
-    trials: Mapping[str, Listed]
+    trials: dict[str, Listed]
+    others: Mapping[str, Listed] = field(default_factory=dict)
     estimates: Mapping[str, float] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     num_done_before: int = 0
@@ -60,6 +62,8 @@ class Tally:
 
     def take(self, event: Event) -> None:
         """Count an event."""
+        if isinstance(event, Started | Finished) and event.trial_id not in self.trials:
+            self.trials[event.trial_id] = self.others[event.trial_id]
         match event:
             case Started(trial_id=trial_id, place=place):
                 self.running[trial_id] = place
@@ -114,7 +118,7 @@ class Tally:
 
     def label(self, trial_id: str) -> str:
         """As ``heads=4 shakespeare_characters seed 1``."""
-        return self.trials[trial_id].label
+        return (self.trials.get(trial_id) or self.others[trial_id]).label
 
 
 def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Display:
@@ -126,9 +130,10 @@ def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Di
 
 def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
     work = {trial.trial_id: (trial, asked) for trial, asked in (*missing.packed, *missing.alone)}
-    every = (trial for plan in reversed(plans) for trial in listed(plan))  # the first plan's holds
+    every = {t.trial_id: t for plan in reversed(plans) for t in listed(plan)}  # the first one's
     return Tally(
-        trials={trial.trial_id: trial for trial in every if trial.trial_id in work},
+        trials={trial_id: every.pop(trial_id) for trial_id in work},
+        others=every,
         estimates={trial_id: seconds_of(*item) for trial_id, item in work.items()},
         steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
         num_done_before=missing.num_done,

@@ -233,6 +233,16 @@ def test_the_estimate_of_a_long_sweep_is_made_once_a_second(
     assert len(asked) == 3
 
 
+def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) -> None:
+    out = console(is_terminal=False)
+    done = {trial.trial_id: {"elsewhere"} for trial in sweep.trials}
+    with display_for([sweep], missing_work([sweep], done), out) as display:
+        display.show(Started(sweep.trials[0].trial_id, "here"))
+        display.show(Finished(result(sweep.trials[0].trial_id)))
+    assert said(out).splitlines()[0] == "0 trials to run, 5 done before"
+    assert "[1/1] learning_rate=" in said(out)
+
+
 def test_points_of_no_step_change_nothing() -> None:
     found = tally("a")
     found.take(Started("a", "here"))
