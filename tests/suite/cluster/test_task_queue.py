@@ -113,15 +113,13 @@ def test_a_timing_that_lost_its_node_may_have_another() -> None:
     assert [(each.node, each.number) for each in queue.take([])] == [(FOUR, 2)]
 
 
-def test_a_timing_goes_where_it_shuns_nothing_if_it_can() -> None:
+def test_a_timing_avoids_nodes_if_it_can() -> None:
     queue = ExclusiveQueue(work(2), lambda: [TWO, FOUR])
     first, second = queue.take([])
     queue.put_back(replace(second, node=None, avoided=("tw",)))
     queue.put_back(replace(first, node=None, avoided=("tw",)))
-    assert [attempt.node for attempt in queue.take([])] == [
-        FOUR,
-        TWO,
-    ]  # the other node is better than none
+    # the other node is better than none
+    assert [attempt.node for attempt in queue.take([])] == [FOUR, TWO]
 
 
 def test_a_timing_that_asks_for_more_memory_waits_for_a_node_that_has_it() -> None:
@@ -136,13 +134,13 @@ def test_a_timing_that_asks_for_more_memory_waits_for_a_node_that_has_it() -> No
     assert [attempt.node for attempt in queue.take([])] == [large]
 
 
-def test_a_drained_line_is_empty() -> None:
+def test_a_drained_queue_is_empty() -> None:
     for queue in (PackedQueue(work(3), lambda: []), ExclusiveQueue(work(3), lambda: [])):
         assert [attempt.trial.seed for attempt in queue.drain()] == [0, 1, 2]
         assert len(queue) == 0
         assert isinstance(queue.drain(), list)
 
 
-def test_a_turn_asks_for_one_worker() -> None:
+def test_an_attempt_asks_for_one_worker() -> None:
     attempt = TrialAttempt(trials(1, workers=4)[0], Resources(num_cpus=2, num_gpus=0.5))
     assert attempt.asked == {"CPU": 2.0, "GPU": 0.5}
