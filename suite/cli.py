@@ -190,17 +190,18 @@ def submit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
     """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
-    from suite import command_submit
+    from suite.commands.submit import SubmitOptions
+    from suite.commands.submit import submit as submit_sweep
     from suite.text import seconds_in
 
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
-    wishes = command_submit.Wishes(
+    options = SubmitOptions(
         scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
-    raise typer.Exit(command_submit.submit(names, address, wishes))
+    raise typer.Exit(submit_sweep(names, address, options))
 
 
 @app.command()
@@ -212,9 +213,9 @@ def cancel(
     ] = None,
 ) -> None:
     """Stop a submitted sweep, its books closed; submitting it again goes on."""
-    from suite import command_cancel
+    from suite.commands.cancel import cancel as cancel_jobs
 
-    raise typer.Exit(command_cancel.cancel(names or [], address))
+    raise typer.Exit(cancel_jobs(names or [], address))
 
 
 @app.command()
@@ -228,13 +229,13 @@ def status(
 ) -> None:
     """Counts by state, what runs and where, what waits or failed and why, and the time left."""
     if address is not None:
-        from suite import submissions
+        from suite.commands.cluster_status import show_cluster_status
 
-        submissions.show(address, as_json=json)
+        show_cluster_status(address, as_json=json)
         return
-    from suite import status as status_
+    from suite.commands.status import show_status
 
-    status_.show(out, as_json=json)
+    show_status(out, as_json=json)
 
 
 @app.command()

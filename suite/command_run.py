@@ -16,13 +16,14 @@ from rich.console import Console
 
 from reports.literature.csv import refuse_broken
 from suite.catalogue import find_all
+from suite.commands.progress import display_for
+from suite.commands.status import standing_of
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.lock import is_held
 from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.status import standing_of
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.sweep.finish import Outcome
 from suite.sweep.pending import distinct_work
@@ -39,7 +40,7 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
         _tell_of_waiting(plans, options, console)
     try:
         with _ended_by_signals(console):
-            outcome = run_plans(plans, options, console)
+            outcome = run_plans(plans, options, console, display_for)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here", highlight=False)
         return INTERRUPTED

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from suite.errors import UnavailableError
-from suite.schema import Point, Resources, Result, Trial
+from suite.schema import Point, Provenance, Resources, Result, Trial
 
 Assignments = Sequence[tuple[Trial, Resources]]
 SECONDS_BETWEEN = 300.0
@@ -16,10 +16,15 @@ SECONDS_BETWEEN = 300.0
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has started at that place (a process, a node)."""
+    """A trial has started at that place (a process, a node).
+
+    Attributes:
+        provenance: Of the process, for the result of a trial that cannot leave one itself.
+    """
 
     trial_id: str
     place: str
+    provenance: Provenance | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from models import MIXERS, mixer_class
 from suite.catalogue import find, shipped
-from suite.estimate import seconds_of_all
+from suite.commands.resource_usage import planned_seconds
 from suite.planning.plan import plan
 from suite.spec import Ablation
 from suite.tasks.registry import TASKS, task_class
@@ -56,7 +56,7 @@ def _ablation(name: str, ablation: Ablation) -> dict[str, Any]:
 def _size(name: str, scale: str) -> str:
     """As ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
     expanded = plan(name, scale=scale)
-    seconds = seconds_of_all(expanded.trials, expanded.resources, os.cpu_count() or 1)
+    seconds = planned_seconds(expanded.trials, expanded.resources, os.cpu_count() or 1)
     gpus, cores = expanded.resources.num_gpus, os.cpu_count()
     where = f"{gpus:g} GPU" if gpus else f"this machine's {cores} cores"
     return f"{len(expanded.trials)} trials, about {in_words(seconds)} on {where}"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.catalogue import find_all
-from suite.estimate import seconds_of_all
+from suite.commands.resource_usage import planned_seconds
 from suite.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plan
 from suite.schema import Plan
@@ -48,7 +48,7 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
-    seconds = seconds_of_all(trials, p.resources, os.cpu_count() or 1)
+    seconds = planned_seconds(trials, p.resources, os.cpu_count() or 1)
     gpus = p.resources.num_gpus
     where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
     return f"about {in_words(seconds)} to run on {where}"

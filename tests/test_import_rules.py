@@ -96,6 +96,15 @@ def test_ray_is_imported_in_its_folder_only() -> None:
     assert all(name.startswith("suite/cluster/") for name in _importers("ray"))
 
 
+def test_the_private_parts_of_ray_are_imported_by_one_file() -> None:
+    private = ("ray._private", "ray.core")
+    assert {
+        _name(file)
+        for file in _of("suite")
+        if any(name.startswith(private) for name in _imported(_tree(file)))
+    } == {"suite/cluster/ray_private.py"}
+
+
 def test_mlflow_is_imported_in_its_folder_only() -> None:
     assert _importers("mlflow")
     assert all(name.startswith("suite/tracking/") for name in _importers("mlflow"))
@@ -170,7 +179,7 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
         "import suite, models, reports, ablations; models.MIXERS",
         "sys.argv = ['bakeoff', '--help']\ntry: __import__('suite.cli').cli.main()\n"
         "except SystemExit as end: assert not end.code, end.code",
-        "import suite.spec, suite.schema, suite.catalogue, suite.lock, suite.status",
+        "import suite.spec, suite.schema, suite.catalogue, suite.lock, suite.commands.status",
         "from suite import Ablation, Claim, Model, Scale, vary",
     ],
     ids=["import suite", "bakeoff --help", "specification and schema", "the public words"],

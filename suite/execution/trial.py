@@ -97,7 +97,8 @@ def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
     """What `measure` yields for the trial, as events; whatever it raises is in the result."""
-    yield Started(trial.trial_id, place)
+    here = provenance(resources)
+    yield Started(trial.trial_id, place, here)
     start = time.perf_counter()
     collected, status, reason, trace = _Collected(), Status.OK, "", ""
     try:
@@ -112,7 +113,7 @@ def run_measuring(
     yield Finished(
         Result(
             trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-            provenance=provenance(resources), seconds=time.perf_counter() - start,
+            provenance=here, seconds=time.perf_counter() - start,
             measurements=tuple(collected.measurements) if is_ok else (),
             points=tuple(collected.points),
             specimens=tuple(collected.specimens) if is_ok else (),

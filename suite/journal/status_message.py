@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.text import redact
 
-STATUS_LINES = "BAKEOFF_STATUS_LINES"  # environment variable of a job whose driver writes them
+STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set where a program reads the log of the driver
 
 _PREFIX = "bakeoff-status "
 _MAX_TRIALS = 100  # running, and failed: a message is written every few seconds
@@ -36,8 +36,8 @@ class Standing:
         eta_seconds: None where it cannot be estimated yet.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
-        throughput_per_minute: This and what follows is as `suite.spending.Spending` says; None
-            where it was not asked for.
+        throughput_per_minute: For this and the following fields see
+            `suite.commands.resource_usage.ResourceUsage`; None where it was not asked for.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -24,9 +24,9 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
 from suite.planning.plan import plan as plan_of
-from suite.progress import Display, display_for
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
+from suite.sweep.display import Display, DisplayFor, NoDisplay
 from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import Outcome, close_parents, conclude, counted
@@ -96,18 +96,28 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
+    display_for: DisplayFor = NoDisplay,
 ) -> Outcome:
     """Run what is missing of these ablations, record it, and make their reports.
+
+    Args:
+        ablations: As values, by name, or by the path of a file.
+        scale: See `suite.spec.Ablation`.
+        seeds: Instead of the scale's own number.
+        options: How to run them.
+        display_for: Makes the display of the progress; `suite.run` shows it on stderr.
 
     Raises:
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
     plans = [plan_of(ablation, scale=scale, seeds=seeds) for ablation in ablations]
-    return run_plans(plans, options or Options(), Console(stderr=True))
+    return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 
-def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outcome:
+def run_plans(
+    plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = NoDisplay
+) -> Outcome:
     """Run what is missing; every result is in the journal before anything else hears of it."""
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
@@ -118,7 +128,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         outbox = _outbox(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, outbox))
         try:
-            ran = sweep.run(console)
+            ran = sweep.run(console, display_for)
         except BaseException:
             _stopped(plans, journal, outbox)
             raise
@@ -210,7 +220,7 @@ class _Sweep:
     journal: Journal
     books: EventLog
 
-    def run(self, console: Console) -> _Ran:
+    def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
         missing = pending_work(self.plans, self.journal.done(), self._where())
         deadline = self.options.deadline

@@ -25,8 +25,7 @@ def executing(
     """
     if executor == "inline":
         return _inline(settings)
-    from suite.cluster.address import check_address
-    from suite.cluster.authentication import authenticate
+    from suite.cluster.address import authenticate, check_address
 
     if address is not None:
         check_address(address)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from suite.estimate import seconds_of
+from suite.planning.estimate import seconds_of
 from suite.provenance import provenance
 from suite.schema import Plan, Resources, Trial
 

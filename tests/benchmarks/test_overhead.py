@@ -118,8 +118,8 @@ def test_the_same_as_trials_of_ray_tune(
     from suite.events import Checkpoints, ExecutorSettings
     from suite.sweep.executors import executing
 
-    luggage = ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
-    with executing("ray", None, luggage):
+    settings = ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
+    with executing("ray", None, settings):
         from ray import tune
 
         laps = Laps()

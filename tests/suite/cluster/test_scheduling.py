@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from suite.cluster.authentication import authenticate
+from suite.cluster.address import authenticate
 from suite.events import (
     Checkpoints,
     Event,
@@ -81,10 +81,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def executor(cluster: Any, mixers: Workplace, tmp_path: Path) -> Any:
     from suite.cluster.execute import RayExecutor
 
-    luggage = ExecutorSettings(
+    settings = ExecutorSettings(
         source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=tmp_path / "checkpoints")
     )
-    return RayExecutor(luggage, is_own=False)
+    return RayExecutor(settings, is_own=False)
 
 
 def name_of(cluster: Any, node: str) -> str:

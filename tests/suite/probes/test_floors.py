@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from suite.estimate import seconds_of
 from suite.execution.trial import run_trial
 from suite.floors import tf_idf
 from suite.floors.registry import floor
 from suite.journal.trial_index import labels_of
+from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.reporting.frames import by_trial

@@ -1,8 +1,7 @@
-"""Hand a sweep to a cluster as a Ray job; ask for such jobs, follow and stop them.
+"""Submit a sweep to a cluster as a Ray job; list, follow and stop such jobs.
 
-The only code that speaks the Jobs API. Ray's client uploads and submits, since the packages are
-its affair; it has no time limit and lets RAY_ADDRESS override what it is told, both of which are
-mended here. The rest goes over `head_http`, which needs no ray.
+Ray's own client only uploads and submits. It has no time limit, and RAY_ADDRESS overrides the
+address that it is given; both are corrected here. The rest goes over `head_client`, without ray.
 """
 
 from __future__ import annotations
@@ -16,22 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from suite.cluster.authentication import authenticate
+from suite.cluster.address import authenticate
 from suite.cluster.capacity import NodeShape
-from suite.cluster.head_http import Head, NotThere
-from suite.cluster.peer import is_loopback
-from suite.cluster.runtime_env import runtime_env
-from suite.events import Unavailable
-from suite.parcel import Parcel
-from suite.submission import (
+from suite.cluster.code_bundle import CodeBundle
+from suite.cluster.head_client import HeadClient, NotThere, is_loopback
+from suite.cluster.job_spec import (
     PREFIX,
     STARTER,
     STARTER_SCRIPT,
-    Submission,
+    JobSpec,
     attempt_of,
     base_of,
     id_of_attempt,
 )
+from suite.events import Unavailable
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
 _LIVE = (PENDING, RUNNING)
@@ -67,68 +64,58 @@ class Job:
         return self.status in _LIVE
 
 
-@dataclass(frozen=True)
-class HandedOver:
-    """A job that does the sweep; `is_new` unless it was there before."""
-
-    job: Job
-    is_new: bool
-
-
-def jobs(url: str) -> list[Job]:
+def list_jobs(url: str) -> list[Job]:
     """Every submission of ours on the cluster, newest first.
 
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    ours = [_job(found) for found in Head(url).get("/api/jobs/") if _is_ours(found)]
+    ours = [_parse_job(found) for found in HeadClient(url).get("/api/jobs/") if _is_ours(found)]
     return sorted(ours, key=lambda job: -job.start_seconds)
 
 
-def job_of(url: str, submission_id: str) -> Job:
+def get_job(url: str, submission_id: str) -> Job:
     """That submission.
 
     Raises:
         Unavailable: if there is none, or the cluster does not answer.
     """
-    return _job(Head(url).get(f"/api/jobs/{submission_id}"))
+    return _parse_job(HeadClient(url).get(f"/api/jobs/{submission_id}"))
 
 
-def log_of(url: str, submission_id: str) -> str:
-    """All that the driver has said so far; empty where it has not begun, or its node is gone."""
+def job_log(url: str, submission_id: str) -> str:
+    """The driver's output so far; empty where it has not begun, or its node is gone."""
     try:
-        return str(Head(url).get(f"/api/jobs/{submission_id}/logs")["logs"])
+        return str(HeadClient(url).get(f"/api/jobs/{submission_id}/logs")["logs"])
     except NotThere:
         return ""
 
 
-def hand_over(
-    url: str, submission: Submission, parcel: Parcel, *, once_more: bool = False
-) -> HandedOver:
+def submit_job(
+    url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = False
+) -> tuple[Job, bool]:
     """Submit the sweep, unless its newest attempt works on it or has succeeded.
 
     Args:
         url: Of the dashboard, checked.
-        submission: What to run.
-        parcel: What travels.
-        once_more: Submit a sweep anew that has succeeded.
+        spec: What to run.
+        bundle: The code to upload.
+        again: Submit a sweep once more that has succeeded.
+
+    Returns:
+        The job that runs the sweep, and whether it is new.
 
     Raises:
         Unavailable: if the cluster does not answer, or refuses.
     """
-    newest = newest_attempt(url, submission)
-    if newest and (newest.is_alive or (newest.status == SUCCEEDED and not once_more)):
-        return HandedOver(newest, is_new=False)
+    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
+    newest = max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    if newest and (newest.is_alive or (newest.status == SUCCEEDED and not again)):
+        return newest, False
     attempt = attempt_of(newest.submission_id) + 1 if newest else 1
-    submission_id = id_of_attempt(submission.first_id, attempt)
-    is_new = _submitted(url, submission_id, submission, parcel)
-    return HandedOver(job_of(url, submission_id), is_new=is_new)
-
-
-def newest_attempt(url: str, submission: Submission) -> Job | None:
-    """The last job that was submitted for this sweep; None where there was none."""
-    attempts = [job for job in jobs(url) if base_of(job.submission_id) == submission.first_id]
-    return max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    submission_id = id_of_attempt(spec.first_id, attempt)
+    is_new = _is_submitted(url, submission_id, spec, bundle)
+    return get_job(url, submission_id), is_new
 
 
 def follow(url: str, submission_id: str) -> Iterator[str]:
@@ -137,29 +124,29 @@ def follow(url: str, submission_id: str) -> Iterator[str]:
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    told = 0
+    num_yielded = 0
     while True:
-        has_ended = not job_of(url, submission_id).is_alive
-        log = log_of(url, submission_id)
-        yield log[told:]
-        told = len(log)
+        has_ended = not get_job(url, submission_id).is_alive
+        log = job_log(url, submission_id)
+        yield log[num_yielded:]
+        num_yielded = len(log)
         if has_ended:
             return
         time.sleep(max(_SECONDS_BETWEEN_LOOKS, len(log) / _BYTES_PER_SECOND))
 
 
-def stop(url: str, submission_id: str) -> Job:
-    """Ask the driver to close its books and end, and wait for that.
+def stop_job(url: str, submission_id: str) -> Job:
+    """Ask the driver to finish its writes and end, and wait for that.
 
     Raises:
         Unavailable: if the cluster does not answer, or the job does not end.
     """
-    Head(url).post(f"/api/jobs/{submission_id}/stop")
+    HeadClient(url).post(f"/api/jobs/{submission_id}/stop")
     until = time.monotonic() + _SECONDS_TO_STOP
-    while (job := job_of(url, submission_id)).is_alive:
+    while (job := get_job(url, submission_id)).is_alive:
         if time.monotonic() > until:
             raise Unavailable(
-                f"--address {url}: {submission_id} was told to stop, and still has not after "
+                f"--address {url}: {submission_id} has not stopped within "
                 f"{_SECONDS_TO_STOP:g} seconds; `bakeoff status` shows when it has."
             )
         time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -167,14 +154,14 @@ def stop(url: str, submission_id: str) -> Job:
 
 
 def node_shapes(url: str) -> list[NodeShape]:
-    """The nodes that stand; none where an autoscaler may start others, of which only it knows.
+    """The live nodes; empty where an autoscaler may start others, which only it knows.
 
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    if _may_grow(Head(url).get("/api/cluster_status")):
+    if _may_grow(HeadClient(url).get("/api/cluster_status")):
         return []
-    found = Head(url).get("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
+    found = HeadClient(url).get("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
     return [
         NodeShape(node["node_id"], node["resources_total"])
         for node in found
@@ -183,7 +170,7 @@ def node_shapes(url: str) -> list[NodeShape]:
 
 
 def _may_grow(status: Any) -> bool:
-    """Whether nodes may still be started, or that cannot be told.
+    """Whether nodes may still be started, or that is not known.
 
     Where there is no autoscaler, Ray calls the type of each node after the node itself.
     """
@@ -199,7 +186,7 @@ def _is_ours(found: dict[str, Any]) -> bool:
     return submission_id.startswith(PREFIX) and "bakeoff" in (found.get("metadata") or {})
 
 
-def _job(found: dict[str, Any]) -> Job:
+def _parse_job(found: dict[str, Any]) -> Job:
     metadata = found.get("metadata") or {}
     return Job(
         submission_id=found["submission_id"], status=found["status"],
@@ -210,24 +197,26 @@ def _job(found: dict[str, Any]) -> Job:
     )  # fmt: skip
 
 
-def _submitted(url: str, submission_id: str, submission: Submission, parcel: Parcel) -> bool:
-    """Upload and submit; False if somebody else was quicker."""
-    (parcel.files / STARTER).write_text(STARTER_SCRIPT)
+def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundle) -> bool:
+    """Upload and submit; False if the job was submitted from elsewhere meanwhile."""
+    (bundle.files / STARTER).write_text(STARTER_SCRIPT)
     try:
-        with _own_address(url):
+        with _only_this_address(url):
             _client(url).submit_job(
-                entrypoint=submission.command, submission_id=submission_id,
-                runtime_env=runtime_env(parcel), metadata=submission.metadata,
+                entrypoint=spec.command, submission_id=submission_id,
+                runtime_env=bundle.runtime_env(), metadata=spec.metadata,
             )  # fmt: skip
     except (RuntimeError, OSError, ValueError) as error:
         if "already exists" in str(error):
             return False
-        raise Unavailable(f"--address {url}: the sweep was not taken ({_why(error)}).") from error
+        raise Unavailable(
+            f"--address {url}: the sweep was not accepted ({_first_line(error)})."
+        ) from error
     return True
 
 
 def _client(url: str) -> Any:
-    """Ray's, with a time limit on every request; how we authenticate is settled first."""
+    """Ray's, with a time limit on every request; how to authenticate is set before its import."""
     authenticate(url)
     from ray.job_submission import JobSubmissionClient
 
@@ -241,8 +230,8 @@ def _client(url: str) -> Any:
 
 
 @contextmanager
-def _own_address(url: str) -> Iterator[None]:
-    """Neither another address nor, to this machine, a proxy: Ray's client would heed both."""
+def _only_this_address(url: str) -> Iterator[None]:
+    """Hide other addresses, and a proxy for this machine: Ray's client would use both."""
     before = dict(os.environ)
     for name in _OVERRIDES:
         os.environ.pop(name, None)
@@ -258,6 +247,5 @@ def _own_address(url: str) -> Iterator[None]:
                 os.environ[name] = before[name]
 
 
-def _why(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

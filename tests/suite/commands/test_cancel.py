@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite import command_cancel
-from suite.cluster.submit import Job
-from suite.command_cancel import cancel
+from suite.cluster.jobs import Job
+from suite.commands import cancel as command_cancel
+from suite.commands.cancel import cancel
 from suite.spec import SpecError
 
 HEADS = Job(
@@ -31,35 +31,32 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return replace(HEADS, submission_id=submission_id, status="STOPPED")
 
     monkeypatch.setattr(command_cancel, "check_url", lambda address: address)
-    monkeypatch.setattr(command_cancel.jobs_api, "stop", stop)
+    monkeypatch.setattr(command_cancel.jobs, "stop_job", stop)
     return stopped
 
 
 def has(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
-    monkeypatch.setattr(command_cancel.jobs_api, "jobs", lambda url: list(jobs))
+    monkeypatch.setattr(command_cancel.jobs, "list_jobs", lambda url: list(jobs))
 
 
-def test_the_only_one_needs_no_name(stopped: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    has(monkeypatch, ENDED, HEADS)
-    assert cancel([], "http://h:1") == 0
-    assert stopped == [HEADS.submission_id]
-
-
-@pytest.mark.parametrize("name", ["heads", HEADS.submission_id, "bakeoff-heads-quick-0123456789ab"])
-def test_one_is_named_by_ablation_or_by_id(
-    name: str, stopped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has(monkeypatch, HEADS, MINE, ENDED)
-    cancel([name], "http://h:1")
-    assert stopped == [HEADS.submission_id]
-
-
-def test_a_users_own_is_named_by_its_path(
-    stopped: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has(monkeypatch, HEADS, MINE)
-    cancel(["some/where/mine.py"], "http://h:1")
-    assert stopped == [MINE.submission_id]
+@pytest.mark.parametrize(
+    ("names", "jobs", "chosen"),
+    [
+        ([], [ENDED, HEADS], HEADS),
+        (["heads"], [HEADS, MINE, ENDED], HEADS),
+        ([HEADS.submission_id], [HEADS, MINE, ENDED], HEADS),
+        ([ENDED.submission_id], [HEADS, MINE, ENDED], HEADS),  # the id of the first attempt
+        (["some/where/mine.py"], [HEADS, MINE], MINE),
+    ],
+    ids=["the only live one", "ablation", "id", "first id", "file"],
+)
+def test_a_sweep_is_named_by_ablation_file_or_id(
+    names: list[str], jobs: list[Job], chosen: Job, stopped: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    has(monkeypatch, *jobs)
+    assert cancel(names, "http://h:1") == 0
+    assert stopped == [chosen.submission_id]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 import subprocess
@@ -11,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from suite.commands.status import print_standing, show_status, standing_of, status_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
+from suite.journal.status_message import Standing
 from suite.lock import held
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
-from suite.status import show, standing_of, status_of
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -70,7 +73,7 @@ def test_what_waits_and_why_while_a_driver_works(
         journal.note_waiting(1, "asks for [1] CPU")
     with held(out):
         assert status_of(out).waiting == {"num_trials": 1, "reason": "asks for [1] CPU"}
-        show(out, as_json=False)
+        show_status(out, as_json=False)
     assert "1 of the missing waits for a place: asks for [1] CPU" in capsys.readouterr().out
     assert status_of(out).waiting is None
 
@@ -188,7 +191,7 @@ def test_the_rest_takes_as_long_as_what_was_done(out: Path) -> None:
 def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = status_of(tmp_path / "never")
     assert (found.counts, found.eta_seconds) == ({}, None)
-    show(tmp_path / "never", as_json=False)
+    show_status(tmp_path / "never", as_json=False)
     assert "nothing was run in" in capsys.readouterr().out
     assert not (tmp_path / "never").exists()
 
@@ -202,7 +205,7 @@ def test_without_a_finished_trial_there_is_no_estimate(tmp_path: Path, sweep: Pl
 
 def test_a_person_reads_reasons_as_they_are(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with held(out):
-        show(out, as_json=False)
+        show_status(out, as_json=False)
     said = capsys.readouterr().out
     assert "1 diverged, 1 error, 1 missing, 2 ok, 1 running" in said
     assert "on node 1, process 2" in said.replace("\n", " ")
@@ -210,7 +213,7 @@ def test_a_person_reads_reasons_as_they_are(out: Path, capsys: pytest.CaptureFix
 
 
 def test_a_program_reads_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show(out, as_json=True)
+    show_status(out, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {"counts", "running", "waiting", "failed", "eta_seconds"} <= set(found)
     assert {f"{kind}_hours_{what}" for kind in ("cpu", "gpu")
@@ -229,9 +232,116 @@ def test_it_answers_without_torch() -> None:
     code = """
 import sys
 from pathlib import Path
-from suite.status import status_of
+from suite.commands.status import status_of
 status_of(Path("nowhere"))
 print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- what is printed -----------------------------------------------------------------------------
+
+
+def printed(standing: Standing) -> str:
+    out = io.StringIO()
+    print_standing(standing, Console(file=out, width=40))
+    return out.getvalue()
+
+
+def test_a_sweep_under_way() -> None:
+    assert printed(
+        Standing(
+            counts={"error": 1, "missing": 4, "ok": 3, "running": 1},
+            running={"a": "node 1 at 10.0.0.7, process 3"},
+            labels={"a": "heads=4, seed 0"},
+            waiting={"num_trials": 3, "reason": "no node is free"},
+            failed={"b": "error: x"},
+            eta_seconds=90.0,
+            throughput_per_minute=1.25,
+            cpu_hours_spent=2.5,
+            cpu_hours_wasted=0.5,
+            cpu_hours_left=12.0,
+            gpu_hours_spent=0.0,
+            gpu_hours_wasted=0.0,
+            gpu_hours_left=0.0,
+            num_lost=2,
+            lost_cpu_hours_at_most=0.25,
+        )
+    ).splitlines() == [
+        "1 error, 4 missing, 3 ok, 1 running",
+        "running heads=4, seed 0 on node 1 at 10.0.0.7, process 3",
+        "3 of the missing wait for a place: no node is free",
+        "failed 1: error: x (b)",
+        "1.25 trials a minute lately; 1 min 30 s left",
+        "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
+        "2 attempts were lost with a driver or node before the end: not counted, at most 0.25 "
+        "CPU-hours",
+    ]
+
+
+def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
+    said = printed(
+        Standing(
+            counts={"ok": 3},
+            eta_seconds=0.0,
+            throughput_per_minute=20.0,
+            cpu_hours_spent=1234.5,
+            cpu_hours_wasted=0.0,
+            cpu_hours_left=0.0,
+            gpu_hours_spent=0.001,
+            gpu_hours_wasted=0.0,
+            gpu_hours_left=0.0,
+        )
+    )
+    assert said.splitlines() == [
+        "3 ok", "20 trials a minute when it last ran", "1,234.5 CPU-hours spent",
+        "less than 0.01 GPU-hours spent",
+    ]  # fmt: skip
+
+
+def test_several_ablations_have_a_line_each() -> None:
+    said = printed(
+        Standing(
+            counts={"ok": 3, "missing": 2, "error": 1},
+            by_ablation={"heads, quick": {"ok": 3}, "my own, paper": {"missing": 2, "error": 1}},
+        )
+    )
+    assert "  heads, quick        3 of 3 done\n" in said
+    assert "  my own, paper       0 of 3 done; 1 error\n" in said
+
+
+def test_failures_are_grouped_by_their_reason() -> None:
+    failed = {f"t{k}": f"timeout: it took {k}.5 seconds" for k in range(500)}
+    failed |= {"u": "error: it raised"}
+    lines = printed(Standing(counts={"timeout": 500, "error": 1}, failed=failed)).splitlines()
+    assert lines[1:] == [
+        "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more)",
+        "failed 1: error: it raised (u)",
+    ]
+
+
+def test_many_reasons_are_cut_and_counted() -> None:
+    failed = {f"t{k}": f"error: {'x' * k}" for k in range(50)}
+    lines = printed(Standing(counts={"error": 50}, failed=failed)).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "failed 40: for 40 other reasons; --json lists them all"
+
+
+def test_many_places_are_told_by_node() -> None:
+    running = {f"t{k}": f"node {k % 2} at h, process {k}" for k in range(20)}
+    lines = printed(Standing(counts={"running": 20}, running=running)).splitlines()
+    assert lines[1] == "running 10 on node 0 at h: t0; t2; t4; and 7 more"
+    assert lines[2].startswith("running 10 on node 1 at h: ")
+
+
+def test_nothing_of_a_strangers_is_markup_or_a_control_code() -> None:
+    said = printed(
+        Standing(
+            counts={"error": 1},
+            failed={"t": "error: [red]x[/red]\x1b[31m\nnext"},
+            labels={"t": ":smile: \u202e"},
+        )
+    )
+    assert "[red]x[/red]\\x1b[31m\\nnext (:smile: \\u202e)" in said
+    assert "\x1b" not in said

@@ -1,4 +1,4 @@
-"""`bakeoff status --address`: every submission on a cluster, from wherever one asks.
+"""`bakeoff status --address`: show the submissions on a cluster.
 
 Two sources: the cluster's list of jobs, and the last status line in a job's log, which its driver
 wrote. No file of the cluster is read, and nothing of ours needs to run there.
@@ -14,19 +14,22 @@ from typing import Any
 from rich.console import Console
 
 from suite.cluster.address import check_url
-from suite.cluster.submit import PENDING, Job, jobs, log_of
+from suite.cluster.job_spec import base_of
+from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
+from suite.commands.status import progress_lines
+from suite.errors import one_line
 from suite.journal.status_message import Standing, is_status_line, last_standing
-from suite.submission import base_of
 from suite.text import in_words, redact
 
 _MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A submission: what the cluster says of it, how far its driver said it was, and its last line.
+class JobProgress:
+    """A job with its driver's last status message.
 
-    The last line is for a driver that failed before it could say how far it was.
+    Attributes:
+        last_line: Of its log, for a driver that failed before its first status message.
     """
 
     job: Job
@@ -34,51 +37,51 @@ class Seen:
     last_line: str = ""
 
 
-def show(address: str, *, as_json: bool) -> None:
-    """Print them, the one that matters most first."""
+def show_cluster_status(address: str, *, as_json: bool) -> None:
+    """Print them, the live ones first."""
     url = check_url(address)
-    found = seen_on(url)
+    found = submissions_on(url)
     if as_json:
         print(json.dumps(as_objects(found), indent=1))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for seen in _newest_of_each(found):
-        for line in lines_of(seen):
+    for each in _newest_attempts(found):
+        for line in lines_of(each):
             console.print(line)
     if not found:
         console.print(f"nothing was submitted to {url} yet")
 
 
-def seen_on(url: str) -> list[Seen]:
+def submissions_on(url: str) -> list[JobProgress]:
     """Those that are alive first, then the newest.
 
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    found = sorted(jobs(url), key=lambda job: not job.is_alive)  # stable: newest first otherwise
+    found = sorted(list_jobs(url), key=lambda job: not job.is_alive)  # newest first, as before
     num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
-    return [_seen(url, job) for job in found[:num_read]]
+    return [_progress_of(url, job) for job in found[:num_read]]
 
 
-def _newest_of_each(found: Sequence[Seen]) -> list[Seen]:
-    """Of several attempts at one sweep only the newest says how far it is."""
-    newest: dict[str, Seen] = {}
-    for seen in found:
-        newest.setdefault(base_of(seen.job.submission_id), seen)
+def _newest_attempts(found: Sequence[JobProgress]) -> list[JobProgress]:
+    """The newest attempt at each sweep; an older one's progress is out of date."""
+    newest: dict[str, JobProgress] = {}
+    for each in found:
+        newest.setdefault(base_of(each.job.submission_id), each)
     return list(newest.values())
 
 
-def _seen(url: str, job: Job) -> Seen:
-    log = "" if job.status == PENDING else log_of(url, job.submission_id)
+def _progress_of(url: str, job: Job) -> JobProgress:
+    log = "" if job.status == PENDING else job_log(url, job.submission_id)
     standing = last_standing(log) or Standing()
     lines = [line for line in log.splitlines() if line.strip() and not is_status_line(line)]
-    return Seen(
-        job, standing if job.is_alive else _at_rest(standing), redact(lines[-1]) if lines else ""
+    return JobProgress(
+        job, standing if job.is_alive else _stopped(standing), redact(lines[-1]) if lines else ""
     )  # fmt: skip
 
 
-def _at_rest(standing: Standing) -> Standing:
-    """What a driver that was killed had left running does not run any more."""
+def _stopped(standing: Standing) -> Standing:
+    """Count what a stopped driver had running as missing."""
     counts = dict(standing.counts)
     missing = counts.pop("missing", 0) + counts.pop("running", 0)
     if missing:
@@ -88,42 +91,35 @@ def _at_rest(standing: Standing) -> Standing:
     )  # fmt: skip
 
 
-def as_objects(found: Sequence[Seen]) -> dict[str, Any]:
-    """For programs: the first submission's own fields at the top, and all of them below."""
-    every = [_as_object(seen) for seen in found]
+def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
+    """For programs: the fields of the first submission, and a list of all of them."""
+    every = [_as_object(each) for each in found]
     nothing = {"submission": None, "job_status": None, "message": "", **asdict(Standing())}
     return {**(every[0] if every else nothing), "submissions": every}
 
 
-def _as_object(seen: Seen) -> dict[str, Any]:
-    job = seen.job
+def _as_object(each: JobProgress) -> dict[str, Any]:
+    job = each.job
     return {
         "submission": job.submission_id, "job_status": job.status, "message": job.message,
         "names": job.names, "scale": job.scale, "exit_code": job.exit_code,
-        **asdict(seen.standing), "out": seen.standing.out or job.out,
+        **asdict(each.standing), "out": each.standing.out or job.out,
     }  # fmt: skip
 
 
-def lines_of(seen: Seen) -> list[str]:
+def lines_of(each: JobProgress) -> list[str]:
     """For people."""
-    job, standing = seen.job, seen.standing
+    job, standing = each.job, each.standing
     ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
     lines = [
         f"{job.submission_id}: {job.status.lower()}{ended} ({job.names}, results in {job.out})"
     ]
-    counts = ", ".join(f"{number} {state}" for state, number in standing.counts.items())
-    if counts:
-        lines.append(f"  {counts.replace('_', ' ')}")
+    if standing.counts:
+        lines += [f"  {one_line(line)}" for line, _ in progress_lines(standing)]
     elif job.is_alive:
         lines.append(f"  {job.message}" if job.status == PENDING else "  the driver is starting")
-    elif seen.last_line:
-        lines.append(f"  {seen.last_line}")
-    name = {key: key for key in (*standing.running, *standing.failed)} | dict(standing.labels)
-    lines += [f"  running {name[key]} on {place}" for key, place in standing.running.items()]
-    if standing.waiting:
-        waiting = standing.waiting
-        lines.append(f"  {waiting['num_trials']} of the missing wait: {waiting['reason']}")
-    lines += [f"  failed  {name[key]}: {reason}" for key, reason in standing.failed.items()]
+    elif each.last_line:
+        lines.append(f"  {each.last_line}")
     if job.is_alive and standing.eta_seconds is not None:
         lines.append(f"  {in_words(standing.eta_seconds)} left")
     return lines

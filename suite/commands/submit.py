@@ -1,34 +1,34 @@
-"""`bakeoff submit`: what it says, and the exit code that it ends with."""
+"""`bakeoff submit`: plan here, submit the sweep to a cluster, and follow it if asked."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.catalogue import find_all
-from suite.cluster import submit as jobs_api
+from suite.cluster import jobs
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
-from suite.cluster.submit import SUCCEEDED, HandedOver
+from suite.cluster.code_bundle import CodeBundle, bundle_code
+from suite.cluster.job_spec import JobSpec, job_spec_of
+from suite.cluster.jobs import SUCCEEDED, Job
 from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
 from suite.journal.status_message import is_status_line
-from suite.parcel import Parcel, packed
 from suite.schema import Plan
-from suite.submission import Submission, submission_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """How a sweep is to be submitted: as `bakeoff run` would be called there, and how we go on.
+class SubmitOptions:
+    """How to submit a sweep: the options of `bakeoff run` there, and what to do here.
 
     Attributes:
-        options: Of `bakeoff run`, as typed there: ``("--fail-fast",)``.
+        options: Further ones of `bakeoff run`, as typed there: ``("--fail-fast",)``.
         follow: Stay, and show the driver's log until its end.
-        again: Submit anew what has succeeded.
+        again: Submit once more what has succeeded.
         dry_run: Show what would be sent, and send nothing.
     """
 
@@ -42,47 +42,47 @@ class Wishes:
     dry_run: bool = False
 
 
-def submit(names: Sequence[str], address: str, wishes: Wishes) -> int:
-    """Plan here, hand the sweep over, and say how to go on; returns the exit code."""
-    url = url_of(address) if wishes.dry_run else check_url(address)
-    plans = _planned(names, wishes)
+def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
+    """Plan here, submit, and print how to go on; returns the exit code."""
+    url = url_of(address) if options.dry_run else check_url(address)
+    plans = _planned(names, options)
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
-        parcel = packed(plans, Path(folder))
-        submission = replace(
-            submission_of(plans, parcel, wishes.seeds, wishes.out, wishes.tracking_uri),
-            options=wishes.options,
-        )
-        if wishes.dry_run:
-            return _shown(submission, parcel)
-        _refuse_what_never_runs(plans, url)
-        handed = jobs_api.hand_over(url, submission, parcel, once_more=wishes.again)
-    _tell(handed, url, len(submission.trial_ids))
-    return _follow(url, handed.job.submission_id) if wishes.follow else DONE
+        bundle = bundle_code(plans, Path(folder))
+        spec = job_spec_of(
+            plans, bundle, seeds=options.seeds, out=options.out,
+            tracking_uri=options.tracking_uri, options=options.options,
+        )  # fmt: skip
+        if options.dry_run:
+            return _show(spec, bundle)
+        _refuse_infeasible(plans, url)
+        job, is_new = jobs.submit_job(url, spec, bundle, again=options.again)
+    _report(job, url, len(spec.trial_ids), is_new=is_new)
+    return _follow(url, job.submission_id) if options.follow else DONE
 
 
-def _planned(names: Sequence[str], wishes: Wishes) -> list[Plan]:
-    """Heavy, so it comes after the address was found good."""
+def _planned(names: Sequence[str], options: SubmitOptions) -> list[Plan]:
+    """Slow to import, so it comes after the check of the address."""
     from suite.planning.plan import plan
 
-    return [plan(entry, scale=wishes.scale, seeds=wishes.seeds) for entry in find_all(names)]
+    return [plan(entry, scale=options.scale, seeds=options.seeds) for entry in find_all(names)]
 
 
-def _shown(submission: Submission, parcel: Parcel) -> int:
-    print(f"submission: {submission.first_id}")
-    print(f"command:    {submission.command}")
-    print(f"trials:     {len(submission.trial_ids)}")
-    print(f"results:    {submission.place} on the head")
-    for package in parcel.packages:
+def _show(spec: JobSpec, bundle: CodeBundle) -> int:
+    print(f"submission: {spec.first_id}")
+    print(f"command:    {spec.command}")
+    print(f"trials:     {len(spec.trial_ids)}")
+    print(f"results:    {spec.place} on the head")
+    for package in bundle.packages:
         print(f"package:    {package}")
-    for file, num_bytes in parcel.sizes().items():
+    for file, num_bytes in bundle.sizes().items():
         print(f"file:       {file} ({num_bytes} bytes)")
-    print("nobody was asked whether the cluster can hold it; other files stay at home")
+    print("the cluster was not asked whether it can run the trials; no other files are sent")
     return DONE
 
 
-def _refuse_what_never_runs(plans: Sequence[Plan], url: str) -> None:
-    nodes = jobs_api.node_shapes(url)
-    if not nodes:  # an autoscaler knows more than we do: its driver asks it
+def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
+    nodes = jobs.node_shapes(url)
+    if not nodes:  # an autoscaler may start others: the driver asks it
         return
     asked = {(plan.resources, trial.num_workers) for plan in plans for trial in plan.trials}
     for resources, num_workers in asked:
@@ -90,13 +90,12 @@ def _refuse_what_never_runs(plans: Sequence[Plan], url: str) -> None:
             raise Unavailable(f"--address {url}: {reason}")
 
 
-def _tell(handed: HandedOver, url: str, num_trials: int) -> None:
-    job = handed.job
+def _report(job: Job, url: str, num_trials: int, *, is_new: bool) -> None:
     where = f"--address {url}"
-    if handed.is_new:
+    if is_new:
         print(f"submitted {job.submission_id}: {num_trials} trials, results in {job.out} there")
     elif job.status == SUCCEEDED:
-        print(f"{job.submission_id} has done this sweep already; --again submits it anew")
+        print(f"{job.submission_id} has done this sweep already; --again submits it once more")
     else:
         print(f"{job.submission_id} works on this sweep already ({job.status.lower()})")
     print(f"look:   bakeoff status {where}")
@@ -111,7 +110,7 @@ def _follow(url: str, submission_id: str) -> int:
     except KeyboardInterrupt:
         print(f"no longer following; {submission_id} goes on", file=sys.stderr)
         return INTERRUPTED
-    job = jobs_api.job_of(url, submission_id)
+    job = jobs.get_job(url, submission_id)
     if job.exit_code is not None:
         return job.exit_code
     print(f"{submission_id}: {job.message}", file=sys.stderr)
@@ -120,7 +119,7 @@ def _follow(url: str, submission_id: str) -> int:
 
 def _print_lines(url: str, submission_id: str) -> None:
     rest = ""
-    for piece in jobs_api.follow(url, submission_id):
+    for piece in jobs.follow(url, submission_id):
         *lines, rest = (rest + piece).split("\n")
         for line in lines:
             if not is_status_line(line):

@@ -7,17 +7,21 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+import suite
+from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.journal.status_message import last_standing
-from suite.journal.trial_index import labels_of
+from suite.journal.trial_index import Listed
 from suite.planning.plan import plan
-from suite.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
+from suite.sweep import driver
 from suite.sweep.pending import Pending, pending_work
+from suite.timing.passes import Missing
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -55,6 +59,14 @@ def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Resul
         trial_id=trial_id, status=status, provenance=HERE, seconds=1.25, reason=reason,
         measurements=(number,) if status is Status.OK else (),
     )  # fmt: skip
+
+
+def tally(*names: str, **fields: Any) -> Tally:
+    trials = {
+        name: Listed("heads", "quick", name, "quality", name, 1, 1.0, 0.0, is_alone=False)
+        for name in names
+    }
+    return Tally(trials, **fields)
 
 
 def point(step: int) -> Point:
@@ -131,7 +143,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
@@ -166,7 +178,7 @@ def test_a_day_of_lines_is_no_endless_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin = now = time.monotonic()
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     with display_for([sweep], missing, console(is_terminal=False)) as display:
         for second in range(24 * 3600):
@@ -176,38 +188,74 @@ def test_a_day_of_lines_is_no_endless_log(
 
 
 def test_what_waited_waits_no_more() -> None:
-    tally = Tally(labels={}, seconds={"a": 1.0}, num_done_before=2, steps={})
-    tally.take(Waiting(1, "no node is free"))
-    assert tally.standing().waiting == {"num_trials": 1, "reason": "no node is free"}
-    assert tally.standing().counts == {"done_before": 2, "missing": 1}
-    tally.take(Waiting(0, ""))
-    assert tally.standing().waiting is None
+    found = tally("a", num_done_before=2)
+    found.take(Waiting(1, "no node is free"))
+    assert found.standing().waiting == {"num_trials": 1, "reason": "no node is free"}
+    assert found.standing().counts == {"done_before": 2, "missing": 1}
+    found.take(Waiting(0, ""))
+    assert found.standing().waiting is None
 
 
-def test_every_trial_has_a_label_of_its_own(sweep: Plan) -> None:
-    labels = labels_of([sweep])
+def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> None:
+    display = display_for([sweep], missing, console(is_terminal=False))
+    assert isinstance(display, PlainLines)
+    labels = {trial_id: trial.label for trial_id, trial in display.tally.trials.items()}
     assert set(labels) == {trial.trial_id for trial in sweep.trials}
     assert len(set(labels.values())) == len(labels)
 
 
 def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.progress.time.monotonic", lambda: now)
-    tally = Tally(labels={}, seconds={"a": 1.0, "b": 3.0}, num_done_before=0, steps={}, start=now)
-    assert tally.eta_seconds() is None
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    found = tally("a", "b", estimates={"a": 1.0, "b": 3.0}, start=now)
+    assert found.eta_seconds() is None
+    found.take(Started("a", "here"))
     now = 110.0
-    tally.take(Finished(result("a")))  # was thought to take 1 s and took 10
-    assert tally.eta_seconds() == pytest.approx(30.0)
+    found.take(Finished(replace(result("a"), seconds=10.0)))  # was estimated to take 1 s
+    found.take(Started("b", "here"))
+    assert found.eta_seconds() == pytest.approx(30.0)
+    now = 120.0
+    assert found.eta_seconds() == pytest.approx(20.0)
     now = 140.0
-    tally.take(Finished(result("b")))
-    assert tally.eta_seconds() == 0.0
+    found.take(Finished(replace(result("b"), seconds=30.0)))
+    assert found.eta_seconds() == 0.0
 
 
-def test_points_of_no_step_change_nothing(sweep: Plan, missing: Pending) -> None:
-    tally = Tally(labels={}, seconds={"a": 1.0}, num_done_before=0, steps={})
-    tally.take(Started("a", "here"))
-    tally.take(Progressed("a", ()))
-    assert tally.points == {}
+def test_the_estimate_of_a_long_sweep_is_made_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, asked = 100.0, []
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time_left", asked.append)
+    found = tally("a", "b")
+    for _ in range(10):
+        found.eta_seconds()
+        now += 0.25
+    assert len(asked) == 3
+
+
+def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) -> None:
+    out = console(is_terminal=False)
+    done = {trial.trial_id: {"elsewhere"} for trial in sweep.trials}
+    with display_for([sweep], pending_work([sweep], done), out) as display:
+        display.show(Started(sweep.trials[0].trial_id, "here"))
+        display.show(Finished(result(sweep.trials[0].trial_id)))
+    assert said(out).splitlines()[0] == "0 trials to run, 5 done before"
+    assert "[1/1] learning_rate=" in said(out)
+
+
+def test_points_of_no_step_change_nothing() -> None:
+    found = tally("a")
+    found.take(Started("a", "here"))
+    found.take(Progressed("a", ()))
+    assert found.points == {}
+
+
+def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(driver, "run_plans", lambda *arguments: given.extend(arguments))
+    suite.run()
+    assert given[-1] is display_for
 
 
 def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measurement:

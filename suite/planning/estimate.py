@@ -1,14 +1,13 @@
-"""About how long will a trial take? By the FLOPs of its model and a rate: for plans, order, ETA.
+"""Estimate the time that a trial takes from the FLOPs of its model; for plans, order and ETA.
 
-The rates are round figures for one CPU core and one GPU; only the ratios matter to the ETA,
-which corrects itself by what finished trials really took.
+The rates are round figures for one CPU core and one GPU; only the ratios matter to the ETA, which
+is scaled by the times of finished trials.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
 from functools import cache
 
 import torch
@@ -28,7 +27,6 @@ _SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that 
 _ROUNDS_OF_A_CONTEST = 12  # where a round takes long
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_WORKERS = 12.0
-_SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 
 
 def seconds_of(trial: Trial, resources: Resources) -> float:
@@ -53,18 +51,6 @@ def _of_workers(trial: Trial, per_step: float) -> float:
     if trial.training is not None:
         return per_step * trial.training.steps * (1 + _EVALUATION_SHARE) / trial.num_workers
     return 2 * per_step * _STEPS_OF_A_TIMING
-
-
-def seconds_of_all(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
-    """Rough wall time of the trials: packed onto the CPUs, timings one after the other."""
-    slots = max(1, num_cpus // resources.num_cpus)
-    packed, alone = 0.0, 0.0
-    for trial in trials:
-        if probe(trial.probe).is_timing:
-            alone += seconds_of(trial, resources)
-        else:
-            packed += seconds_of(trial, resources) * trial.num_workers
-    return _SECONDS_TO_START + packed / slots + alone
 
 
 def _rate(resources: Resources) -> float:

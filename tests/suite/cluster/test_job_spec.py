@@ -1,4 +1,4 @@
-"""Under which id a sweep is handed over, and with which command."""
+"""The id and the command of a submitted sweep."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from suite.parcel import packed
-from suite.planning.plan import plan
-from suite.spec import SpecError
-from suite.submission import (
+from suite.cluster.code_bundle import bundle_code
+from suite.cluster.job_spec import (
     STARTER_SCRIPT,
-    Submission,
+    JobSpec,
     attempt_of,
     base_of,
     id_of_attempt,
-    submission_of,
+    job_spec_of,
 )
+from suite.planning.plan import plan
+from suite.spec import SpecError
 from suite.tracking.location import BadUri, RefusedUri
 
-SWEEP = Submission(
+SWEEP = JobSpec(
     names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,
     trial_ids=("a", "b"),
 )  # fmt: skip
@@ -90,10 +90,10 @@ def test_what_is_said_beside_the_job_is_text() -> None:
 @pytest.fixture
 def submitted(tmp_path: Path):  # type: ignore[no-untyped-def]
     plans = [plan("heads", seeds=1)]
-    parcel = packed(plans, tmp_path)
+    bundle = bundle_code(plans, tmp_path)
 
-    def make(uri: str | None = None, out: Path = Path("out")) -> Submission:
-        return submission_of(plans, parcel, 1, out, uri)
+    def make(uri: str | None = None, out: Path = Path("out")) -> JobSpec:
+        return job_spec_of(plans, bundle, seeds=1, out=out, tracking_uri=uri)
 
     return make
 

@@ -1,7 +1,7 @@
-"""What is handed to a cluster: under which id, with which command, and with what said of it.
+"""Specify the Ray job of a submitted sweep: its id, its command and its metadata.
 
-The id is made of what the sweep is, so the same sweep submitted twice is one. All of this can be
-read by everybody who sees the cluster.
+The id is a hash of the sweep, so the same sweep submitted twice is one job. Everybody who sees the
+cluster can read all of this.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from suite.cluster.code_bundle import CodeBundle
 from suite.journal.status_message import STATUS_LINES
-from suite.parcel import Parcel
 from suite.schema import Plan, content_hash
 from suite.spec import SpecError
 from suite.text import redact
@@ -28,12 +28,12 @@ _ATTEMPT = re.compile(r"(?P<base>.+-[0-9a-f]{12})(?:-(?P<attempt>[1-9][0-9]*))?"
 
 STARTER_SCRIPT = f"""\
 # Starts bakeoff with the Python that this Ray runs on, which need not be on the PATH: the daemon
-# of the node, the parent of the job's supervisor, was told it on its command line.
+# of the node, the parent of the job's supervisor, has it on its command line.
 daemon=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$PPID/status" 2>/dev/null)
-told=$(tr '\\000' '\\n' 2>/dev/null <"/proc/$daemon/cmdline" |
+found=$(tr '\\000' '\\n' 2>/dev/null <"/proc/$daemon/cmdline" |
     sed -n 's/^--python_worker_command=\\([^ ]*\\) .*/\\1/p')
 export {STATUS_LINES}=1
-for python in "$told" python3 python; do
+for python in "$found" python3 python; do
     if [ -n "$python" ] && "$python" -c 'import importlib.util as u, sys
 sys.exit(u.find_spec("ray") is None)' 2>/dev/null; then
         exec "$python" -m suite.cli "$@"
@@ -45,16 +45,16 @@ exit 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
-    """A sweep to be handed over.
+class JobSpec:
+    """A sweep to submit.
 
     Attributes:
-        names: Of the ablations, as `bakeoff run` takes them in the parcel.
-        seeds: Instead of the scale's own.
-        out: The output folder there; a relative one is meant from the home of the head's user.
+        names: Of the ablations, as `bakeoff run` takes them in the bundle.
+        seeds: Instead of the scale's own number.
+        out: The output folder there; a relative one is in the home of the head's user.
         tracking_uri: The MLflow store; None is an SQLite file in the output folder.
         trial_ids: Of all trials, sorted.
-        options: Further ones of `bakeoff run`, which say how it goes and not what is run.
+        options: Further ones of `bakeoff run`, which do not change what is run.
     """
 
     names: tuple[str, ...]
@@ -81,7 +81,7 @@ class Submission:
 
     @property
     def command(self) -> str:
-        """What the head's shell runs, in the folder of the user's files."""
+        """The shell command for the head, in the folder of the user's files."""
         run = ["run", *self.names, "--scale", self.scale]
         run += ["--seeds", str(self.seeds)] if self.seeds is not None else []
         run += ["--tracking-uri", self.tracking_uri] if self.tracking_uri else []
@@ -92,30 +92,37 @@ class Submission:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What stands beside the job, in strings."""
+        """The metadata of the job, all strings."""
         return {
             "bakeoff": _version(), "names": " ".join(self.names), "scale": self.scale,
             "out": self.place, "num_trials": str(len(self.trial_ids)),
         }  # fmt: skip
 
 
-def submission_of(
-    plans: Sequence[Plan], parcel: Parcel, seeds: int | None, out: Path, tracking_uri: str | None
-) -> Submission:
-    """The plans, to be run from the parcel.
+def job_spec_of(
+    plans: Sequence[Plan],
+    bundle: CodeBundle,
+    *,
+    seeds: int | None,
+    out: Path,
+    tracking_uri: str | None,
+    options: tuple[str, ...] = (),
+) -> JobSpec:
+    """The job that runs the plans from the bundle.
 
     Raises:
-        BadUri, RefusedUri, SpecError: for a store that cannot be meant, or would show a password.
+        BadUri, RefusedUri, SpecError: for a malformed store, or one that would show a password.
     """
-    return Submission(
-        names=parcel.names, scale=plans[0].about.scale, seeds=seeds, out=_there(out),
-        tracking_uri=_public(tracking_uri) if tracking_uri is not None else None,
+    return JobSpec(
+        names=bundle.names, scale=plans[0].about.scale, seeds=seeds, out=_folder_on_head(out),
+        tracking_uri=_public_uri(tracking_uri) if tracking_uri is not None else None,
         trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
+        options=options,
     )  # fmt: skip
 
 
-def _there(out: Path) -> Path:
-    """The folder there; ``~`` is the home that relative ones are in anyway.
+def _folder_on_head(out: Path) -> Path:
+    """The folder on the head; ``~`` is the home that relative ones are in anyway.
 
     Raises:
         SpecError: for the home folder itself.
@@ -143,19 +150,19 @@ def id_of_attempt(first_id: str, attempt: int) -> str:
     return first_id if attempt == 1 else f"{first_id}-{attempt}"
 
 
-def _public(uri: str) -> str:
-    """The store's address, which all who see the cluster can read.
+def _public_uri(uri: str) -> str:
+    """The store's address, checked, since all who see the cluster can read it.
 
     Raises:
-        BadUri: if it is no address of a store.
-        RefusedUri: if a password stands in it, or it is refused anyway.
+        BadUri: if it is not the address of a store.
+        RefusedUri: if it holds a password, or it is refused anyway.
         SpecError: if it names a file relative to a folder that the head does not have.
     """
     checked = check_tracking_uri(uri)
     if "@" in checked or redact(checked) != checked or urlsplit(checked).password:
         raise RefusedUri(
             f"--tracking-uri {redact(checked)}: the command of a job can be read by all who see "
-            "the cluster, so no user or password may stand in it; set MLFLOW_TRACKING_USERNAME "
+            "the cluster, so it must not hold a user or password; set MLFLOW_TRACKING_USERNAME "
             "and MLFLOW_TRACKING_PASSWORD in the environment of the head instead."
         )
     file = sqlite_path(checked)

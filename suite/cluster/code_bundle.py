@@ -1,9 +1,10 @@
-"""What travels to a cluster with a sweep? Our four packages, and the user's own files.
+"""Collect the code that a cluster needs for a sweep: our four packages, and the user's own files.
 
 A cluster runs the submitter's code. Of the user's code that is the ablation's file, and whatever
 it and its mixers import from outside the installed packages: a module's file, a package's whole
-folder. Each lies in the parcel as it lies beside the folder that it is imported from, so the same
-names import the same bytes there, and a plan made from the parcel has the same trial ids.
+folder. Each keeps its place relative to the folder that it is imported from, so the same names
+import the same bytes there, and a plan made from the bundle has the same trial ids. The cluster has
+to have the dependencies.
 """
 
 from __future__ import annotations
@@ -13,24 +14,28 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from suite.errors import QUIET
+from suite.provenance import COMMIT, commit
 from suite.schema import Plan
 from suite.spec import SpecError
 
 _OURS = ("suite", "models", "ablations", "reports")
 _MOST_BYTES = 100 * 1024**2  # what the dashboard of Ray 2.60 takes in one request
 _NEVER = frozenset({"__pycache__", "venv", "node_modules"})
-_OUTPUT = "journal.db"  # stands in an output folder, which stays at home
+_OUTPUT = "journal.db"  # marks an output folder, which is left out
+_SECONDS_TO_STOP = 120  # the job's supervisor, which reads this, kills after 3 by default
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """What travels.
+class CodeBundle:
+    """The code that a cluster needs.
 
     Attributes:
         packages: The folders of our four packages.
@@ -43,12 +48,29 @@ class Parcel:
     names: tuple[str, ...]
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each of the user's own files, by its place in the parcel."""
+        """Bytes of each of the user's own files, by its place in the bundle."""
         found = sorted(path for path in self.files.rglob("*") if path.is_file())
         return {str(path.relative_to(self.files)): path.stat().st_size for path in found}
 
+    def runtime_env(self) -> dict[str, Any]:
+        """For Ray's `submit_job` or `init`, both of which upload the folders.
 
-def packed(plans: Sequence[Plan], folder: Path) -> Parcel:
+        Our packages come before whatever the cluster has installed. The driver starts in the
+        `working_dir`, and every worker imports from it. Everybody who sees the cluster can read
+        all of it, so nothing in it is secret.
+        """
+        return {
+            "py_modules": [str(folder) for folder in self.packages],
+            "working_dir": str(self.files),
+            "env_vars": {
+                COMMIT: commit(),
+                **QUIET,
+                "RAY_JOB_STOP_WAIT_TIME_S": str(_SECONDS_TO_STOP),
+            },
+        }
+
+
+def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     """Copy the user's own files into an empty folder.
 
     Args:
@@ -63,19 +85,19 @@ def packed(plans: Sequence[Plan], folder: Path) -> Parcel:
     for target, source in wanted.items():
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / target)
-    return Parcel(
+    return CodeBundle(
         packages=tuple(_folder_of(name) for name in _OURS), files=folder,
         names=tuple(_name(plan) for plan in plans),
     )  # fmt: skip
 
 
 def _name(plan: Plan) -> str:
-    """A user's file lies at the top of the parcel."""
+    """A user's file is at the top of the bundle."""
     return f"{plan.about.ablation}.py" if plan.source_paths else plan.about.ablation
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
-    """(place in the parcel, file) of everything of the user's own."""
+    """(place in the bundle, file) of everything of the user's own."""
     for name in _own_modules(plans):
         module = sys.modules[name]
         if hasattr(module, "__path__"):  # a package, or a folder without __init__.py
@@ -162,22 +184,22 @@ def _file_of(module: ModuleType) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files below, without what is hidden (it may be secret), made again, or a sweep's output.
+    """All files below, but not hidden ones (they may be secret), caches, or a sweep's output.
 
     Links to folders are not followed: they may lead in circles.
     """
     for here, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _stays_at_home(Path(here) / name)]
+        folders[:] = [name for name in folders if not _is_left_out(Path(here) / name)]
         yield from (Path(here) / name for name in names if not name.startswith("."))
 
 
-def _stays_at_home(folder: Path) -> bool:
+def _is_left_out(folder: Path) -> bool:
     name = folder.name
     return name.startswith(".") or name in _NEVER or (folder / _OUTPUT).exists()
 
 
 def _refuse_too_large(wanted: dict[str, Path]) -> None:
-    sizes = {path: path.stat().st_size for path in _existing(wanted.values())}
+    sizes = {path: path.stat().st_size for path in wanted.values() if path.exists()}
     if sum(sizes.values()) > _MOST_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
         raise SpecError(
@@ -185,11 +207,6 @@ def _refuse_too_large(wanted: dict[str, Path]) -> None:
             f"to {sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB travel with a "
             "sweep. Move data out of the folder of your package."
         )
-
-
-def _existing(paths: Iterable[Path]) -> list[Path]:
-    """Without links that lead nowhere."""
-    return [path for path in paths if path.exists()]
 
 
 def _folder_of(package: str) -> Path:
