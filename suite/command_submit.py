@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from suite.catalogue import find_all
 from suite.cluster import submit as jobs_api
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
@@ -16,6 +15,7 @@ from suite.cluster.submit import SUCCEEDED, HandedOver
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE
 from suite.parcel import Parcel, packed
+from suite.planning.loader import find_all
 from suite.schema import Plan
 from suite.status_line import is_status_line
 from suite.submission import Submission, submission_of

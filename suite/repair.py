@@ -13,7 +13,6 @@ from pathlib import Path
 
 from suite.conclusion import conclude
 from suite.journal.journal import Journal, journal_in
-from suite.lock import held
 from suite.mlflow_store import StoreUnavailable
 from suite.new_store import recorder_of
 from suite.outbox import Outbox
@@ -23,6 +22,7 @@ from suite.rebuilding import DamagedStore, rebuild
 from suite.schema import Plan
 from suite.shown_store import ShownStore
 from suite.store import Store, store_of
+from suite.sweep.folder_lock import held
 from suite.verify import Comparison, Difference, comparison, found_in, refuse_empty
 
 

@@ -19,11 +19,11 @@ from rich.console import Console
 
 from suite.journal.journal import Journal, journal_in
 from suite.journal.rows import Attempt, End
-from suite.lock import is_held
 from suite.schema import FAILURES, Plan
 from suite.spending import Progress, spending_of
 from suite.status_line import Standing
 from suite.status_text import print_standing
+from suite.sweep.folder_lock import is_held
 from suite.trial_list import Listed
 
 _DIGITS = 6  # of hours and rates, for programs

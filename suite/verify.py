@@ -13,7 +13,6 @@ from suite.answers import sweeps_in
 from suite.frames import sweep_files
 from suite.journal.journal import Journal, journal_in
 from suite.journal_lines import JOURNAL_FILE, LinesError, packed, unpacked
-from suite.lock import FolderUnavailable, is_held
 from suite.mlflow_store import StoreUnavailable
 from suite.outbox import cells_by_trial
 from suite.projection import Key, axes_of
@@ -23,6 +22,7 @@ from suite.shown import Given, ShownTrial, fault_of
 from suite.shown_store import REPORT, Artifact, ShownStore, ShownSweep, files_in, is_report
 from suite.spec import SpecError
 from suite.store import Store, is_own, store_of
+from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.tracking_uri import sqlite_path
 
 _Place = tuple[str, str]  # (trial_id, environment_id)

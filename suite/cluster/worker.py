@@ -115,8 +115,8 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
     """What the trial's probe says on this worker."""
 
     def measure() -> Iterator[Said]:
+        from suite.probes.probe import SpreadProbe
         from suite.probes.registry import probe
-        from suite.probes.spread import SpreadProbe
         from suite.trial import device_of
 
         _refuse_unshared(order)

@@ -1,1 +1,1 @@
-"""What does it take no architecture to reach? One simple method a file, scored as models are."""
+"""Predictors without an architecture: one simple method a file, scored as models are."""

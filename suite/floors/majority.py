@@ -1,4 +1,4 @@
-"""What is reached without reading the input: always the most frequent class, or the frequencies.
+"""Predict without reading the input: always the most frequent class, or the frequencies.
 
 Where a right answer counts, the most frequent class of the training data is said. Where bits count,
 each symbol costs -log2 of its frequency in the training text, and the floor is called unigram;

@@ -12,12 +12,22 @@ from functools import cached_property
 from pathlib import Path
 
 from models.model_spec import Knob
-from suite.catalogue import Entry, find
-from suite.cells import Sheet, filled_cells
-from suite.learning_rates import rates_in_words
-from suite.mixer_alone import Coordinate, coordinates, mixer_subject_of
 from suite.nearest import unknown_name
-from suite.own_mixers import load_mixer
+from suite.planning.cells import Sheet, filled_cells
+from suite.planning.learning_rates import rates_in_words
+from suite.planning.loader import Entry, find
+from suite.planning.resolve import (
+    Coordinate,
+    Impossible,
+    Subject,
+    coordinates,
+    mixer_subject_of,
+    refuse_foreign_axes,
+    subject_of,
+    with_defaults,
+)
+from suite.planning.user_mixers import load_mixer
+from suite.planning.variants import Baseline, Variant, variants_of
 from suite.probes.probe import Probe
 from suite.probes.registry import probe
 from suite.schema import (
@@ -35,9 +45,7 @@ from suite.schema import (
     Trial,
 )
 from suite.spec import SCALES, SEEDS, TUNED, Ablation, Claim, Scale, SpecError
-from suite.subjects import Impossible, Subject, refuse_foreign_axes, subject_of, with_defaults
 from suite.tasks.registry import task_class
-from suite.variants import Baseline, Variant, variants_of
 
 MOST_TRIALS = 100_000
 

@@ -1,4 +1,4 @@
-"""How many operations of a computation must wait for one another? Its longest chain, counted.
+"""Count the longest chain of dependent operations of a computation.
 
 Table 1 of "Attention Is All You Need" calls it sequential operations. Every operation that torch
 dispatches and that writes numbers is one step, copies too; views and metadata are none. The depth

@@ -1,4 +1,4 @@
-"""With what does a trial's training begin? The model by its seed, and what it is trained on.
+"""Build what a trial's training begins with: the model by its seed, the task and the settings.
 
 Initialisation depends on the seed and the model alone. Training FLOPs count the backward pass as
 twice the forward one.

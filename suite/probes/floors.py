@@ -1,4 +1,4 @@
-"""What is reached without an architecture? Every floor of a task, scored as its models are.
+"""Score every floor of a task as its models are scored.
 
 One trial a task: floors have no variant and no seed. What this machine cannot compute is skipped,
 with the reason in its row.

@@ -1,4 +1,4 @@
-"""How much of a gradient reaches back? The last output of a language model by its earlier tokens.
+"""Measure how the gradient of a language model's last output decays with distance.
 
 What a token far back contributes is learned through a product of derivatives, one for each step
 between, which vanishes or explodes exponentially where they are all small or all large: Bengio,

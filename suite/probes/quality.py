@@ -1,4 +1,4 @@
-"""How good does the model get? Train it, then score the test split, once, at the end."""
+"""Train a model, then score the test split, once, at the end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from suite.checkpoints import Keeper
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Said
-from suite.probes.spread import SpreadProbe
+from suite.probes.probe import Said, SpreadProbe
+from suite.probes.samples import specimens_of
 from suite.resuming import train_resuming
 from suite.schema import Measurement, MetricSpec, Trial
-from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.engines.evaluation import evaluate_in_parts

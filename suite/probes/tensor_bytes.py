@@ -1,4 +1,4 @@
-"""How many bytes do this process's tensors take? Counted, not guessed from what the system says.
+"""Count the bytes of this process's tensors, without asking the operating system.
 
 On a CPU the allocator keeps what was freed, so that the process's size says little. Exact are the
 storages of the tensors that live, each once, and the profiler's events of allocation and release

@@ -20,7 +20,6 @@ from suite.events import Event, Finished
 from suite.executor import Executes, Luggage
 from suite.inline import InlineExecutor
 from suite.journal.journal import Journal, journal_in
-from suite.lock import FolderUnavailable, held
 from suite.machine import refuse_too_large
 from suite.missing import (
     Missing,
@@ -43,6 +42,7 @@ from suite.spec import Ablation
 from suite.stages import stages
 from suite.store import Store, mlflow_is_installed, store_of
 from suite.sweep.executors import Executor, executing
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.trial_limit import SECONDS_AT

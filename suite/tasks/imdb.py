@@ -1,4 +1,4 @@
-"""Long text classification: is a film review of IMDb, read byte by byte, meant kindly?
+"""Long text classification: the sentiment of a film review of IMDb, read byte by byte.
 
 Maas et al. 2011: 25,000 reviews for training, 25,000 for test, half of them positive. "Text" of
 the Long Range Arena (Tay et al. 2020, arXiv:2011.04006) is this set at ``length=4096``: the first
@@ -26,8 +26,8 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.public_sets import source_of
-from suite.tasks.scores import num_right
+from suite.tasks.download import source_of
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
 

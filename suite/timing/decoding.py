@@ -1,4 +1,4 @@
-"""How long does one more token take, after so many? The causal twin of a mixer, step by step."""
+"""Time one more token after so many, by the causal twin of a mixer, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a curve look like whose exponent is known? Three kernels of n, n log n and n^2 units.
+"""Time three kernels whose exponents are known: n, n log n and n^2 units of work.
 
 A unit is one small matrix product, always the same, whose matrices stay in the innermost cache:
 so a kernel's time is the number of its units and nothing else, no cache fills up as n grows and no

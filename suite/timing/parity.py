@@ -1,4 +1,4 @@
-"""Does a mixer compute what it says? Held against its own reference before anybody times it."""
+"""Check a mixer against its own reference before it is timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is timed of a model? Forward alone, or forward and backward: from a spec to a pass."""
+"""Make the passes that are timed of a model: forward alone, or forward and backward."""
 
 from __future__ import annotations
 

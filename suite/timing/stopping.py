@@ -1,4 +1,4 @@
-"""When has a contest gone on for long enough, and what is missing where it ended before?"""
+"""Decide when a contest has lasted long enough, and what is missing where it ended before."""
 
 from __future__ import annotations
 

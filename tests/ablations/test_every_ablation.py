@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from models import ModelSpec, build_model
-from suite.catalogue import find, shipped
+from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 from suite.spec import Ablation, Claim

@@ -14,7 +14,7 @@ from reports.chosen_rates import ANY_MIXER, Choice, choices, main, mixer_and_rat
 from reports.chosen_rates_exhibit import chosen_rates_exhibit
 from reports.frame import results_frame
 from reports.printers import frame_to_csv, to_markdown
-from suite.learning_rates import read_rates
+from suite.planning.learning_rates import read_rates
 from suite.schema import MetricSpec
 
 ACCURACY = MetricSpec(name="validation_accuracy", unit="1", better="higher")

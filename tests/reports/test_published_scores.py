@@ -17,7 +17,7 @@ from reports.frame import results_frame
 from reports.published_scores import Counterpart, counterparts, published_exhibit
 from reports.section import Exhibit
 from reports.series import all_series
-from suite.catalogue import find
+from suite.planning.loader import find
 from suite.schema import About
 from tests.reports import mixers_alone
 

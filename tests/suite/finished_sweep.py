@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from suite.catalogue import Entry
 from suite.frames import sweep_files
 from suite.journal.journal import Journal
+from suite.planning.loader import Entry
 from suite.planning.plan import plan
 from suite.recorder import Recorder
 from suite.rows import by_trial

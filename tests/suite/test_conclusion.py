@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import answers, command_run
+from suite import answers
+from suite.commands import run as run_command
 from suite.exit_codes import DONE, UNAVAILABLE
 from suite.sweep.driver import Options
 from tests.workplace import Workplace
@@ -23,7 +24,7 @@ def without_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def exit_code(work: Workplace, file: str) -> int:
     options = Options(out=work.out, executor="inline")
-    return command_run.run([file], scale="quick", seeds=None, options=options)
+    return run_command.run([file], scale="quick", seeds=None, options=options)
 
 
 @pytest.mark.usefixtures("without_mlflow")

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 from suite.cli import app
 from suite.exit_codes import DONE, FAILED
 from suite.journal.journal import Journal, JournalError
-from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.recorder import Recorder
 from suite.repair import repaired
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.verify import differences
 from tests.suite.finished_sweep import FinishedSweep
 

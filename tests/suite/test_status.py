@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from suite.journal.journal import Journal, JournalError
-from suite.lock import held
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
 from suite.status import show, standing_of, status_of
+from suite.sweep.folder_lock import held
 from tests.workplace import Workplace
 
 HERE = Provenance(

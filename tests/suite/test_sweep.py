@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import command_run
+from suite.commands import run as run_command
 from suite.events import Event
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, FAILED, UNAVAILABLE
 from suite.journal.journal import Journal
-from suite.lock import FolderUnavailable, held
 from suite.mlflow_store import StoreUnavailable
 from suite.record import children
 from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.trial import run_trial
 from suite.verify import differences
 from tests.workplace import Workplace
@@ -57,7 +57,7 @@ def inline(work: Workplace, **changes: object) -> Options:
 
 
 def exit_code(work: Workplace, *names: str, **changes: object) -> int:
-    return command_run.run(names, scale="quick", seeds=None, options=inline(work, **changes))
+    return run_command.run(names, scale="quick", seeds=None, options=inline(work, **changes))
 
 
 def rows(work: Workplace, name: str = "small") -> list[dict[str, str]]:
@@ -279,7 +279,7 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
         for absent in ("mlflow", "ray"):
             patch.setitem(sys.modules, absent, None)
         elsewhere = replace(inline(work), out=away)
-        assert command_run.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
+        assert run_command.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
     said = capsys.readouterr().err.replace("\n", "")
     assert str(away / "journal.db") in said
     assert "bakeoff record" in said

@@ -84,7 +84,7 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     import suite.answers
     import suite.cli
-    import suite.command_run
+    import suite.commands.run
     import suite.probes.quality
     import suite.tasks.registry
     import suite.verify  # noqa: F401
