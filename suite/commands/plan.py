@@ -39,7 +39,7 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
     if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
-        print(f"  learning rates of {FILE}: {rates_in_words(p.trials)}")
+        print(f"  learning rates of {FILE}: {rates_in_words(p.trials, p.about.scale)}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
 

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from models import ModelSpec, mixer_class, position_class, skeleton_class
-from suite.planning.resolve import Impossible, Subject
+from suite.planning.knobs import Impossible
+from suite.planning.resolve import Subject
 from suite.probes.probe import Probe
 from suite.schema import (
     MIXER_ALONE,
@@ -33,7 +34,7 @@ Filled = Iterator[tuple[Cell, Trial | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
+class ComparisonGroup:
     """The variants on one task, or, standing alone, at one coordinate of a sweep.
 
     Attributes:
@@ -54,38 +55,38 @@ class Sheet:
         return (one.length, *(one.test_lengths if probe.is_tested_at_lengths else ()))
 
 
-def filled_cells(probe: Probe, sheet: Sheet, num_seeds: int) -> Filled:
-    """Each cell of the probe on the sheet, with its trial; None where the cell is impossible."""
-    desk = _Desk(probe, sheet)
+def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
+    """Each cell of the probe in the group, with its trial; None where it is impossible."""
+    maker = _CellMaker(probe, group)
     if probe.grain == "task":
-        yield from _of_tasks(desk)
+        yield from _of_tasks(maker)
         return
     seeds = 1 if probe.grain == "variant" else num_seeds
-    table = {label: _measurable(probe, subject) for label, subject in sheet.table.items()}
+    table = {label: _measurable(probe, subject) for label, subject in group.table.items()}
     if probe.grain == "comparison":
-        yield from _compared(desk, table, seeds)
+        yield from _compared(maker, table, seeds)
         return
     for label, subject in table.items():
         for seed in range(seeds):
             if isinstance(subject, Impossible):
-                yield desk.skipped(label, seed, str(subject)), None
+                yield maker.skipped(label, seed, str(subject)), None
             else:
                 trial = trial_of(probe, (subject,), seed)
-                yield desk.cell(trial, label, 0), trial
+                yield maker.cell(trial, label, 0), trial
 
 
-def _of_tasks(desk: _Desk) -> Filled:
+def _of_tasks(maker: _CellMaker) -> Filled:
     """One trial a task, at the baseline's length; where the task is an axis, one for each."""
-    subjects = [s for s in desk.sheet.table.values() if isinstance(s, Subject)]
-    subjects.sort(key=lambda subject: subject is not desk.sheet.table.get(desk.sheet.baseline))
+    subjects = [s for s in maker.group.table.values() if isinstance(s, Subject)]
+    subjects.sort(key=lambda subject: subject is not maker.group.table.get(maker.group.baseline))
     of_task: dict[str, Subject] = {}
     for subject in subjects:
         of_task.setdefault(_task_name(subject), subject)
     for subject in of_task.values():
         assert subject.task is not None, "a task stands in no sweep of mixers alone"
-        trial = _trial_of_task(desk.probe, subject.task, subject.length)
-        for index, label in enumerate(desk.probe.labels(subject.task)):
-            yield desk.cell(trial, label, index), trial
+        trial = _trial_of_task(maker.probe, subject.task, subject.length)
+        for index, label in enumerate(maker.probe.labels(subject.task)):
+            yield maker.cell(trial, label, index), trial
 
 
 def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
@@ -95,21 +96,21 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     return Impossible(reason) if reason else subject
 
 
-def _compared(desk: _Desk, table: Table, num_processes: int) -> Filled:
+def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
     """Variants that meet the same data at the same length and batch take turns in one trial."""
     for process in range(num_processes):
         together: dict[tuple[int, int, str], dict[str, Subject]] = {}
         for label, subject in table.items():
             if isinstance(subject, Impossible):
-                yield desk.skipped(label, process, str(subject)), None
+                yield maker.skipped(label, process, str(subject)), None
             else:
                 footing = (subject.length, subject.batch, _task_name(subject))
                 together.setdefault(footing, {})[label] = subject
         for subjects in together.values():
-            trial = trial_of(desk.probe, _baseline_first(subjects, desk.sheet.baseline), process)
+            trial = trial_of(maker.probe, _baseline_first(subjects, maker.group.baseline), process)
             places = {model.spelling: index for index, model in enumerate(trial.subjects)}
             for label, subject in subjects.items():
-                yield desk.cell(trial, label, places[subject.model.spelling]), trial
+                yield maker.cell(trial, label, places[subject.model.spelling]), trial
 
 
 def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Subject, ...]:
@@ -155,34 +156,34 @@ def _task_name(subject: Subject) -> str:
 
 
 @dataclass(frozen=True)
-class _Desk:
-    """Where the cells of one probe on one sheet are filled in."""
+class _CellMaker:
+    """Makes the cells of one probe in one group."""
 
     probe: Probe
-    sheet: Sheet
+    group: ComparisonGroup
 
     def cell(self, trial: Trial, label: str, subject: int) -> Cell:
         """One that the trial fills."""
         return Cell(
             variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
-            trial_id=trial.trial_id, subject=subject, at=self.sheet.at,
+            trial_id=trial.trial_id, subject=subject, at=self.group.at,
             metrics=self._metrics(trial.task, (trial.length, *trial.test_lengths)),
         )  # fmt: skip
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
         """One that cannot be; it stands in the table at the length of the variants that can."""
-        said = [self.probe.name, self.sheet.task, label, seed, reason]
+        said = [self.probe.name, self.group.task, label, seed, reason]
         return Cell(
-            variant=label, task=self.sheet.task, seed=seed, probe=self.probe.name,
-            trial_id=content_hash([*said, *filter(None, [self.sheet.at])]), at=self.sheet.at,
-            metrics=self._metrics(self.sheet.task, self.sheet.lengths(self.probe)), reason=reason,
+            variant=label, task=self.group.task, seed=seed, probe=self.probe.name,
+            trial_id=content_hash([*said, *filter(None, [self.group.at])]), at=self.group.at,
+            metrics=self._metrics(self.group.task, self.group.lengths(self.probe)), reason=reason,
         )  # fmt: skip
 
     def _metrics(self, task: str, lengths: Sequence[int]) -> tuple[MetricSpec, ...]:
         """At the first length; of the others the whole score, with the length as coordinate."""
         kind = None if task == MIXER_ALONE else task_class(task)
         first, *others = lengths
-        found = [replace(m, at=self.sheet.at or m.at) for m in self.probe.metrics(kind, first)]
+        found = [replace(m, at=self.group.at or m.at) for m in self.probe.metrics(kind, first)]
         for length in others:
             whole = [m for m in self.probe.metrics(kind, length) if not m.at]
             found += [replace(m, at=f"length={length}") for m in whole]

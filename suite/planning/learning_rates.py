@@ -38,7 +38,7 @@ def tuned_rate(scale: str, task: str, mixer: str) -> float:
         mixer: One that was not tried gets the rate for any mixer.
 
     Raises:
-        SpecError: where no rate was tried on the task at that scale; or for a file that is none.
+        SpecError: where no rate was tried on the task at that scale, or for a malformed file.
     """
     return rate_in(_shipped(), scale, task, mixer)
 
@@ -64,18 +64,27 @@ def source_of(task: str, known: Iterable[str]) -> str:
     return task if task in known else STAND_INS.get(task, task)
 
 
-def rates_in_words(trials: Iterable[Trial]) -> str:
+def rates_in_words(trials: Iterable[Trial], scale: str) -> str:
     """Which mixer trains at which rate: ``attention 0.003, lstm 0.01 on listops; ...``.
 
     Args:
         trials: Of an ablation; those that train, of one model each.
+        scale: Of the ablation. A mixer without a row of its own there is marked.
     """
     by_task: dict[str, dict[str, None]] = {}
     for trial in trials:
         if trial.training is not None:
-            said = f"{trial.subjects[0].mixer} {trial.training.learning_rate:g}"
-            by_task.setdefault(trial.task, {})[said] = None
+            mixer, rate = trial.subjects[0].mixer, trial.training.learning_rate
+            mark = " (fallback, not tuned)" if _is_fallback(scale, trial.task, mixer, rate) else ""
+            by_task.setdefault(trial.task, {})[f"{mixer} {rate:g}{mark}"] = None
     return "; ".join(f"{', '.join(said)} on {task}" for task, said in by_task.items())
+
+
+def _is_fallback(scale: str, task: str, mixer: str, rate: float) -> bool:
+    """Whether the rate is the table's for any mixer; an axis may set others."""
+    rates = _shipped()
+    source = source_of(task, {on for at, on, _ in rates if at == scale})
+    return (scale, source, mixer) not in rates and rates.get((scale, source, ANY_MIXER)) == rate
 
 
 @cache

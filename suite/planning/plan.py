@@ -1,6 +1,6 @@
-"""Ablation -> Plan: axes expanded, impossible cells marked with their reason, trials named.
+"""Plan an ablation: expand its axes, mark impossible cells with their reason, name the trials.
 
-Arrow: the first. Pure: no clock, no randomness, no store; the same ablation gives the same ids.
+Pure: no clock, no randomness, no store; the same ablation gives the same ids.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from pathlib import Path
 
 from models.model_spec import Knob
 from suite.nearest import unknown_name
-from suite.planning.cells import Sheet, filled_cells
+from suite.planning.cells import ComparisonGroup, filled_cells
+from suite.planning.claims import claim_spec, refuse_foreign_claim
+from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import Entry, find
-from suite.planning.resolve import (
-    Coordinate,
-    Impossible,
-    Subject,
-    coordinates,
-    mixer_subject_of,
-    refuse_foreign_axes,
-    subject_of,
-    with_defaults,
-)
+from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.user_mixers import load_mixer
-from suite.planning.variants import Baseline, Variant, variants_of
+from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.probes.probe import Probe
 from suite.probes.registry import probe
 from suite.schema import (
@@ -36,7 +29,6 @@ from suite.schema import (
     QUALITY,
     About,
     Cell,
-    ClaimSpec,
     DataSet,
     MetricSpec,
     MixerFacts,
@@ -44,7 +36,7 @@ from suite.schema import (
     Resources,
     Trial,
 )
-from suite.spec import SCALES, SEEDS, TUNED, Ablation, Claim, Scale, SpecError
+from suite.spec import SCALES, SEEDS, TUNED, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 
 MOST_TRIALS = 100_000
@@ -79,7 +71,8 @@ def _entry(ablation: Ablation | Entry | str) -> Entry:
         return ablation
     if not isinstance(ablation, Ablation):
         raise SpecError(
-            f"{reprlib.repr(ablation)} is no ablation; give one, its name, or the path of its file."
+            f"{reprlib.repr(ablation)} is not an ablation; give one, its name, or the path of its "
+            "file."
         )
     return Entry(name="own", ablation=ablation, note="", file=Path("ABLATION"))
 
@@ -99,9 +92,9 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     tables = {task: _table(baseline, variants, task) for task in entry.ablation.tasks}
     _refuse_impossible_baseline(reference, tables)
     _refuse_idle_axes(baseline, reference, variants, tables)
-    sheets = _Sheets(baseline, reference, variants, tables)
-    filled = tuple(_fill(sheets, num_seeds))
-    _refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
+    groups = _Groups(baseline, reference, variants, tables)
+    filled = tuple(_fill(groups, num_seeds))
+    refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
         about=_about(entry, scale_name, baseline, reference, variants, filled, num_seeds),
         cells=tuple(cell for cell, _ in filled),
@@ -187,7 +180,7 @@ def _refuse_idle_axes(
 
 
 @dataclass(frozen=True)
-class _Sheets:
+class _Groups:
     """The variants of an ablation, laid out as its probes meet them."""
 
     baseline: Baseline
@@ -196,32 +189,32 @@ class _Sheets:
     tables: Mapping[str, Table]
 
     @cached_property
-    def of_tasks(self) -> tuple[Sheet, ...]:
+    def of_tasks(self) -> tuple[ComparisonGroup, ...]:
         """In a model, on each task."""
         return tuple(
-            Sheet(task=task, baseline=self.reference.label, table=table)
+            ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             for task, table in self.tables.items()
         )
 
     @cached_property
-    def of_mixers(self) -> tuple[tuple[Coordinate, Sheet], ...]:
+    def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
         """The mixers alone, at each coordinate."""
         return tuple(
-            (place, Sheet(
+            (place, ComparisonGroup(
                 task=MIXER_ALONE, at=place.at, baseline=self.reference.label,
                 table=self._alone(place),
             ))
             for place in coordinates(self.baseline.scale)
         )  # fmt: skip
 
-    def of(self, probe: Probe) -> Iterator[Sheet]:
+    def of(self, probe: Probe) -> Iterator[ComparisonGroup]:
         """Those that the probe meets."""
         if not probe.is_swept:
             yield from self.of_tasks
             return
-        for place, sheet in self.of_mixers:
+        for place, group in self.of_mixers:
             if probe.measures_at(place.length, is_along_lengths=place.is_along_lengths):
-                yield sheet
+                yield group
 
     def _alone(self, coordinate: Coordinate) -> Table:
         table = {v.label: self._subject(v, coordinate) for v in self.variants}
@@ -237,50 +230,10 @@ class _Sheets:
             return reason
 
 
-def _fill(sheets: _Sheets, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]]:
-    for name in sheets.baseline.ablation.probes:
-        for sheet in sheets.of(probe(name)):
-            yield from filled_cells(probe(name), sheet, num_seeds)
-
-
-def _refuse_foreign_claim(
-    baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
-) -> None:
-    claim = baseline.ablation.claim
-    if claim is None:
-        return
-    if claim.a == claim.b:
-        raise SpecError(f"the claim: a and b are both {claim.a!r}; they must be two variants.")
-    labels = [variant.label for variant in variants]
-    metrics = {metric.name for cell in cells for metric in cell.metrics}
-    for label in (claim.a, claim.b):
-        if label in {baseline.label(axis.name) for axis in baseline.ablation.axes} - set(labels):
-            raise SpecError(
-                f"the claim: {label!r} is what the baseline has, and with several axes the "
-                f"baseline's variant is called {reference.label!r}."
-            )
-        if label not in labels:
-            raise SpecError(f"the claim: {unknown_name('variant', label, labels)}")
-    if claim.metric not in metrics:
-        raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
-    measuring = [c for c in cells if claim.metric in {m.name for m in c.metrics}]
-    tasks = {cell.task for cell in measuring}
-    if claim.task is not None and claim.task not in tasks:
-        raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
-    _refuse_foreign_place(claim, [c for c in measuring if c.task == _task_of(claim, measuring)])
-
-
-def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
-    metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
-    places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
-    if claim.at not in places:
-        allowed = ", ".join(filter(None, places)) or "none, since nothing is swept there"
-        raise SpecError(f"the claim: at={claim.at!r} is no coordinate of it; allowed: {allowed}.")
-
-
-def _task_of(claim: Claim, measuring: Sequence[Cell]) -> str:
-    """The claim's, or else the first one whose metric it is about."""
-    return claim.task or measuring[0].task
+def _fill(groups: _Groups, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]]:
+    for name in groups.baseline.ablation.probes:
+        for group in groups.of(probe(name)):
+            yield from filled_cells(probe(name), group, num_seeds)
 
 
 def _about(
@@ -295,7 +248,7 @@ def _about(
     ablation, model = entry.ablation, entry.ablation.baseline
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    settings = _settings(baseline.scale, [trial for _, trial in filled if trial is not None])
+    settings = _settings(baseline, [trial for _, trial in filled if trial is not None])
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         note=_paragraphs(entry.note),
@@ -305,9 +258,9 @@ def _about(
             "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
             **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
         },
-        claim=_claim_spec(ablation.claim, cells), metrics=_metrics(cells),
+        claim=claim_spec(ablation.claim, cells), metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
-        subjects={variant.label: _facts(model.mixer, variant) for variant in variants},
+        subjects={variant.label: _facts(baseline, variant) for variant in variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
@@ -322,16 +275,16 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
     return {task: tuple(found) for task, found in labels.items()}
 
 
-def _settings(scale: Scale, trials: Sequence[Trial]) -> dict[str, Knob]:
+def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
     """What a report says of the scale; of tuned learning rates, which mixer got which."""
-    settings = scale.settings()
-    if scale.learning_rate == TUNED:
-        settings["learning_rate"] = f"{TUNED}: {rates_in_words(trials)}"
+    settings = baseline.scale.settings()
+    if baseline.scale.learning_rate == TUNED:
+        settings["learning_rate"] = f"{TUNED}: {rates_in_words(trials, baseline.scale_name)}"
     return settings
 
 
-def _facts(of_baseline: str, variant: Variant) -> MixerFacts:
-    name = str(variant.changes.get("mixer", of_baseline))
+def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
+    name = baseline.model(variant).mixer
     mixer = load_mixer(name)
     return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
 
@@ -347,18 +300,6 @@ def _command(entry: Entry, scale_name: str, num_seeds: int) -> str:
     asked = _num_seeds(_scale(entry.ablation, scale_name), scale_name, None)
     seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
     return f"bakeoff run {name} --scale {scale_name}{seeds}"
-
-
-def _claim_spec(claim: Claim | None, cells: list[Cell]) -> ClaimSpec | None:
-    """The claim with its task made plain."""
-    if claim is None:
-        return None
-    measuring = [c for c in cells if claim.metric in {m.name for m in c.metrics}]
-    return ClaimSpec(
-        statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=_task_of(claim, measuring), at=claim.at,
-        published=claim.published,
-    )  # fmt: skip
 
 
 def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:

@@ -20,8 +20,10 @@ from models import (
 )
 from suite.one_line import words_of
 from suite.planning.loader import guarded
-from suite.spec import MODEL_FIELDS, Scale, SpecError
+from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Scale, SpecError
 
+# Names that mean something else in an ablation.
+NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL}
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 
 
@@ -53,7 +55,7 @@ def skeleton_knob_names() -> frozenset[str]:
 
 def taken_names() -> frozenset[str]:
     """What no mixer may call a knob: in an ablation the name means something else already."""
-    return skeleton_knob_names() | MODEL_FIELDS | set(Scale.model_fields) | {"task"}
+    return skeleton_knob_names() | NOT_KNOBS
 
 
 def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:

@@ -1,4 +1,4 @@
-"""Ablation -> variants: the baseline with the values of one or more axes set. Pure."""
+"""Expand an ablation into variants, and a scale's sweeps into coordinates. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.model_spec import Knob
-from suite.spec import MODEL_FIELDS, Ablation, Axis, Scale, SpecError
+from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
 
 MOST_VARIANTS = 10_000
 
@@ -18,7 +18,12 @@ class Variant:
     """A row of the comparison: a label, and what it sets."""
 
     label: str
-    changes: Mapping[str, Knob]
+    changes: Mapping[str, Knob | Model]
+
+    @property
+    def settings(self) -> dict[str, Knob]:
+        """What it sets beside a whole model."""
+        return {n: value for n, value in self.changes.items() if not isinstance(value, Model)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +40,21 @@ class Baseline:
     scale_name: str = "quick"
     knobs: Mapping[str, Knob]
 
-    def value(self, axis: str) -> Knob:
+    def model(self, variant: Variant) -> Model:
+        """The variant's model; knobs that its axes set are not yet in it."""
+        whole = variant.changes.get(WHOLE_MODEL)
+        model = whole if isinstance(whole, Model) else self.ablation.baseline
+        changed = {
+            name: None if value is None and name == "skeleton" else str(value)
+            for name, value in variant.settings.items()
+            if name in MODEL_FIELDS
+        }
+        return model.model_copy(update=changed) if changed else model
+
+    def value(self, axis: str) -> Knob | Model:
         """What the baseline has where the axis varies."""
+        if axis == WHOLE_MODEL:
+            return self.ablation.baseline
         if axis == "task":
             return self.ablation.tasks[0]
         if axis in Scale.model_fields:
@@ -125,7 +143,7 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     return reference, (reference, *found.values())
 
 
-def _combination(values: Mapping[str, Knob], before: Mapping[str, Knob]) -> Variant:
+def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
     label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
     changed = {name: value for name, value in values.items() if not _same(value, before[name])}
     return Variant(label=label, changes=changed)
@@ -156,10 +174,59 @@ def _refuse_ambiguous_axes(ablation: Ablation) -> None:
         )
 
 
-def _same(a: Knob, b: Knob) -> bool:
+def _same(a: Knob | Model, b: Knob | Model) -> bool:
     """Equal in type and value: True is not 1, and 8.0 is not 8."""
     return type(a) is type(b) and a == b
 
 
-def _text(value: Knob) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _text(value: Knob | Model) -> str:
+    """As it stands in a label, which ``, `` and ``=`` divide into parts."""
+    if not isinstance(value, Model):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}
+    said = {"skeleton": value.skeleton, "position": value.position, "runtime": value.runtime}
+    said = {name: text for name, text in said.items() if text != defaults.get(name)}
+    settings = "; ".join(f"{name} {_text(each)}" for name, each in {**said, **value.knobs}.items())
+    return f"{value.mixer} ({settings})" if settings else value.mixer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """A point of a sweep, at which mixers are measured alone.
+
+    Attributes:
+        at: As in the table, ``length=1024`` or ``dim=128``.
+        changes: What it sets of the scale.
+        is_along_lengths: Along lengths; else along widths.
+    """
+
+    at: str
+    changes: Mapping[str, int]
+    is_along_lengths: bool
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+        return self.changes["length"]
+
+
+def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
+    """Every length at the scale's width, then every width at one length.
+
+    Raises:
+        SpecError: where the scale names no length.
+    """
+    if not scale.lengths:
+        raise SpecError(
+            "a probe of the mixer alone measures along lengths; give Scale(lengths=[64, 128, ...])."
+        )
+    middle = scale.dims_length or scale.lengths[len(scale.lengths) // 2]
+    along_lengths = [
+        Coordinate(at=f"length={length}", changes={"length": length}, is_along_lengths=True)
+        for length in scale.lengths
+    ]
+    along_dims = [
+        Coordinate(at=f"dim={dim}", changes={"dim": dim, "length": middle}, is_along_lengths=False)
+        for dim in scale.dims
+    ]
+    return (*along_lengths, *along_dims)
