@@ -22,7 +22,7 @@ class Majority(Floor):
     name = "majority"
     label = "majority"
     version = 1
-    needs = "classes or symbols as answers"
+    needs = "classes or symbols as answers, each of which counts by itself"
 
     def label_on(self, task: type[Task]) -> str:
         """Of a text the frequencies of single symbols, which have a name."""
@@ -30,7 +30,7 @@ class Majority(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return not task.asks_for_numbers
+        return not task.asks_for_numbers and task.metric.num_symbols == 1
 
     def score(self, task: Task) -> float:
         """From how often each class stands in training, and how often in the test split."""

@@ -98,16 +98,19 @@ def _mixers_varied(baseline: Baseline) -> set[str]:
 
 
 def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
-    having = [m for m in {**dict.fromkeys(sorted(_mixers_varied(baseline))), **MIXERS}
-              if name in knob_names(load_mixer(m))]  # fmt: skip
+    """The nearest names, or which mixers have such a knob and how to compare with them."""
+    own, varied = baseline.ablation.baseline.mixer, sorted(_mixers_varied(baseline))
+    every = dict.fromkeys((*varied, *MIXERS))
+    having = [mixer for mixer in every if name in knob_names(load_mixer(mixer))]
+    unknown = unknown_name("axis", name, allowed)
     if not having:
-        return unknown_name("axis", name, allowed)
-    own = baseline.ablation.baseline.mixer
-    return (
+        return unknown
+    foreign = (
         f"the axis {name!r}: {own} has no such knob, and here the axis meets {own} alone; it is a "
         f"knob of {', '.join(having)}. To compare with it, name whole models: "
         f'vary("{WHOLE_MODEL}", [Model(mixer="{own}"), Model(mixer="{having[0]}", {name}=...)]).'
     )
+    return foreign if having[0] in varied else f"{unknown} Or: {foreign}"
 
 
 def knobs_and_settings(

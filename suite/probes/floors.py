@@ -44,9 +44,11 @@ class Floors(Probe):
 
 
 def _measured(task: Task, name: str, subject: int) -> Measurement:
-    metric, reason = task.metric, floor(name).why_not()
+    metric, chosen = task.metric, floor(name)
+    suits = chosen.suits(type(task))
+    reason = chosen.why_not() if suits else f"{chosen.label} needs {chosen.needs}"
     return Measurement(
-        metric=metric.name, value=None if reason else floor(name).score(task), unit=metric.unit,
+        metric=metric.name, value=None if reason else chosen.score(task), unit=metric.unit,
         better=metric.better, subject=subject, reason=reason,
         status=Status.SKIPPED if reason else Status.OK,
     )  # fmt: skip

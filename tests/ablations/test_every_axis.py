@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import ModelSpec, build_model, mixer_class
+from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
-from suite.planning.resolve import Impossible, Subject, subject_of, with_defaults
+from suite.planning.resolve import Subject, subject_of
 from suite.planning.variants import Baseline, Variant, variants_of
 from suite.schema import canonical_json
 

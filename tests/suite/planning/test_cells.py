@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from suite.planning.cells import Sheet, filled_cells, trial_of
+from suite.planning.cells import ComparisonGroup, filled_cells, trial_of
 from suite.planning.plan import plan
 from suite.probes.registry import probe
 from suite.schema import Plan
@@ -127,7 +127,8 @@ def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) 
 
 
 def test_trial_of_and_filled_cells_agree(make_ablation: MakeAblation) -> None:
-    from suite.planning.resolve import subject_of, with_defaults
+    from suite.planning.knobs import with_defaults
+    from suite.planning.resolve import subject_of
     from suite.planning.variants import Baseline, variants_of
 
     ablation = make_ablation(baseline=Model(mixer="conv"), axes=[vary("kernel_size", [3])])
@@ -135,9 +136,9 @@ def test_trial_of_and_filled_cells_agree(make_ablation: MakeAblation) -> None:
     baseline = Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
     reference, _ = variants_of(baseline)
     subject = subject_of(baseline, reference, "shakespeare_characters")
-    sheet = Sheet(
+    group = ComparisonGroup(
         task="shakespeare_characters", baseline=reference.label, table={reference.label: subject}
     )
-    ((cell, trial),) = filled_cells(probe("quality"), sheet, 1)
+    ((cell, trial),) = filled_cells(probe("quality"), group, 1)
     assert trial == trial_of(probe("quality"), (subject,), 0)
     assert cell.trial_id == trial_of(probe("quality"), (subject,), 0).trial_id

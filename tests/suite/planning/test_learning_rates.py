@@ -106,6 +106,20 @@ def test_a_plan_says_which_rate_each_mixer_gets(
     assert f"{said} on shakespeare_characters\n" in capsys.readouterr().out
 
 
+def test_a_plan_marks_the_rate_of_a_mixer_that_was_not_tuned(make_ablation: MakeAblation) -> None:
+    own = f"{Silent.__module__}:{Silent.__name__}"
+    about = plan(
+        make_ablation(
+            baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", own])],
+            tasks=["listops"], scale={"length": 16, "learning_rate": "tuned"},
+        )
+    ).about  # fmt: skip
+    tuned, other = (tuned_rate("quick", "listops", mixer) for mixer in ("attention", own))
+    assert about.settings["learning_rate"] == (
+        f"tuned: attention {tuned:g}, {own} {other:g} (fallback, not tuned) on listops"
+    )
+
+
 def test_rates_in_words_name_each_once(make_ablation: MakeAblation) -> None:
     own = f"{Silent.__module__}:{Silent.__name__}"
     planned = plan(
@@ -116,4 +130,7 @@ def test_rates_in_words_name_each_once(make_ablation: MakeAblation) -> None:
         )
     )
     expected = f"attention 0.001, {own} 0.001"
-    assert rates_in_words(planned.trials) == f"{expected} on listops; {expected} on movie_reviews"
+    assert (
+        rates_in_words(planned.trials, "paper")
+        == f"{expected} on listops; {expected} on movie_reviews"
+    )

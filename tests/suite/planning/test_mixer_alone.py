@@ -3,7 +3,7 @@
 import pytest
 
 from suite.planning.plan import plan
-from suite.planning.resolve import coordinates
+from suite.planning.variants import coordinates
 from suite.probes.registry import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan
 from suite.spec import Axis, Claim, Model, Scale, SpecError, vary
@@ -155,7 +155,9 @@ class TestClaims:
     @pytest.mark.parametrize("at", ["", "length=64"])
     def test_another_coordinate_is_refused(self, at: str, make_ablation: MakeAblation) -> None:
         claim = Claim("cheaper", **CLAIM, at=at)
-        with pytest.raises(SpecError, match=r"no coordinate of it; allowed: length=8, length=16"):
+        with pytest.raises(
+            SpecError, match=r"not a coordinate of forward_flops; allowed: length=8, length=16"
+        ):
             swept(make_ablation, probes=["mixer_flops"], claim=claim)
 
     def test_a_coordinate_where_nothing_is_swept_is_refused(

@@ -294,6 +294,13 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "claim about no task": (
         {"claim": _claim(task="shakespeare")}, ["the claim", "'shakespeare'", f"'{TEXT}'"],
     ),
+    "claim about a side that cannot run": (
+        {
+            "axes": [vary("mixer", ["attention", "fnet"])],
+            "claim": _claim(a="mixer=attention", b="mixer=fnet"),
+        },
+        ["the claim: 'mixer=fnet' cannot be measured on", TEXT, "fnet cannot be causal"],
+    ),
     "claim about one variant twice": ({"claim": _claim(a="heads=4")}, ["both 'heads=4'"]),
     "too many trials": (
         {"axes": [vary("steps", range(10, 5009))], "scale": {"seeds": 100}},
@@ -366,6 +373,37 @@ def test_a_plan_says_what_a_report_must_know(make_ablation: MakeAblation) -> Non
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
+
+
+def test_an_axis_may_hold_whole_models(make_ablation: MakeAblation) -> None:
+    """As attention, and windows that attention does not have; their trials are anybody's."""
+    windows = [Model(mixer="local_attention", window=window) for window in (2, 4)]
+    attention = Model(mixer="attention", heads=4)
+    found = plan(make_ablation(baseline=attention, axes=[vary("model", [attention, *windows])]))
+    assert found.about.variants == (
+        "model=attention (heads 4)",
+        "model=local_attention (window 2)", "model=local_attention (window 4)",
+    )  # fmt: skip
+    assert found.about.subjects["model=local_attention (window 2)"].mixer == "local_attention"
+    alone = [
+        plan(make_ablation(baseline=model, axes=[vary("position", ["sinusoidal"])]))
+        for model in (attention, *windows)
+    ]
+    assert _ids(found) == set().union(*map(_ids, alone))
+    crossed = make_ablation(
+        axes=[vary("model", [attention, *windows]), vary("window", [2, 8])], combine="cross"
+    )
+    reasons = {cell.variant: cell.reason for cell in plan(crossed).cells}
+    assert reasons["model=attention (heads 4), window=8"] == "attention has no knob 'window'"
+    assert reasons["model=local_attention (window 4), window=8"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("model", "attention"), ("mixer", Model(mixer="attention"))]
+)
+def test_whole_models_stand_on_the_axis_model_alone(name: str, value: Any) -> None:
+    with pytest.raises(SpecError, match=f"vary\\('{name}'\\): .* must be a"):
+        vary(name, [value])
 
 
 def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell(

@@ -1,4 +1,4 @@
-"""Variant and task -> a complete model; what is mistyped is refused, what has no sense is a row."""
+"""Variant and task -> a complete model; what is mistyped is refused, what is incompatible is a row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,13 +6,8 @@ from typing import Any
 import pytest
 
 from models import mixer_class, skeleton_class
-from suite.planning.resolve import (
-    Impossible,
-    Subject,
-    refuse_foreign_axes,
-    subject_of,
-    with_defaults,
-)
+from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
+from suite.planning.resolve import Subject, _with_article, subject_of
 from suite.planning.variants import Baseline, variants_of
 from suite.spec import Ablation, Model, SpecError, vary
 
@@ -115,6 +110,11 @@ def test_a_size_that_no_tensor_has_is_a_row_with_one_line(make_ablation: MakeAbl
     assert "\n" not in reason
 
 
+def test_a_skeleton_has_the_article_of_its_first_letter() -> None:
+    assert _with_article("encoder_decoder") == "an encoder_decoder"
+    assert _with_article("language_model") == "a language_model"
+
+
 def test_another_skeleton_than_the_tasks_is_a_row(make_ablation: MakeAblation) -> None:
     found = _subjects(make_ablation(axes=[vary("skeleton", ["language_model", "classifier"])]))
     assert "asks for a language_model, not a classifier" in str(found["skeleton=classifier"])
@@ -171,7 +171,7 @@ def test_the_skeleton_of_a_varied_task_has_its_knobs_too(make_ablation: MakeAbla
         ("position_mode", "concatenated", "position='none' has no vectors: there is nothing to"),
     ],
 )
-def test_what_has_no_sense_is_a_row(
+def test_what_is_incompatible_is_a_row(
     axis: str, value: Any, reason: str, make_ablation: MakeAblation
 ) -> None:
     baseline = Model(mixer="lstm", position="none")
@@ -244,6 +244,13 @@ REFUSED = {
     ),
     "axis": (
         _with(axes=[vary("hedas", [1])]), ["'hedas'", "did you mean 'heads'", "learning_rate"],
+    ),
+    "axis of another mixer": (
+        _with(axes=[vary("mixer", ["attention", "conv"]), vary("kernel_size", [3, 5])]),
+        [
+            "the axis 'kernel_size'", "attention alone", "it is a knob of conv, dilated_conv",
+            'vary("model", [Model(mixer="attention"), Model(mixer="conv", kernel_size=...)])',
+        ],
     ),
     "axis of a cross": (
         _with(axes=[vary("mixer", ["lstm", "conv"]), vary("hedas", [1])], combine="cross"),

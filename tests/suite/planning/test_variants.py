@@ -89,6 +89,20 @@ def test_true_is_not_the_baselines_one(make_ablation: MakeAblation) -> None:
     assert variants["heads=true"] == {"heads": True}
 
 
+def test_an_axis_of_whole_models_is_labelled_by_what_they_say(make_ablation: MakeAblation) -> None:
+    local = Model(mixer="local_attention", position="none", window=8)
+    ablation = make_ablation(
+        baseline=Model(mixer="attention"), axes=[vary("model", [Model(mixer="attention"), local])]
+    )
+    assert _expanded(ablation, {"heads": 4}) == (
+        "model=attention",
+        {
+            "model=attention": {},
+            "model=local_attention (position none; window 8)": {"model": local},
+        },
+    )
+
+
 def test_a_cross_of_a_milliard_is_refused_at_once(make_ablation: MakeAblation) -> None:
     axes = [vary(name, range(1, 1001)) for name in ("heads", "steps", "batch")]
     start = time.perf_counter()
