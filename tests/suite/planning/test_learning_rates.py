@@ -10,7 +10,7 @@ import pytest
 from suite.commands.plan import show
 from suite.planning.learning_rates import COLUMNS, rate_in, rates_in_words, read_rates, tuned_rate
 from suite.planning.plan import plan
-from suite.spec import Ablation, SpecError, vary
+from suite.spec import Ablation, Model, SpecError, vary
 from tests.suite.probes.no_formula import Silent
 
 MakeAblation = Callable[..., Ablation]

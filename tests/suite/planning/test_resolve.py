@@ -1,4 +1,4 @@
-"""Variant and task -> a complete model; what is mistyped is refused, what is incompatible is a row."""
+"""Variant and task become a complete model; mistakes are refused, what is incompatible a row."""
 
 from collections.abc import Callable
 from typing import Any
