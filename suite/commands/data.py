@@ -48,7 +48,7 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
 
 
 def _described(source: DataSource) -> str:
-    file = source.file or "none: generated, and the digest is that of the definition"
+    file = source.file or "generated; the digest is that of the definition"
     if is_absent(source):
         file += f" (not here; `bakeoff data fetch {source.name}` brings it)"
     return (

@@ -71,7 +71,7 @@ def _gpu() -> Finding:
 
     if torch.cuda.is_available():
         return Finding(what=f"GPU {torch.cuda.get_device_name(0)}", is_well=True)
-    remedy = "quick scale needs none; standard and paper do"
+    remedy = "quick scale runs without one; standard and paper need one"
     return Finding(what="GPU", is_well=False, remedy=remedy, is_needed=False)
 
 

@@ -1,4 +1,4 @@
-"""`bakeoff run` and `bakeoff record`: what they say, and the exit code that they end with."""
+"""`bakeoff run` and `bakeoff record`: run or record, print the outcome, return the exit code."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
     _check(options)
     plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
     if options.is_patient and is_held(options.out):
-        _tell_of_waiting(plans, options, console)
+        _report_waiting(plans, options, console)
     try:
-        with _ended_by_signals(console):
+        with _signals_interrupt(console):
             outcome = run_plans(plans, options, console)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here", highlight=False)
         return INTERRUPTED
     if are_wanted():
         print(line_of(standing_of(plans, options.out)), flush=True)
-    return _told(outcome, options, console)
+    return _report_outcome(outcome, options, console)
 
 
-def _tell_of_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
+def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
     reason = f"another run works in {options.out}"
     console.print(f"{reason}; waits for its end", markup=False, highlight=False, soft_wrap=True)
     if are_wanted():
@@ -58,8 +58,8 @@ def _tell_of_waiting(plans: Sequence[Plan], options: Options, console: Console) 
 
 
 @contextmanager
-def _ended_by_signals(console: Console) -> Iterator[None]:
-    """A SIGTERM in the block becomes a KeyboardInterrupt: the books are closed, and all is told.
+def _signals_interrupt(console: Console) -> Iterator[None]:
+    """A SIGTERM in the block becomes a KeyboardInterrupt: results are saved and reported.
 
     So does Ctrl-C; the second one ends the program at once, and what it had started ends by itself.
     Ray puts a handler of its own in the place of ours when it connects, which ends the program
@@ -95,7 +95,7 @@ class _Interruption:
             self.console.show_cursor()  # the live display hides it
             os._exit(INTERRUPTED)
         if self.console.is_terminal:
-            os.write(2, b"\nends, and closes its books; once more to end at once\n")
+            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
         raise KeyboardInterrupt
 
 
@@ -104,7 +104,7 @@ def record(file: Path, options: Options) -> int:
     if not os.path.isfile(file):
         raise SpecError(f"{file}: no such file; give the journal.db of an output folder.")
     console = Console(stderr=True)
-    return _told(record_journal(file, options), options, console)
+    return _report_outcome(record_journal(file, options), options, console)
 
 
 def _check(options: Options) -> None:
@@ -115,10 +115,15 @@ def _check(options: Options) -> None:
         raise SpecError("--address goes with --executor ray; inline runs in this process.")
 
 
-def _told(outcome: Outcome, options: Options, console: Console) -> int:
+def _report_outcome(outcome: Outcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
-    said = (_cut(outcome, options), _failed_beside(outcome), outcome.note, outcome.trouble)
+    said = (
+        _time_limit_note(outcome, options),
+        _other_environment_note(outcome),
+        outcome.note,
+        outcome.trouble,
+    )
     for sentence in filter(None, said):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for page in outcome.reports:
@@ -127,11 +132,11 @@ def _told(outcome: Outcome, options: Options, console: Console) -> int:
         print(f"compare:   {where}")
     if outcome.trouble:
         return UNAVAILABLE
-    is_well = not (outcome.num_failed or outcome.num_failed_beside)
-    return DONE if is_well and not (outcome.num_missing or outcome.num_left) else FAILED
+    has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
+    return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
 
 
-def _cut(outcome: Outcome, options: Options) -> str:
+def _time_limit_note(outcome: Outcome, options: Options) -> str:
     """What the time limit has left, if it came."""
     if not outcome.num_left or options.deadline is None:
         return ""
@@ -143,7 +148,7 @@ def _cut(outcome: Outcome, options: Options) -> str:
     )
 
 
-def _failed_beside(outcome: Outcome) -> str:
+def _other_environment_note(outcome: Outcome) -> str:
     """Failures that the counts do not show, since each trial counts once, by its finding."""
     number = outcome.num_failed_beside
     if not number:

@@ -1,6 +1,8 @@
 """Load ablations: the shipped ones by name, a user's own by path.
 
-A user's file is a program: it is executed here, in this process, for at most ten seconds.
+A user's file, and the module of a mixer, are programs: they are executed here, in this process, for
+at most ten seconds. What is guarded against is a mistake, not malice: a program can do what its
+user can.
 """
 
 from __future__ import annotations
@@ -193,14 +195,14 @@ def _the_ablation(module: ModuleType, path: Path) -> Ablation:
         is_class = issubclass(type(value), type)
         kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
         raise SpecError(f"{path}: ABLATION is {kind}; it must be a suite.Ablation.")
-    holds = f"it holds {', '.join(sorted(found))}" if found else "it holds none"
+    holds = f"it holds {', '.join(sorted(found))}" if found else "this one holds no Ablation"
     raise SpecError(
         f"{path}: an ablation file holds exactly one Ablation, named ABLATION; {holds}."
     )
 
 
 class LeftThread(SpecError):
-    """Code of the user's has left a thread behind, for which this process would wait at its end."""
+    """The user's code leaves a thread running, for which this process would wait at its end."""
 
 
 @contextmanager
@@ -223,6 +225,6 @@ def guarded(what: str) -> Iterator[None]:
     left = [each.name for each in threading.enumerate() if each not in before and not each.daemon]
     if left:
         raise LeftThread(
-            f"{what} leaves the thread {left[0]!r} running, so that no command could end; start "
-            "none, or a daemon."
+            f"{what} leaves the thread {left[0]!r} running, so that no command could end; do "
+            "not start it, or make it a daemon."
         )

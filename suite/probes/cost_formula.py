@@ -41,7 +41,7 @@ def evaluate(mixer: Mixer, formula: str, length: int) -> float | None:
         formula.
 
     Raises:
-        ModelError: a formula that is none, or names what the mixer does not say.
+        ModelError: a malformed formula, or one that names what the mixer does not say.
     """
     if not formula:
         return None
@@ -60,7 +60,7 @@ def value_of(formula: str, symbols: Mapping[str, float]) -> float:
     try:
         return _value(ast.parse(formula.strip(), mode="eval").body, symbols)
     except (SyntaxError, ValueError) as error:
-        reason = "is no expression" if isinstance(error, SyntaxError) else str(error)
+        reason = "is not an expression" if isinstance(error, SyntaxError) else str(error)
     except ArithmeticError as error:
         reason = f"has no finite value ({error})"
     raise ModelError(f"the formula {formula!r} {reason}")
@@ -78,7 +78,7 @@ def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
     if isinstance(node, ast.Name):
         if node.id in symbols:
             return float(symbols[node.id])
-        raise ValueError(f"names {node.id!r}, which is none of {', '.join(sorted(symbols))}")
+        raise ValueError(f"names {node.id!r}, which is not one of {', '.join(sorted(symbols))}")
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, symbols)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:

@@ -124,6 +124,14 @@ class UncountedOperationError(Exception):
 def counted_flops(module: nn.Module, shape: Shape) -> float:
     """FLOPs of ``module(x)`` with x of float32 in this shape, on the CPU, without gradients.
 
+    By torch's counter, with formulas for what it counts as nothing: fused attention on a CPU,
+    oneDNN's recurrences, Fourier transforms, products with a vector. An operation that does work
+    and has no formula is refused by name. Free are operations that torch tags as pointwise, views,
+    makers of tensors, and by name those that only move, order, reduce or normalise.
+
+    Tensors are without data, so that any length is counted in no memory; only where the operations
+    depend on the data is there data. Of a recurrence one token is counted, and multiplied.
+
     Raises:
         UncountedOperationError: naming an operation without a formula.
     """

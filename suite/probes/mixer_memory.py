@@ -185,7 +185,11 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def free_bytes(device: str, proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Bytes that can still be had on `device`, what the allocator keeps unused included."""
+    """Bytes that can still be had on `device`, what the allocator keeps unused included.
+
+    On a CPU the least of what the kernel thinks it could give (`MemAvailable`) and of what is left
+    of the limit of each control group that the process is in, as containers have them.
+    """
     if device != "cpu":
         torch.cuda.empty_cache()
         return int(torch.cuda.mem_get_info()[0])

@@ -209,7 +209,12 @@ def softmaxes_written(mixers: Iterable[nn.Module]) -> Iterator[list[Written]]:
 
 
 class _Looking(TorchFunctionMode):
-    """Sees every call of torch; notes those that are made inside a mixer."""
+    """Sees every call of torch; notes those that are made inside a mixer.
+
+    A fused kernel never writes scores and weights to memory, so calls of
+    `scaled_dot_product_attention` are replaced by its definition while this is active. Models need
+    no hook for it, and pay nothing for it otherwise.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which examples a training step sees: pure functions of (seed, step), alike in every process.
+"""Choose and draw training examples: pure functions of (seed, step), alike in every process.
 
 The numbers are the raw output of Philox 4x64 (Salmon et al. 2011, "Parallel random numbers: as
 easy as 1, 2, 3"), a counter-based generator whose key is the pair itself. NumPy guarantees the
@@ -51,7 +51,9 @@ HELD_OUT_SEED = 2**64 - 1
 
 
 class RandomStream:
-    """One stream of random numbers.
+    """One stream of random numbers, a pure function of (seed, stream).
+
+    Draws follow each other, so that the order of the calls is part of a task's definition.
 
     Args:
         seed: At least 0.

@@ -26,7 +26,11 @@ _USUAL = 0.2  # of the readings are quicker than what is taken for usual
 
 
 class Gauge:
-    """A look at the CPU's speed beside what it was lately.
+    """Compares the CPU's speed with what it was lately, by a small fixed piece of work.
+
+    A virtual machine shares its cores with neighbours whom /proc/stat does not show, a laptop
+    lowers its clock: for tenths of a second everything takes a third longer. nvbench throws away
+    samples that a GPU took below its clock; where no clock can be read, known work stands in.
 
     Args:
         read: Seconds that the work takes now.

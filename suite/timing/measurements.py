@@ -16,7 +16,9 @@ RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 
 
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
-    """The two controls, by metric.
+    """Two controls whose truth is known: the baseline built again, and that slowed by a twentieth.
+
+    `suite.timing.kernels` and `suite.timing.peaks` hold the other controls.
 
     Args:
         again: The main operation of the first subject, built a second time.
@@ -134,7 +136,11 @@ class Outliers:
 
 
 def outliers(samples: Sequence[float]) -> Outliers:
-    """Of at least two samples; of fewer, none."""
+    """Count samples beyond Tukey's fences (1977, "Exploratory Data Analysis", section 2D).
+
+    Beyond 1.5 interquartile ranges from the quartiles a sample is mild, beyond 3 severe. They are
+    shown, never dropped. Fewer than two samples have no outliers.
+    """
     if len(samples) < 2:
         return Outliers(0, 0)
     first, _, third = statistics.quantiles(samples, n=4, method="inclusive")

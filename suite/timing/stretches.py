@@ -112,7 +112,14 @@ _SWEEPS = 6
 
 
 def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping[Key, float]]:
-    """The samples as they would be, were all rounds alike; unchanged where there are too few."""
+    """The samples as they would be, were all rounds alike; unchanged where there are too few.
+
+    A machine that is slower for a second slows all contestants of that second's rounds. Rounds are
+    randomised blocks: log seconds = contestant + round + rest, fitted by Tukey's median polish
+    (1977, "Exploratory Data Analysis", chapter 11), which a few odd samples do not move. Without it
+    the interval of a median would say how restless the machine was. The middle round is left as it
+    was: seconds stay the seconds of a usual moment.
+    """
     keys = list(dict.fromkeys(key for held in rounds for key in held))
     if len(keys) < LEAST_CONTESTANTS or len(rounds) < LEAST_ROUNDS:
         return [dict(held) for held in rounds]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands.run import _told
+from suite.commands.run import _report_outcome
 from suite.exit_codes import DONE, FAILED, INTERRUPTED
 from suite.outcome import Outcome
 from suite.sweep.driver import Options
@@ -20,7 +20,7 @@ PAGES = (Path("out/reports/heads/index.html"), Path("out/reports/mine/index.html
 
 
 def told(capsys: pytest.CaptureFixture[str], outcome: Outcome, options: Options) -> list[str]:
-    assert _told(outcome, options, Console(stderr=True)) == 0
+    assert _report_outcome(outcome, options, Console(stderr=True)) == 0
     lines = capsys.readouterr().out.splitlines()
     return [line.removeprefix("compare:   ") for line in lines if line.startswith("compare: ")]
 
@@ -55,19 +55,19 @@ def test_where_nothing_was_recorded_there_is_nothing_to_compare(
 def test_what_failed_here_shows_beside_what_was_found_elsewhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _told(ended(num_failed_beside=2), Options(), Console(stderr=True)) == FAILED
+    assert _report_outcome(ended(num_failed_beside=2), Options(), Console(stderr=True)) == FAILED
     words = " ".join(capsys.readouterr().err.split())
     assert "2 trials failed here, with findings of another environment, which stand" in words
-    assert _told(ended(), Options(), Console(stderr=True)) == DONE
+    assert _report_outcome(ended(), Options(), Console(stderr=True)) == DONE
     assert "failed" not in capsys.readouterr().err
 
 
 STUBBORN = """
 import os, sys, time
 from rich.console import Console
-from suite.commands.run import _ended_by_signals
+from suite.commands.run import _signals_interrupt
 try:
-    with _ended_by_signals(Console(stderr=True)):
+    with _signals_interrupt(Console(stderr=True)):
         print("ready", flush=True)
         time.sleep(600)
 except KeyboardInterrupt:

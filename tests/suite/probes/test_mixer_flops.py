@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from models import MIXERS, build_mixer, mixer_class
 from models.mixers.conv import Convolution
-from suite.probes import flop_counter
+from suite.probes import mixer_flops
 from suite.probes.mixer_flops import (
     DisagreeingFlopsError,
     MixerFlops,
@@ -135,7 +135,7 @@ def test_tensors_without_data_are_counted_like_those_with(name: str, is_causal: 
     """And a recurrence's first token, times their number, like all of them one by one."""
     mixer = build_mixer(name, dim=D, max_length=N, is_causal=is_causal, heads=2).eval()
     counter = torch.utils.flop_counter.FlopCounterMode(
-        display=False, custom_mapping=dict(flop_counter._FORMULAS)
+        display=False, custom_mapping=dict(mixer_flops._FORMULAS)
     )
     with torch.no_grad(), counter:
         mixer(torch.randn(3, N, D))
@@ -190,7 +190,7 @@ def test_operations_that_ask_for_the_data_get_data() -> None:
 
 def test_no_product_is_taken_for_free() -> None:
     """Whatever torch tags: none of the operations with a formula is free."""
-    registered = torch.utils.flop_counter.flop_registry.keys() | flop_counter._FORMULAS.keys()
+    registered = torch.utils.flop_counter.flop_registry.keys() | mixer_flops._FORMULAS.keys()
     x = torch.ones(1)
     for packet in registered:
         overloads = [getattr(packet, name) for name in getattr(packet, "overloads", list)()]
