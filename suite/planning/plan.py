@@ -6,7 +6,7 @@ Pure: no clock, no randomness, no store; the same ablation gives the same ids.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -89,14 +89,14 @@ def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
     _refuse_lone_floors(entry.ablation)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
-    tables = {task: _table(baseline, variants, task) for task in entry.ablation.tasks}
-    _refuse_impossible_baseline(reference, tables)
-    _refuse_idle_axes(baseline, reference, variants, tables)
+    tables = {task: _on_task(baseline, variants, task) for task in entry.ablation.tasks}
     groups = _Groups(baseline, reference, variants, tables)
+    _refuse_impossible_baseline(groups)
+    _refuse_idle_axes(groups)
     filled = tuple(_fill(groups, num_seeds))
     refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
-        about=_about(entry, scale_name, baseline, reference, variants, filled, num_seeds),
+        about=_about(entry, groups, filled, num_seeds),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t is not None}.values()),
         resources=_resources(scale),
@@ -147,34 +147,33 @@ def _refuse_lone_floors(ablation: Ablation) -> None:
         raise SpecError(f"probes: {FLOORS!r} stands beside a score; name {QUALITY!r} too.")
 
 
-def _table(baseline: Baseline, variants: tuple[Variant, ...], task: str) -> Table:
-    return {variant.label: _subject(baseline, variant, task) for variant in variants}
+def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:
+    found: dict[str, Subject | Impossible] = {}
+    for variant in variants:
+        try:
+            found[variant.label] = resolve(variant)
+        except Impossible as reason:
+            found[variant.label] = reason
+    return found
 
 
-def _subject(baseline: Baseline, variant: Variant, task: str) -> Subject | Impossible:
-    try:
-        return subject_of(baseline, variant, task)
-    except Impossible as reason:
-        return reason
+def _on_task(baseline: Baseline, variants: Iterable[Variant], task: str) -> Table:
+    return _table(variants, lambda variant: subject_of(baseline, variant, task))
 
 
-def _refuse_impossible_baseline(reference: Variant, tables: Mapping[str, Table]) -> None:
-    for task, table in tables.items():
-        subject = table[reference.label]
+def _refuse_impossible_baseline(groups: _Groups) -> None:
+    for task, table in groups.tables.items():
+        subject = table[groups.reference.label]
         if isinstance(subject, Impossible):
             raise SpecError(f"the baseline is impossible on {task}: {subject}.")
 
 
-def _refuse_idle_axes(
-    baseline: Baseline,
-    reference: Variant,
-    variants: tuple[Variant, ...],
-    tables: Mapping[str, Table],
-) -> None:
+def _refuse_idle_axes(groups: _Groups) -> None:
     """An axis that changes nothing is a mistake, and the commonest one of this field."""
-    for axis in baseline.ablation.axes:
-        changed = [v for v in variants if set(v.changes) == {axis.name}]
-        same = [all(t[v.label] == t[reference.label] for t in tables.values()) for v in changed]
+    reference, tables = groups.reference.label, groups.tables.values()
+    for axis in groups.baseline.ablation.axes:
+        changed = [v.label for v in groups.variants if set(v.changes) == {axis.name}]
+        same = [all(table[label] == table[reference] for table in tables) for label in changed]
         if changed and all(same):
             raise SpecError(f"the axis {axis.name!r} changes nothing of what is trained.")
 
@@ -217,17 +216,13 @@ class _Groups:
                 yield group
 
     def _alone(self, coordinate: Coordinate) -> Table:
-        table = {v.label: self._subject(v, coordinate) for v in self.variants}
+        table = _table(
+            self.variants, lambda variant: mixer_subject_of(self.baseline, variant, coordinate)
+        )
         if all(isinstance(subject, Impossible) for subject in table.values()):
             reason = next(iter(table.values()))
             raise SpecError(f"no mixer can stand alone at {coordinate.at}: {reason}.")
         return table
-
-    def _subject(self, variant: Variant, coordinate: Coordinate) -> Subject | Impossible:
-        try:
-            return mixer_subject_of(self.baseline, variant, coordinate)
-        except Impossible as reason:
-            return reason
 
 
 def _fill(groups: _Groups, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]]:
@@ -237,22 +232,17 @@ def _fill(groups: _Groups, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]
 
 
 def _about(
-    entry: Entry,
-    scale_name: str,
-    baseline: Baseline,
-    reference: Variant,
-    variants: tuple[Variant, ...],
-    filled: tuple[tuple[Cell, Trial | None], ...],
-    num_seeds: int,
+    entry: Entry, groups: _Groups, filled: Sequence[tuple[Cell, Trial | None]], num_seeds: int
 ) -> About:
     ablation, model = entry.ablation, entry.ablation.baseline
+    baseline, scale_name = groups.baseline, groups.baseline.scale_name
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     settings = _settings(baseline, [trial for _, trial in filled if trial is not None])
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         note=_paragraphs(entry.note),
-        baseline=reference.label, variants=tuple(variant.label for variant in variants),
+        baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
         model={
             "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
@@ -260,7 +250,7 @@ def _about(
         },
         claim=claim_spec(ablation.claim, cells), metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
-        subjects={variant.label: _facts(baseline, variant) for variant in variants},
+        subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip

@@ -43,7 +43,7 @@ def _epoch_order(seed: int, epoch: int, num_examples: int) -> NDArray[np.int64]:
 
 
 def _random_bits(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
-    return np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)).random_raw(count)
+    return RandomStream(seed, stream).bits(count)
 
 
 # No training has this seed: what is held out comes from streams that no training reads.
