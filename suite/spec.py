@@ -11,6 +11,7 @@ import math
 import reprlib
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
@@ -235,14 +236,12 @@ def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
     if not 1 <= len(some) <= MOST_VALUES:
         number = "no value" if not some else "too many values"
         raise SpecError(f"{called} has {number}; give 1 to {MOST_VALUES}.")
-    found: dict[tuple[type, str], AxisValue] = {}
-    for value in some:
-        key = (type(value), repr(value))  # True is not 1, and models have no hash
-        if key in found:
-            said = f"{called} names {value!r} more than once; it counts once."
+    keyed = [((type(value), repr(value)), value) for value in some]  # True is not 1
+    for (_, value), count in Counter(key for key, _ in keyed).items():
+        if count > 1:
+            said = f"{called} names {value} more than once; it counts once."
             warnings.warn(said, RepeatedValue, stacklevel=3)
-        found[key] = value
-    return tuple(found.values())
+    return tuple(dict(keyed).values())
 
 
 def _axis_value(name: str, value: object) -> AxisValue:

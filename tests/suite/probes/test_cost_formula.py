@@ -57,7 +57,7 @@ def test_no_formula_has_no_value() -> None:
 
 
 def test_a_symbol_that_the_mixer_does_not_define_is_named() -> None:
-    with pytest.raises(ModelError, match=r"'n \* k' names 'k', which is none of d, n"):
+    with pytest.raises(ModelError, match=r"'n \* k' names 'k', which is not one of d, n"):
         evaluate(silent(), "n * k", 16)
 
 
@@ -100,5 +100,5 @@ def test_what_has_no_finite_value_is_refused_at_once(endless: str) -> None:
 def test_a_formula_as_long_as_a_book_is_not_read() -> None:
     with pytest.raises(ModelError, match="too long"):
         value_of("(" * 10_000 + "n" + ")" * 10_000, SYMBOLS)
-    with pytest.raises(ModelError, match="is no expression"):
+    with pytest.raises(ModelError, match="is not an expression"):
         value_of("(" * 190, SYMBOLS)
