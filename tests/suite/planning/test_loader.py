@@ -14,12 +14,12 @@ from suite.spec import SpecError
 WriteAblation = Callable[..., Path]
 
 BROKEN = {
-    "empty": ("", "", "holds exactly one Ablation, named ABLATION; it holds none"),
+    "empty": ("", "", "holds exactly one Ablation, named ABLATION; this one holds no"),
     "bracket left open": ("x = (\n", ":1", "'(' was never closed"),
     "syntax error below": ("\n\ndef f(:\n    pass\n", ":3", "invalid syntax"),
     "NUL": ("x = 1\0", ":1", "null bytes"),
     "unknown encoding": ("# coding: nonsense\n", ":1", "unknown encoding"),
-    "no ablation": ("x = 1\n", "", "it holds none"),
+    "no ablation": ("x = 1\n", "", "holds no Ablation"),
     "another type": ("ABLATION = 5\n", "", "ABLATION is of type int; it must be a suite.Ablation"),
     "raises": ("x = 1\nraise RuntimeError('a\\nb')\n", ":2", r"RuntimeError: a\nb"),
     "raises in a function": ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError"),
