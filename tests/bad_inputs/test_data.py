@@ -106,11 +106,7 @@ def test_a_file_where_a_folder_of_data_ought_to_be(
     path = write_ablation(tasks='["enwik8"]')
     ended = called("run", str(path), "--executor", "inline")
     expect_refused(ended, 2, ["/dev/null/", "cannot be read (Not a directory)"])
-    expect(
-        called("data", "fetch", "enwik8"),
-        4,
-        ["to /dev/null/", "exists"],
-    )
+    expect(called("data", "fetch", "enwik8"), 4, ["to /dev/null/", "Not a directory"])
     assert place.made() == []
 
 
