@@ -113,10 +113,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """Every ablation: its question, variants, trials and estimated time at each scale."""
-    from suite import listing
+    from suite.commands import list as list_command
 
     kind = "mixers" if mixers else "tasks" if tasks else "ablations"
-    listing.show(kind, as_json=json)
+    list_command.show(kind, as_json=json)
 
 
 @app.command()
@@ -128,9 +128,9 @@ def plan(
     json: Json = False,
 ) -> None:
     """What would run, what is done, what cannot run and why; touches nothing."""
-    from suite import preview
+    from suite.commands import plan as plan_command
 
-    preview.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
+    plan_command.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
 
 
 @app.command()
@@ -159,7 +159,7 @@ def run(
 
         check_address(address)  # first: what follows takes seconds to import
 
-    from suite import command_run
+    from suite.commands import run as run_command
     from suite.sweep.driver import Options
 
     options = Options(
@@ -168,7 +168,7 @@ def run(
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
-    raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
+    raise typer.Exit(run_command.run(names, scale=scale.value, seeds=seeds, options=options))
 
 
 @app.command()
@@ -255,12 +255,12 @@ def report(
     ] = None,
 ) -> None:
     """Regenerate the comparison report from what MLflow holds, or show what moved."""
-    from suite import command_report
+    from suite.commands import report as report_command
 
-    wishes = command_report.Wishes(
+    wishes = report_command.Wishes(
         out=out, tracking_uri=tracking_uri, scale=scale.value if scale else None, compare=compare
     )
-    raise typer.Exit(command_report.report(names, wishes))
+    raise typer.Exit(report_command.report(names, wishes))
 
 
 @app.command()
@@ -270,10 +270,10 @@ def record(
     tracking_uri: Uri = None,
 ) -> None:
     """Bring results made elsewhere (inline, without MLflow) into the store."""
-    from suite import command_run
+    from suite.commands import run as run_command
     from suite.sweep.driver import Options
 
-    raise typer.Exit(command_run.record(file, Options(out=out, tracking_uri=tracking_uri)))
+    raise typer.Exit(run_command.record(file, Options(out=out, tracking_uri=tracking_uri)))
 
 
 @app.command()
@@ -287,7 +287,7 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """The MLflow dashboard over this output folder, on this machine only."""
-    from suite.catalogue import name_of
+    from suite.planning.loader import name_of
     from suite.tracking.dashboard import serve
     from suite.tracking.location import store_of
 
@@ -333,19 +333,19 @@ def data(
     ] = None,
 ) -> None:
     """The data sets, their licences and digests; bring a public one."""
-    from suite import data_sets
+    from suite.commands import data as data_command
 
     if action is DataAction.FETCH:
-        raise typer.Exit(data_sets.fetch_by_name(name, to))
-    raise typer.Exit(data_sets.verify() if action is DataAction.VERIFY else data_sets.show())
+        raise typer.Exit(data_command.fetch_by_name(name, to))
+    raise typer.Exit(data_command.verify() if action is DataAction.VERIFY else data_command.show())
 
 
 @app.command()
 def doctor(out: Out = OUT) -> None:
     """What this machine can run, what is missing and how to get it."""
-    from suite import doctor as doctor_
+    from suite.commands import doctor as doctor_command
 
-    raise typer.Exit(doctor_.show(out))
+    raise typer.Exit(doctor_command.show(out))
 
 
 def main() -> None:

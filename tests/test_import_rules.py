@@ -179,7 +179,8 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
         "import suite, models, reports, ablations; models.MIXERS",
         "sys.argv = ['bakeoff', '--help']\ntry: __import__('suite.cli').cli.main()\n"
         "except SystemExit as end: assert not end.code, end.code",
-        "import suite.spec, suite.schema, suite.catalogue, suite.lock, suite.commands.status",
+        "import suite.spec, suite.schema, suite.planning.loader, suite.sweep.folder_lock\n"
+        "import suite.commands.status",
         "from suite import Ablation, Claim, Model, Scale, vary",
     ],
     ids=["import suite", "bakeoff --help", "specification and schema", "the public words"],

@@ -116,8 +116,8 @@ def _measuring(config: WorkerConfig) -> Callable[[], Iterator[Said]]:
 
     def measure() -> Iterator[Said]:
         from suite.execution.trial import device_of
+        from suite.probes.probe import SpreadProbe
         from suite.probes.registry import probe
-        from suite.probes.spread import SpreadProbe
 
         _refuse_unshared(config)
         device = device_of(config.resources)

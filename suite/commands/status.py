@@ -26,8 +26,8 @@ from suite.journal.rows import Attempt, End
 from suite.journal.sqlite_schema import journal_in
 from suite.journal.status_message import Standing
 from suite.journal.trial_index import Listed
-from suite.lock import is_held
 from suite.schema import FAILURES, Plan
+from suite.sweep.folder_lock import is_held
 from suite.text import in_words
 
 _DIGITS = 6  # of hours and rates, for programs

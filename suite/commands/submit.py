@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.catalogue import find_all
 from suite.cluster import jobs
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
@@ -18,6 +17,7 @@ from suite.cluster.jobs import SUCCEEDED, Job
 from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
 from suite.journal.status_message import is_status_line
+from suite.planning.loader import find_all
 from suite.schema import Plan
 
 

@@ -1,4 +1,4 @@
-"""Probe `data_parallel`: throughput, memory and scaling efficiency of several workers.
+"""Measure what several workers save: throughput, memory, scaling efficiency.
 
 Scaling efficiency is the time of a step on one worker alone, over workers times the time of the
 same step on all of them: 1 is perfect. The lone worker is the first one, with the local engine at
@@ -26,7 +26,7 @@ import torch
 
 from models import ModelSpec, build_model
 from suite.errors import classified
-from suite.probes.spread import SpreadProbe
+from suite.probes.probe import SpreadProbe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task

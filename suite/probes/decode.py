@@ -1,4 +1,4 @@
-"""Probe `decode`: time of a language model's next token after a given number of tokens.
+"""Time the next token of a language model after so many, one sequence at a time.
 
 That is how it is used: it writes its own next input, so tokens come one by one, and what a token
 costs depends on how the mixer remembers the ones before. At ``length=L`` the model has read L - 1

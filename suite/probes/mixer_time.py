@@ -1,4 +1,4 @@
-"""Probe `mixer_time`: times of a mixer alone: forward, forward and backward, one more token.
+"""Time a mixer alone: forward, forward and backward, one more token.
 
 One layer over one sequence, with nothing around it. Controls stand beside the first subject:
 itself built again and slowed, kernels of known growth, and what the device can do at best.

@@ -88,3 +88,19 @@ class Probe(ABC):
     ) -> Iterator[Said]:
         """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
         return self.measure(trial, device)
+
+
+class SpreadProbe(Probe):
+    """A probe whose trials may be spread; those that are not take `measure`."""
+
+    is_spread: ClassVar[bool] = True
+
+    @abstractmethod
+    def measure_on_workers(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
+        """As `measure`, on every worker of the trial at once; all of them say the same.
+
+        Raises:
+            suite.training.loop.Diverged: where the training loss is not finite, on all alike.
+        """

@@ -1,4 +1,4 @@
-"""Probe `quality`: trains a model, then scores the test split once."""
+"""Train a model, then score the test split, once, at the end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from suite.errors import Diverged
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Said
-from suite.probes.spread import SpreadProbe
+from suite.probes.probe import Said, SpreadProbe
+from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
-from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer

@@ -1,4 +1,4 @@
-"""Probe `step_time`: times of a whole model: forward, forward and backward, a training step.
+"""Time a step of a whole model: forward, forward and backward, a training step.
 
 All variants take turns in one process, on batches of the task; see `suite.timing`.
 """

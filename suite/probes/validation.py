@@ -1,4 +1,4 @@
-"""Probe `validation`: trains a model, then scores the validation split, for choosing settings.
+"""Train a model and score the validation split, the data that one may choose by.
 
 Whoever chooses by what `quality` says has chosen on test data. This trains in the same way, on the
 same batches, and never asks for the test split. It leaves no curve: that is quality's.

@@ -22,7 +22,6 @@ from suite.events import (
 from suite.execution.inline import refuse_infeasible, refuse_too_large
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.lock import FolderUnavailable, held
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
@@ -30,6 +29,7 @@ from suite.sweep.display import Display, DisplayFor, NoDisplay
 from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import Outcome, close_parents, conclude, counted
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.pending import (
     Pending,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.lock import held
 from suite.schema import Plan
 from suite.sweep.finish import conclude, counted
+from suite.sweep.folder_lock import held
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.lock import FolderUnavailable, is_held
 from suite.reporting.build import reported, reports_of, sweeps_in
 from suite.schema import Plan
 from suite.spec import SpecError
+from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.sweep.store_check import Difference, StoreCheck
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, is_own, sqlite_path, store_of

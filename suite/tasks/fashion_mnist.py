@@ -31,7 +31,7 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.scores import num_right
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
 
 SOURCE = DataSource(

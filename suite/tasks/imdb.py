@@ -26,8 +26,8 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.public_sets import source_of
-from suite.tasks.scores import num_right
+from suite.tasks.download import source_of
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
 

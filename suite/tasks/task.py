@@ -31,11 +31,14 @@ class Metric:
         name: Column value in every table, as ``bits_per_character``.
         unit: Never empty; ``1`` for a pure number.
         better: Which direction is good.
+        num_symbols: Answers that must all be right for the metric to count one; 1 where each counts
+            by itself, None where the number differs from example to example.
     """
 
     name: str
     unit: str
     better: Literal["higher", "lower", "none"]
+    num_symbols: int | None = 1
 
 
 @dataclass(frozen=True, kw_only=True)

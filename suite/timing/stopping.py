@@ -1,4 +1,4 @@
-"""The stopping rule of a timing: when there are enough samples, and what is missing if not."""
+"""Decide when a contest has lasted long enough, and what is missing where it ended before."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ def _claim(**changes: str) -> dict[str, str]:
 
 
 SOURCES: dict[str, tuple[str, list[str]]] = {
-    "line-01 an empty file": ("", ["exactly one Ablation, named ABLATION; it holds none"]),
+    "line-01 an empty file": ("", ["named ABLATION; this one holds no Ablation"]),
     "line-02 a syntax error": ("\n\nx = (\n", ["mine.py:3: '(' was never closed."]),
-    "line-03 no ablation": ("x = 1\n", ["it holds none"]),
+    "line-03 no ablation": ("x = 1\n", ["holds no Ablation"]),
     "line-03 of another type": ("ABLATION = {}\n", ["ABLATION is of type dict"]),
     "line-03 the class itself": (
         "from suite import Ablation as ABLATION\n", ["ABLATION is the class Ablation"],

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from suite.catalogue import Entry
 from suite.journal.journal import Journal
+from suite.planning.loader import Entry
 from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import command_run
+from suite.commands import run as run_command
 from suite.errors import DONE, FAILED, UNAVAILABLE
 from suite.events import Event, Unavailable
 from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
-from suite.lock import FolderUnavailable, held
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import trial_runs
@@ -58,7 +58,7 @@ def inline(work: Workplace, **changes: object) -> Options:
 
 
 def exit_code(work: Workplace, *names: str, **changes: object) -> int:
-    return command_run.run(names, scale="quick", seeds=None, options=inline(work, **changes))
+    return run_command.run(names, scale="quick", seeds=None, options=inline(work, **changes))
 
 
 def rows(work: Workplace, name: str = "small") -> list[dict[str, str]]:
@@ -284,7 +284,7 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
         for absent in ("mlflow", "ray"):
             patch.setitem(sys.modules, absent, None)
         elsewhere = replace(inline(work), out=away)
-        assert command_run.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
+        assert run_command.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
     said = capsys.readouterr().err.replace("\n", "")
     assert str(away / "journal.db") in said
     assert "bakeoff record" in said

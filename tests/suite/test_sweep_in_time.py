@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from suite import cli, command_run, timeouts
+from suite import cli, timeouts
+from suite.commands import run as run_command
 from suite.errors import DONE, FAILED, USAGE
 from suite.events import Event, Finished, Started
 from suite.journal.journal import Journal
@@ -145,7 +146,7 @@ def test_a_training_is_interrupted_and_the_same_command_goes_on(
 ) -> None:
     file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])
     limit = options(work, Deadline(600.0))
-    assert command_run.run([file], scale="quick", seeds=1, options=limit) == FAILED
+    assert run_command.run([file], scale="quick", seeds=1, options=limit) == FAILED
     came, pid, _ = reached(work)
     assert pid == os.getpid()
     assert ends[0] - came < SOON
@@ -178,10 +179,10 @@ def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(
 
 def test_what_is_done_in_time_is_done(work: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
     file, deadline = work.ablation(), Deadline(600.0)
-    assert command_run.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE
+    assert run_command.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE
     assert "time limit" not in capsys.readouterr().err
     over = Deadline(1.0, begun=time.monotonic() - 2.0)
-    assert command_run.run([file], scale="quick", seeds=2, options=options(work, over)) == DONE
+    assert run_command.run([file], scale="quick", seeds=2, options=options(work, over)) == DONE
     assert "time limit" not in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Runs commands of bakeoff under faults, quickly and often.
+"""How is a command of bakeoff run under faults, quickly and often?
 
 Forked from this process, which has imported what the command needs: that saves four seconds of
 imports each time. A fork of a process with threads would inherit their locks, so this one must have

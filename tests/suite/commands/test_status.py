@@ -18,9 +18,9 @@ from suite.commands.status import print_standing, show_status, standing_of, stat
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.journal.status_message import Standing
-from suite.lock import held
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
+from suite.sweep.folder_lock import held
 from tests.workplace import Workplace
 
 HERE = Provenance(

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from suite import Ablation, Model, Scale, vary
-from suite.catalogue import find, shipped
+from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.registry import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan

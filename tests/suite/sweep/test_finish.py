@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite import command_run
+from suite.commands import run as command_run
 from suite.errors import DONE, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.reporting import build

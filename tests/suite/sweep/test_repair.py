@@ -18,9 +18,9 @@ from suite.cli import app
 from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.lock import FolderUnavailable, held
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
