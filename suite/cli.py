@@ -307,9 +307,9 @@ def verify(
 ) -> None:
     """Journal, MLflow and report agree: nothing lost, nothing twice, nothing different."""
     if repair:
-        from suite.repair import repaired as compared
+        from suite.sweep.repair import repaired as compared
     else:
-        from suite.verify import differences as compared
+        from suite.sweep.verify import differences as compared
 
     found = compared(out, tracking_uri)
     for line in found.mended:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from reports.compare.page import render_comparison
 from reports.results.frame import Sweep
-from suite.answers import reports_from_store, sweeps_in
 from suite.catalogue import name_of
 from suite.commands.compare_selection import select_for_comparison
 from suite.exit_codes import DONE
+from suite.reporting.build import reports_from_store, sweeps_in
 from suite.spec import SpecError
 from suite.store import existing_store_of
 

@@ -18,15 +18,15 @@ from reports.literature.csv import refuse_broken
 from suite.catalogue import find_all
 from suite.duration import in_words
 from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.lock import is_held
-from suite.missing import distinct_work
-from suite.outcome import Outcome
 from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import SpecError
 from suite.status import standing_of
-from suite.status_line import Standing, are_wanted, line_of
 from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.finish import Outcome
+from suite.sweep.pending import distinct_work
 from suite.tracking_uri import redact, sqlite_path
 
 
@@ -164,7 +164,8 @@ def _comparisons(outcome: Outcome, options: Options) -> list[str]:
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)
     names = [page.parent.name for page in outcome.reports]
-    return [] if outcome.note else [_dashboard_command(name, options) for name in names]
+    is_recorded = not (outcome.note or outcome.trouble)
+    return [_dashboard_command(name, options) for name in names if is_recorded]
 
 
 def _dashboard_command(name: str, options: Options) -> str:

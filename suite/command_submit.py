@@ -15,9 +15,9 @@ from suite.cluster.capacity import why_never
 from suite.cluster.submit import SUCCEEDED, HandedOver
 from suite.executor import Unavailable
 from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE
+from suite.journal.status_message import is_status_line
 from suite.parcel import Parcel, packed
 from suite.schema import Plan
-from suite.status_line import is_status_line
 from suite.submission import Submission, submission_of
 
 

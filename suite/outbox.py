@@ -22,13 +22,13 @@ from typing import TypeVar
 
 from suite.events import Finished, Progressed, Started
 from suite.events import TrialEvent as Event
+from suite.journal.export import JOURNAL_FILE, packed
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.journal_lines import JOURNAL_FILE, packed
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.projection import variant_of
 from suite.recorder import Recorder
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Cell, Plan
 
 _SECONDS_BETWEEN_TRIES = 5.0
@@ -306,8 +306,6 @@ class Outbox:
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """The two frames, and the journal's own lines."""
-        from suite.frames import sweep_files  # takes pyarrow, which a machine without a store lacks
-
         trial_ids = [trial.trial_id for trial in plan.trials]
         lines = packed(plan, journal.statements(plan.key), self._gated(journal.kept(trial_ids)))
         self._gate()

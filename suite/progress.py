@@ -18,10 +18,10 @@ from rich.text import Text
 from suite.duration import in_words
 from suite.estimate import seconds_of
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
-from suite.labels import labels_of
-from suite.missing import Missing
+from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.journal.trial_index import labels_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
-from suite.status_line import Standing, are_wanted, line_of
+from suite.sweep.pending import Pending
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most
@@ -99,7 +99,7 @@ class Display(Protocol):
         """Take an event and show what it changes."""
 
 
-def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Display:
+def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Display:
     """A live display where the output is a terminal, else plain lines; some of them for programs.
 
     The last are for a driver on a cluster, of which `bakeoff status` knows by its log alone.
@@ -110,7 +110,7 @@ def display_for(plans: Sequence[Plan], missing: Missing, console: Console) -> Di
     return LiveDisplay(tally, console) if console.is_terminal else PlainLines(tally, console)
 
 
-def _tally(plans: Sequence[Plan], missing: Missing) -> Tally:
+def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
     work = (*missing.packed, *missing.alone)
     return Tally(
         labels=labels_of(plans),
@@ -150,7 +150,7 @@ class PlainLines:
 
 
 class StatusLines:
-    """Plain lines, and now and then one that says how far all is: `suite.status_line`."""
+    """Plain lines, and now and then a status message for programs."""
 
     def __init__(self, lines: PlainLines) -> None:
         self.lines = lines

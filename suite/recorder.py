@@ -44,7 +44,7 @@ from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking_uri import redact
 
 if TYPE_CHECKING:  # it imports what reads frames, which a writer does not need
-    from suite.findings import Findings
+    from suite.reporting.summary import Findings
 
 
 class Recorder:

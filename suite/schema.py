@@ -17,6 +17,8 @@ from models.model_spec import Knob, ModelSpec
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
+# Probes whose numbers depend on the machine.
+TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
@@ -145,6 +147,11 @@ class Trial:
     def num_workers(self) -> int:
         """Processes that it takes."""
         return self.parallel.workers if self.parallel else 1
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether it runs alone, and is done only with a result from this environment."""
+        return self.probe in TIMING_PROBES
 
 
 def _without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
@@ -369,7 +376,7 @@ class Registration:
 
     Attributes:
         sha256: Of all that fixes the test: claim, seeds, settings.
-        num_pairs_before: Seeds of which both sides had a result when it was stated as it is now.
+        num_pairs_before: Seeds of which a side had a result when it was stated as it is now.
         changes: What is not as it was first stated, each in a few words.
     """
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from suite.journal.rows import Attempt, End
+from suite.journal.trial_index import Listed
 from suite.schema import FAILURES
-from suite.trial_list import Listed
 
 LATELY_SECONDS = 600.0
 _SHORTEST_SECONDS = 1.0  # of a stretch that a rate is taken over

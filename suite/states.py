@@ -10,8 +10,8 @@ from typing import Literal
 
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.missing import is_done
 from suite.schema import FAILURES, Plan, Trial
+from suite.sweep.pending import is_done
 
 State = Literal["done", "failed", "missing", "skipped"]
 

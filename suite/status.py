@@ -20,12 +20,12 @@ from rich.console import Console
 from suite.journal.journal import Journal
 from suite.journal.rows import Attempt, End
 from suite.journal.sqlite_schema import journal_in
+from suite.journal.status_message import Standing
+from suite.journal.trial_index import Listed
 from suite.lock import is_held
 from suite.schema import FAILURES, Plan
 from suite.spending import Progress, spending_of
-from suite.status_line import Standing
 from suite.status_text import print_standing
-from suite.trial_list import Listed
 
 _DIGITS = 6  # of hours and rates, for programs
 

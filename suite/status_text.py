@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from suite.duration import in_words
+from suite.journal.status_message import Standing
 from suite.one_line import one_line
 from suite.schema import FAILURES
-from suite.status_line import Standing
 
 _MOST_PLACES = 8  # told trial by trial; beyond, by node
 _MOST_GROUPS = 10  # of failures

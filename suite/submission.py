@@ -14,13 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from suite.journal.status_message import STATUS_LINES
 from suite.parcel import Parcel
 from suite.schema import Plan, content_hash
 from suite.spec import SpecError
 from suite.tracking_uri import RefusedUri, check_tracking_uri, redact, sqlite_path
 
 PREFIX = "bakeoff-"
-STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set in the job: the driver tells programs how far it is
 STARTER = "start_bakeoff.sh"
 _LONGEST_NAMES = 60
 _ATTEMPT = re.compile(r"(?P<base>.+-[0-9a-f]{12})(?:-(?P<attempt>[1-9][0-9]*))?")

@@ -16,7 +16,7 @@ from rich.console import Console
 from suite.cluster.address import check_url
 from suite.cluster.submit import PENDING, Job, jobs, log_of
 from suite.duration import in_words
-from suite.status_line import Standing, is_status_line, last_standing
+from suite.journal.status_message import Standing, is_status_line, last_standing
 from suite.submission import base_of
 from suite.tracking_uri import redact
 

@@ -19,7 +19,7 @@ import pandas as pd
 from reports.compare.pairs import Selection
 from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
-from suite.answers import sweeps_in
+from suite.reporting.build import sweeps_in
 from suite.spec import SpecError
 from suite.store import Store, store_of
 from suite.tracking_uri import redact, sqlite_path

@@ -53,7 +53,6 @@ class DataParallel(SpreadProbe):
     version = 2
     grain = "seed"
     is_batched = True
-    is_timing = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Four numbers, at the length of the trial."""

@@ -31,7 +31,6 @@ class Decode(Probe):
     name = "decode"
     version = 1
     grain = "comparison"
-    is_timing = True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""

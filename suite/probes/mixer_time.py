@@ -35,7 +35,6 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
-    is_timing = True
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits

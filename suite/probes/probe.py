@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from models.model_spec import ModelSpec
 from suite.checkpoints import Keeper
 from suite.schema import (
+    TIMING_PROBES,
     Measurement,
     MetricSpec,
     Parallel,
@@ -38,8 +39,6 @@ class Probe(ABC):
             meets no task, and the coordinate stands in the cells, not in its metrics.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
             without a coordinate then stands at ``length=...`` besides.
-        is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
-            their own, and are done only when they have a result from this environment.
     """
 
     name: ClassVar[str]
@@ -50,7 +49,11 @@ class Probe(ABC):
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
-    is_timing: ClassVar[bool] = False
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether the number depends on the machine: then trials run alone, in a later phase."""
+        return self.name in TIMING_PROBES
 
     @abstractmethod
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:

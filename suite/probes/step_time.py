@@ -36,7 +36,6 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     is_batched = True
-    is_timing = True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It times what happens in one process."""

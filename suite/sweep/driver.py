@@ -14,7 +14,6 @@ from rich.console import Console
 from suite.books import Books
 from suite.checkpoint_folder import remove
 from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
-from suite.conclusion import close_parents, conclude
 from suite.deadline import Deadline, TimeIsUp, in_time
 from suite.events import Event, Finished
 from suite.executor import Executes, Luggage
@@ -23,29 +22,29 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
 from suite.machine import refuse_too_large
-from suite.missing import (
-    Missing,
+from suite.mlflow_store import StoreUnavailable
+from suite.new_store import recorder_of
+from suite.outbox import Outbox
+from suite.planning.plan import plan as plan_of
+from suite.progress import Display, display_for
+from suite.schema import FAILURES, Plan, Resources
+from suite.spec import Ablation
+from suite.store import Store, mlflow_is_installed, store_of
+from suite.sweep.executors import Executor, executing
+from suite.sweep.finish import Outcome, close_parents, conclude, counted
+from suite.sweep.pending import (
+    Pending,
     Where,
     at,
     distinct_work,
     environment_of_most,
     here,
-    missing_work,
+    in_order,
+    pending_work,
 )
-from suite.mlflow_store import StoreUnavailable
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
-from suite.outcome import Outcome, counted
-from suite.planning.plan import plan as plan_of
-from suite.progress import Display, display_for
-from suite.rebuilding import taken_over
-from suite.schema import FAILURES, Plan, Resources
-from suite.spec import Ablation
-from suite.stages import stages
-from suite.store import Store, mlflow_is_installed, store_of
-from suite.sweep.executors import Executor, executing
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
+from suite.tracking.restore import taken_over
 from suite.trial_limit import SECONDS_AT
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
@@ -210,7 +209,7 @@ class _Sweep:
 
     def run(self, console: Console) -> _Ran:
         """Run it all, or until the deadline."""
-        missing = missing_work(self.plans, self.journal.done(), self._where())
+        missing = pending_work(self.plans, self.journal.done(), self._where())
         deadline = self.options.deadline
         if not missing.num_trials or (deadline and deadline.is_over):
             return _Ran(was_cut=bool(missing.num_trials))
@@ -224,7 +223,7 @@ class _Sweep:
 
     def num_left(self) -> int:
         """How many trials the next run would do."""
-        return missing_work(self.plans, self.journal.done(), self._where()).num_trials
+        return pending_work(self.plans, self.journal.done(), self._where()).num_trials
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
@@ -255,11 +254,11 @@ class _Sweep:
             return here
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
-    def _events(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
-        """In each stage training first, packed; then timing, alone, the store left in peace."""
+    def _events(self, missing: Pending, executor: Executes) -> Generator[Event, None, None]:
+        """In each part training first, packed; then timing, alone, the store left in peace."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
-        for part, last_seed in stages(missing, may_be_cut=self.options.deadline is not None):
+        for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):
             yield from executor.execute(part.packed)
             if part.alone:
                 with self.books.store_paused():
@@ -267,7 +266,7 @@ class _Sweep:
 
     def _timings(
         self,
-        missing: Missing,
+        missing: Pending,
         last_seed: int | None,
         timed: set[tuple[str, Resources]],
         executor: Executes,
@@ -275,15 +274,15 @@ class _Sweep:
         """In one environment; if that of earlier timings is gone, all are made in another.
 
         Args:
-            missing: What was missing at first of this stage.
-            last_seed: See `stages`.
-            timed: Trials that earlier stages have run; what failed in one waits for the next run.
+            missing: What was pending at first of this part.
+            last_seed: See `in_order`.
+            timed: Trials that earlier parts have run; what failed in one waits for the next run.
             executor: Where.
         """
         so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):
             found = executor.environment_for_timing(resources, so_far(resources))
-            left = missing_work(self.plans, self.journal.done(), at(found)).alone
+            left = pending_work(self.plans, self.journal.done(), at(found)).alone
             work = [
                 (trial, asked)
                 for trial, asked in left

@@ -15,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.new_store import recorder_of
 from suite.planning.plan import plan
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import ClaimSpec, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.store import store_of

@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.catalogue import Entry
-from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.recorder import Recorder
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 
@@ -29,6 +28,7 @@ class FinishedSweep:
     """The number of heads, three seeds each, every trial with a result."""
 
     name: str
+    scale: str = "quick"
 
     @cached_property
     def plan(self) -> Plan:
@@ -43,10 +43,11 @@ class FinishedSweep:
                 source="Vaswani et al. 2017, Table 3", published="0.9 BLEU apart",
             ),
             scales={
-                "quick": Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
+                self.scale: Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
             },
         )  # fmt: skip
-        return plan(Entry(name=self.name, ablation=ablation, note="A note.", file=Path("own.py")))
+        entry = Entry(name=self.name, ablation=ablation, note="A note.", file=Path("own.py"))
+        return plan(entry, scale=self.scale, seeds=3)
 
     @property
     def results(self) -> list[Result]:

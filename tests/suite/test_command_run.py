@@ -12,8 +12,8 @@ from rich.console import Console
 
 from suite.command_run import _told
 from suite.exit_codes import DONE, FAILED, INTERRUPTED
-from suite.outcome import Outcome
 from suite.sweep.driver import Options
+from suite.sweep.finish import Outcome
 
 URL = "https://host/#/experiments/1/runs?viewStateShareKey=quick"
 PAGES = (Path("out/reports/heads/index.html"), Path("out/reports/mine/index.html"))

@@ -22,14 +22,13 @@ from pandas.testing import assert_frame_equal
 import suite
 from reports.results.frame import read_sweep
 from suite.exit_codes import DONE, FAILED
-from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.outcome import Outcome
 from suite.record import load_artifacts
-from suite.rows import by_trial
+from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
+from suite.sweep.finish import Outcome
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]

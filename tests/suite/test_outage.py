@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.repair import repaired
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.repair import repaired
+from suite.sweep.verify import differences
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.slow

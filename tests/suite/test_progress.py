@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from suite.events import Finished, Progressed, Started, Waiting
-from suite.labels import labels_of
-from suite.missing import Missing, missing_work
+from suite.journal.status_message import last_standing
+from suite.journal.trial_index import labels_of
 from suite.planning.plan import plan
 from suite.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
-from suite.status_line import last_standing
+from suite.sweep.pending import Pending, pending_work
 from tests.workplace import Workplace
 
 HERE = Provenance(
@@ -31,8 +31,8 @@ def sweep(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture
-def missing(sweep: Plan) -> Missing:
-    return missing_work([sweep], {})
+def missing(sweep: Plan) -> Pending:
+    return pending_work([sweep], {})
 
 
 def console(*, is_terminal: bool, width: int = 200) -> Console:
@@ -63,12 +63,12 @@ def point(step: int) -> Point:
     )
 
 
-def test_the_console_decides(sweep: Plan, missing: Missing) -> None:
+def test_the_console_decides(sweep: Plan, missing: Pending) -> None:
     assert isinstance(display_for([sweep], missing, console(is_terminal=False)), PlainLines)
     assert isinstance(display_for([sweep], missing, console(is_terminal=True)), LiveDisplay)
 
 
-def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Missing) -> None:
+def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Pending) -> None:
     out = console(is_terminal=False)
     first, second = [trial for trial in sweep.trials if trial.probe == "quality"][:2]
     with display_for([sweep], missing, out) as display:
@@ -87,7 +87,7 @@ def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Missin
     assert "\x1b" not in said(out)
 
 
-def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Missing) -> None:
+def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Pending) -> None:
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
     with display_for([sweep], missing, out) as display:
@@ -106,7 +106,7 @@ def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Miss
     assert "crashed: the process died" in said(out)
 
 
-def test_a_failure_with_brackets_in_it_is_shown_as_it_is(sweep: Plan, missing: Missing) -> None:
+def test_a_failure_with_brackets_in_it_is_shown_as_it_is(sweep: Plan, missing: Pending) -> None:
     out = console(is_terminal=True)
     with display_for([sweep], missing, out) as display:
         display.show(Started(sweep.trials[0].trial_id, "here"))
@@ -116,7 +116,7 @@ def test_a_failure_with_brackets_in_it_is_shown_as_it_is(sweep: Plan, missing: M
 
 
 def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
-    sweep: Plan, missing: Missing
+    sweep: Plan, missing: Pending
 ) -> None:
     out = console(is_terminal=True)
     with pytest.raises(KeyboardInterrupt), display_for([sweep], missing, out):
@@ -126,7 +126,7 @@ def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
 
 def test_a_submitted_driver_tells_programs_how_far_it_is(
     sweep: Plan,
-    missing: Missing,
+    missing: Pending,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
 
 def test_a_day_of_lines_is_no_endless_log(
     sweep: Plan,
-    missing: Missing,
+    missing: Pending,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -203,7 +203,7 @@ def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPa
     assert tally.eta_seconds() == 0.0
 
 
-def test_points_of_no_step_change_nothing(sweep: Plan, missing: Missing) -> None:
+def test_points_of_no_step_change_nothing(sweep: Plan, missing: Pending) -> None:
     tally = Tally(labels={}, seconds={"a": 1.0}, num_done_before=0, steps={})
     tally.take(Started("a", "here"))
     tally.take(Progressed("a", ()))

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from suite import mlflow_store
-from suite.findings import Findings
 from suite.mlflow_store import StoreRefuses, StoreUnavailable
 from suite.projection import Key, variant_of
 from suite.record import children, load_all_artifacts, load_artifacts
 from suite.recorder import Recorder
+from suite.reporting.summary import Findings
 from suite.schema import About, Specimen, Status, Trial
 from tests.suite.heads_sweep import HeadsSweep, LocalStore
 

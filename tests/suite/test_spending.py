@@ -8,8 +8,8 @@ import pytest
 
 from suite import spending
 from suite.journal.rows import Attempt, End
+from suite.journal.trial_index import Listed
 from suite.spending import Progress, spending_of
-from suite.trial_list import Listed
 
 NOW = 10_000.0
 

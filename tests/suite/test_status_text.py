@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from suite.status_line import Standing
+from suite.journal.status_message import Standing
 from suite.status_text import print_standing
 
 

@@ -20,11 +20,11 @@ from suite.exit_codes import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.new_store import recorder_of
-from suite.repair import repaired
 from suite.schema import Result
 from suite.store import store_of
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.repair import repaired
+from suite.sweep.verify import differences
 from tests.workplace import Workplace
 
 
@@ -172,7 +172,7 @@ def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "_SECONDS_OF_SILENCE", 1.0)
-    monkeypatch.setattr("suite.rebuilding._SECONDS_TO_ANSWER", 0.5)
+    monkeypatch.setattr("suite.tracking.restore._SECONDS_TO_ANSWER", 0.5)
     with hanging_server() as uri:
         start = time.monotonic()
         outcome = run(

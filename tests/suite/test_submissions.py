@@ -9,7 +9,7 @@ import pytest
 
 from suite import submissions
 from suite.cluster.submit import Job
-from suite.status_line import Standing, line_of
+from suite.journal.status_message import Standing, line_of
 from suite.submissions import as_objects, lines_of, seen_on, show
 
 JOB = Job(

@@ -26,8 +26,8 @@ from suite.record import children
 from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
+from suite.sweep.verify import differences
 from suite.trial import run_trial
-from suite.verify import differences
 from tests.workplace import Workplace
 
 
@@ -216,7 +216,7 @@ def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
 
 
 @pytest.mark.bad_input(38)
-def test_a_store_that_is_away_costs_nothing_but_the_report(
+def test_a_store_that_is_away_costs_neither_results_nor_the_report(
     work: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = work.ablation(probes=["quality"])
@@ -226,11 +226,15 @@ def test_a_store_that_is_away_costs_nothing_but_the_report(
 
     monkeypatch.setattr("suite.sweep.driver.recorder_of", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
-    assert "nobody answers" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "nobody answers" in said.err
+    assert said.out == f"report:    {work.out / 'reports' / 'small' / 'index.html'}\n"
     assert statuses(work) == {Status.OK: 4}
+    before = tree(work.out / "reports")
     monkeypatch.undo()
     outcome = run(file, options=inline(work))
     assert outcome.num_run == 0
+    assert tree(work.out / "reports") == before
     assert agrees(work)
 
 

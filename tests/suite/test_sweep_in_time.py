@@ -24,7 +24,7 @@ from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.verify import differences
 from tests.workplace import Workplace
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended

@@ -82,12 +82,6 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import suite.answers
-    import suite.cli
-    import suite.command_run
-    import suite.probes.quality
-    import suite.tasks.registry
-    import suite.verify  # noqa: F401
     from suite.record import reading
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then

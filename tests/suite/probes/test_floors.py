@@ -8,7 +8,7 @@ import pytest
 from suite.estimate import seconds_of
 from suite.floors import tf_idf
 from suite.floors.registry import floor
-from suite.labels import labels_of
+from suite.journal.trial_index import labels_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.projection import (
@@ -19,8 +19,8 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.rows import by_trial
-from suite.rows import result_rows as rows_of
+from suite.reporting.frames import by_trial
+from suite.reporting.frames import result_rows as rows_of
 from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
 from suite.spec import Ablation, Claim, SpecError, vary
 from suite.tasks.registry import build_task

@@ -1,0 +1,58 @@
+"""Sums up a sweep for the store: a verdict, its sentence, and a mean for each variant."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reports.analysis.verdict import verdict
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series
+from suite.comparison import judged_metric
+from suite.schema import About
+from suite.store_limits import entity_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a sweep found, as far as it has come.
+
+    Attributes:
+        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
+        sentence: The same with claim, size and interval, for a reader.
+        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
+    """
+
+    verdict: str = ""
+    sentence: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
+
+
+def findings_of(sweep: Sweep) -> Findings:
+    """The summary, by the rules of the report."""
+    about = sweep.about
+    measured = all_series(about, sweep.results)
+    judged, metric = verdict(about, measured), judged_metric(about)
+    means: dict[str, float] = {}
+    for series in measured:
+        if series.is_whole_score and metric is not None and series.metric == metric.name:
+            means |= _means(series, about)
+    return Findings(
+        verdict=str(judged.outcome) if judged else "",
+        sentence=judged.sentence if judged else "",
+        means=means,
+    )
+
+
+def _means(series: Series, about: About) -> dict[str, float]:
+    """By the metric's name on the parent, which holds the task where there are several."""
+    task = [series.task] if len(about.tasks) > 1 else []
+    found: dict[str, float] = {}
+    for variant in about.variants:
+        values = [value for value in series.values(variant).values() if math.isfinite(value)]
+        if values:
+            key = entity_key("/".join([series.metric, *task, variant]))
+            found[key] = statistics.fmean(values)
+    return found
