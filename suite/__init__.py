@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.own_module import run_task
+    from suite.execution.run_task import run_task
     from suite.planning.plan import plan
     from suite.spec import Ablation, Claim, Model, Scale, vary
     from suite.sweep.driver import run
@@ -24,7 +24,7 @@ _HOMES = {
     "vary": "suite.spec",
     "plan": "suite.planning.plan",
     "run": "suite.sweep.driver",
-    "run_task": "suite.own_module",
+    "run_task": "suite.execution.run_task",
 }
 
 

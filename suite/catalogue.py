@@ -18,8 +18,7 @@ from types import CodeType, ModuleType
 
 from pydantic import ValidationError
 
-from suite.nearest import unknown_name
-from suite.one_line import words_of
+from suite.errors import unknown_name, words_of
 from suite.own_code import LeftThread, guarded
 from suite.spec import Ablation, SpecError
 

@@ -11,9 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from suite.exit_codes import FAILED, exit_code_of
-from suite.one_line import message
-from suite.quiet import be_quiet
+from suite.errors import FAILED, be_quiet, exit_code_of, message
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -151,8 +149,8 @@ def run(
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
-    from suite.deadline import Deadline
-    from suite.duration import seconds_in
+    from suite.text import seconds_in
+    from suite.timeouts import Deadline
 
     # First: the seconds that torch takes to import are the user's too.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
@@ -193,7 +191,7 @@ def submit(
 ) -> None:
     """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
     from suite import command_submit
-    from suite.duration import seconds_in
+    from suite.text import seconds_in
 
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
@@ -289,8 +287,8 @@ def ui(
 ) -> None:
     """The MLflow dashboard over this output folder, on this machine only."""
     from suite.catalogue import name_of
-    from suite.dashboard import serve
-    from suite.store import store_of
+    from suite.tracking.dashboard import serve
+    from suite.tracking.location import store_of
 
     uri = store_of(out, tracking_uri).uri
     serve(out, uri, port=port, ablation=name_of(name) if name else "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from suite.cluster import submit as jobs_api
 from suite.cluster.address import check_url
 from suite.cluster.submit import Job
-from suite.exit_codes import DONE
+from suite.errors import DONE
 from suite.spec import SpecError
 from suite.submission import base_of
 

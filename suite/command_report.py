@@ -11,10 +11,10 @@ from reports.compare.page import render_comparison
 from reports.results.frame import Sweep
 from suite.catalogue import name_of
 from suite.commands.compare_selection import select_for_comparison
-from suite.exit_codes import DONE
+from suite.errors import DONE
 from suite.reporting.build import reports_from_store, sweeps_in
 from suite.spec import SpecError
-from suite.store import existing_store_of
+from suite.tracking.location import existing_store_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ from rich.console import Console
 
 from reports.literature.csv import refuse_broken
 from suite.catalogue import find_all
-from suite.duration import in_words
-from suite.exit_codes import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.lock import is_held
 from suite.planning.plan import plan
@@ -27,7 +26,8 @@ from suite.status import standing_of
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.sweep.finish import Outcome
 from suite.sweep.pending import distinct_work
-from suite.tracking_uri import redact, sqlite_path
+from suite.text import in_words, redact
+from suite.tracking.location import sqlite_path
 
 
 def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:

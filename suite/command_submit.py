@@ -13,8 +13,8 @@ from suite.cluster import submit as jobs_api
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
 from suite.cluster.submit import SUCCEEDED, HandedOver
-from suite.executor import Unavailable
-from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE
+from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
+from suite.events import Unavailable
 from suite.journal.status_message import is_status_line
 from suite.parcel import Parcel, packed
 from suite.schema import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.exit_codes import DONE, USAGE
+from suite.errors import DONE, USAGE
 from suite.fetching import fetch
 from suite.tasks.data_files import FETCHED_FOLDER_VARIABLE, fetched_folder, is_absent
 from suite.tasks.public_sets import PUBLIC_SETS, PublicSet, public_set

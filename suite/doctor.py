@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from suite.provenance import cpu_model
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import verify_data

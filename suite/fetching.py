@@ -18,6 +18,7 @@ from typing import IO, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from suite.errors import UnavailableError
 from suite.tasks.public_sets import PublicSet
 from suite.tasks.task import TaskError
 from suite.unpacking import unpack
@@ -28,7 +29,7 @@ _RANGE_NOT_SATISFIABLE = 416
 _PARTIAL_CONTENT = 206
 
 
-class FetchUnavailable(RuntimeError):
+class FetchUnavailable(UnavailableError):
     """The network, the server or the disk does not give what is needed: one sentence."""
 
 

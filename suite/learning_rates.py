@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 
 from models import MIXERS
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 from suite.schema import Trial
 from suite.spec import SCALES, SpecError
 from suite.tasks.registry import TASKS

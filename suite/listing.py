@@ -9,11 +9,11 @@ from typing import Any
 
 from models import MIXERS, mixer_class
 from suite.catalogue import find, shipped
-from suite.duration import in_words
 from suite.estimate import seconds_of_all
 from suite.planning.plan import plan
 from suite.spec import Ablation
 from suite.tasks.registry import TASKS, task_class
+from suite.text import in_words
 
 
 def show(kind: str, *, as_json: bool) -> None:

@@ -10,16 +10,18 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from suite.errors import UnavailableError, UsageError
+
 _TRIES = 5
 _SECONDS_BETWEEN_TRIES = 0.05
 _OPEN: set[FileIO] = set()  # without buffers, whose own locks a fork may leave taken
 
 
-class FolderUnavailable(RuntimeError):
+class FolderUnavailable(UnavailableError):
     """The output folder is held by another driver, or cannot be written: one sentence."""
 
 
-class NotAFolder(ValueError):
+class NotAFolder(UsageError):
     """The path given for output is something else: one sentence."""
 
 

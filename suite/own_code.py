@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stdout
 
 from suite.spec import SpecError
-from suite.time_limit import import_time_limit
+from suite.timeouts import import_time_limit
 
 
 class LeftThread(SpecError):

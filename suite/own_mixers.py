@@ -18,7 +18,7 @@ from models import (
     mixer_class,
     skeleton_class,
 )
-from suite.one_line import words_of
+from suite.errors import words_of
 from suite.own_code import guarded
 from suite.spec import MODEL_FIELDS, Scale, SpecError
 

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.catalogue import find_all
-from suite.duration import in_words
 from suite.estimate import seconds_of_all
 from suite.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plan
 from suite.schema import Plan
 from suite.spec import TUNED
 from suite.states import TrialState, count_states, trial_states
+from suite.text import in_words
 
 
 def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:

@@ -15,13 +15,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.duration import in_words
 from suite.estimate import seconds_of
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.journal.trial_index import labels_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.pending import Pending
+from suite.text import in_words
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most

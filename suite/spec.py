@@ -26,8 +26,7 @@ from pydantic import (
 )
 
 from models.model_spec import Knob
-from suite.nearest import unknown_name
-from suite.one_line import message
+from suite.errors import UsageError, message, unknown_name
 from suite.schema import Precision
 
 ScaleName = Literal["quick", "standard", "paper"]
@@ -42,7 +41,12 @@ _OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
 
-class SpecError(ValueError):
+def default_warmup_steps(steps: int) -> int:
+    """So many that also a short training reaches its learning rate."""
+    return max(0, min(50, steps // 6))
+
+
+class SpecError(UsageError):
     """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
 
     def __init__(self, sentence: str) -> None:
@@ -345,11 +349,10 @@ class Scale(_Spec):
     @model_validator(mode="before")
     @classmethod
     def _with_warm_up(cls, fields: Any) -> Any:
-        """Without this a short run would end before its learning rate is reached."""
         steps = fields.get("steps") if isinstance(fields, dict) else None
         if type(steps) is not int or "warmup_steps" in fields:
             return fields
-        return {**fields, "warmup_steps": max(0, min(50, steps // 6))}
+        return {**fields, "warmup_steps": default_warmup_steps(steps)}
 
     @model_validator(mode="after")
     def _refuse_a_model_of_no_gpu(self) -> Scale:

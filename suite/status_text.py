@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from suite.duration import in_words
+from suite.errors import one_line
 from suite.journal.status_message import Standing
-from suite.one_line import one_line
 from suite.schema import FAILURES
+from suite.text import in_words
 
 _MOST_PLACES = 8  # told trial by trial; beyond, by node
 _MOST_GROUPS = 10  # of failures

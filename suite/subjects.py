@@ -25,9 +25,8 @@ from models import (
 )
 from models.knobs import config_from_knobs
 from models.model_spec import RUNTIMES, Runtime
+from suite.errors import unknown_name, words_of
 from suite.learning_rates import tuned_rate
-from suite.nearest import unknown_name
-from suite.one_line import words_of
 from suite.own_mixers import knob_names, load_mixer, skeleton_knob_names, try_own_mixer
 from suite.schema import Parallel, Training
 from suite.spec import MODEL_FIELDS, SWEEPS, TUNED, Ablation, Scale, SpecError

@@ -18,7 +18,8 @@ from suite.journal.status_message import STATUS_LINES
 from suite.parcel import Parcel
 from suite.schema import Plan, content_hash
 from suite.spec import SpecError
-from suite.tracking_uri import RefusedUri, check_tracking_uri, redact, sqlite_path
+from suite.text import redact
+from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
 
 PREFIX = "bakeoff-"
 STARTER = "start_bakeoff.sh"

@@ -15,10 +15,9 @@ from rich.console import Console
 
 from suite.cluster.address import check_url
 from suite.cluster.submit import PENDING, Job, jobs, log_of
-from suite.duration import in_words
 from suite.journal.status_message import Standing, is_status_line, last_standing
 from suite.submission import base_of
-from suite.tracking_uri import redact
+from suite.text import in_words, redact
 
 _MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from suite.one_line import one_line
+from suite.errors import REFUSED, one_line
 from suite.tasks.task import TaskError
 
 _BLOCK_BYTES = 1 << 20
@@ -31,7 +31,9 @@ _DAMAGES = (
 
 
 class RefusedArchive(TaskError):
-    """An archive with a member that would do harm: exit 3."""
+    """An archive with a member that would do harm."""
+
+    exit_code = REFUSED
 
 
 def unpack(archive: Path, target: Path, *, most_bytes: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.own_module import TaskResult
+from suite.execution.run_task import TaskResult
 from suite.tasks.generated import _whole_split
 from suite.tasks.mqar import Mqar
 

@@ -36,6 +36,8 @@ _ABOUT: TypeAdapter[About] = TypeAdapter(About)
 class FrameError(ValueError):
     """A frame that no report can be made from: one sentence."""
 
+    exit_code = 2  # of the command line: wrong usage
+
 
 @dataclass(frozen=True, eq=False)
 class Sweep:

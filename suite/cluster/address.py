@@ -10,7 +10,8 @@ from suite.cluster.authentication import has_token, token
 from suite.cluster.head_grpc import check_head
 from suite.cluster.head_http import Head
 from suite.cluster.peer import is_loopback
-from suite.executor import Unavailable
+from suite.errors import RefusedError, UsageError
+from suite.events import Unavailable
 
 AUTO = "auto"  # the cluster that this process is part of
 _SECONDS_TO_CONNECT = 5.0
@@ -20,11 +21,11 @@ _URL = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}(?::(?P<port>[0-9]{{1,5}})
 _PORTS = {"http": 8265, "https": 443}  # 8265 is the dashboard's own; https is a proxy before it
 
 
-class BadAddress(ValueError):
+class BadAddress(UsageError):
     """The address cannot be meant: exit 2."""
 
 
-class RefusedAddress(ValueError):
+class RefusedAddress(RefusedError):
     """The address is refused for safety: exit 3."""
 
 

@@ -6,7 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 
 def authenticate(address: str | None) -> None:

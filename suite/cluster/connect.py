@@ -18,8 +18,8 @@ from ray.exceptions import RayError
 
 from suite.cluster.execute import RayExecutor
 from suite.cluster.runtime_env import runtime_env
-from suite.executor import Luggage, Unavailable
-from suite.leftovers import ended_with_the_block
+from suite.events import ExecutorSettings, Unavailable
+from suite.execution.process_cleanup import process_cleanup
 from suite.parcel import packed
 from suite.schema import Plan
 
@@ -30,7 +30,7 @@ _PATIENCE = "RAY_gcs_server_port_wait_time_s"
 
 
 @contextmanager
-def started(luggage: Luggage) -> Iterator[RayExecutor]:
+def started(luggage: ExecutorSettings) -> Iterator[RayExecutor]:
     """An executor on a Ray of this machine, which starts and ends with the block.
 
     See `suite.sweep.executors.executing`, which settles beforehand what Ray reads on import.
@@ -38,7 +38,7 @@ def started(luggage: Luggage) -> Iterator[RayExecutor]:
     Raises:
         Unavailable: if it cannot be started.
     """
-    with ended_with_the_block():
+    with process_cleanup():
         try:
             with _own_end():
                 _start()
@@ -51,7 +51,7 @@ def started(luggage: Luggage) -> Iterator[RayExecutor]:
 
 
 @contextmanager
-def joined(address: str, luggage: Luggage, plans: Sequence[Plan]) -> Iterator[RayExecutor]:
+def joined(address: str, luggage: ExecutorSettings, plans: Sequence[Plan]) -> Iterator[RayExecutor]:
     """An executor on a cluster that others started.
 
     Args:

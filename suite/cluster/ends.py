@@ -20,7 +20,7 @@ from suite.cluster.retry import MOST_ATTEMPTS, Ending
 from suite.events import Remarked
 from suite.provenance import provenance
 from suite.schema import Result, Status
-from suite.trial_limit import reason_of
+from suite.timeouts import timeout_reason
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Its node died, or took what it had said with it, or went away before it could begin there.
@@ -60,7 +60,7 @@ def remark_on(again: Turn, error: RayError) -> Remarked:
 
 def timed_out(turn: Turn, seconds: float) -> Result:
     """The result of a trial that was ended because it took too long."""
-    return _result(turn, Status.TIMEOUT, reason_of(seconds), "")
+    return _result(turn, Status.TIMEOUT, timeout_reason(seconds), "")
 
 
 def stranded(turn: Turn) -> Result:

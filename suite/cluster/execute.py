@@ -21,8 +21,15 @@ from suite.cluster.orphans import remove_orphaned_groups
 from suite.cluster.overdue import Overdue
 from suite.cluster.retry import Ending, FailingNodes, next_turn
 from suite.cluster.task import node_of, submit
-from suite.events import Event, Finished, Started, Waiting
-from suite.executor import Luggage, Unavailable, Work
+from suite.events import (
+    Assignments,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Started,
+    Unavailable,
+    Waiting,
+)
 from suite.provenance import provenance
 from suite.schema import Resources
 
@@ -59,7 +66,7 @@ class RayExecutor:
         is_own: Whether it is a Ray of this machine, started for this sweep.
     """
 
-    luggage: Luggage
+    luggage: ExecutorSettings
     is_own: bool = True
     _timing: nodes.TimingNodes = field(default_factory=nodes.TimingNodes)
     _recent: nodes.RecentNodes = field(default_factory=nodes.RecentNodes)
@@ -70,14 +77,14 @@ class RayExecutor:
     _may_have_orphans: bool = False
     _failing: FailingNodes = field(default_factory=FailingNodes)
 
-    def execute(self, work: Work) -> Iterator[Event]:
+    def execute(self, work: Assignments) -> Iterator[Event]:
         """Run all of it, packed: first what needs several workers at once, then the rest."""
         self.refuse_infeasible(work)
         for are_spread in (True, False):
             group = [turn for turn in work if bool(turn[0].parallel) is are_spread]
             yield from self._run(PackedLine(group, self._recent))
 
-    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
         """Run each in fresh processes on a node that it has to itself, all in one environment."""
         self.refuse_infeasible(work)
         for resources in dict.fromkeys(resources for _, resources in work):
@@ -95,7 +102,7 @@ class RayExecutor:
             return provenance(resources).environment_id
         return self._timing.environment(resources, preferred)
 
-    def refuse_infeasible(self, work: Work) -> None:
+    def refuse_infeasible(self, work: Assignments) -> None:
         """Refuse what neither the nodes that stand nor those that may be started can ever run.
 
         Raises:

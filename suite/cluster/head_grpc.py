@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from suite.cluster.peer import not_our_version
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 _SECONDS = 5.0
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"

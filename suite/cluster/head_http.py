@@ -24,7 +24,7 @@ from urllib.request import (
 
 from suite.cluster.authentication import token
 from suite.cluster.peer import is_loopback, not_our_version
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 _SECONDS = 5.0
 _SECONDS_OF_A_LONG_ANSWER = 30.0

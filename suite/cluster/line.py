@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
-from suite.executor import Work
+from suite.events import Assignments
 from suite.schema import Resources, Trial
 
 MOST_IN_FLIGHT = 1_000  # of one shape of request; more would only fill Ray's queues
@@ -69,7 +69,7 @@ class Line(Protocol):
 class PackedLine:
     """Any node that has room; a queue for each shape of request, the largest trial first."""
 
-    def __init__(self, work: Work, nodes: Nodes) -> None:
+    def __init__(self, work: Assignments, nodes: Nodes) -> None:
         self._nodes = nodes
         self._queues: dict[tuple[object, ...], deque[Turn]] = {}
         for trial, resources in work:
@@ -114,7 +114,7 @@ def _window(queue: Sequence[Turn], nodes: Sequence[NodeShape]) -> int:
 class AloneLine:
     """One trial a node, with nothing beside it; a trial of several workers has all to itself."""
 
-    def __init__(self, work: Work, nodes: Nodes) -> None:
+    def __init__(self, work: Assignments, nodes: Nodes) -> None:
         self._nodes = nodes
         self._queue = deque(Turn(trial, resources) for trial, resources in work)
 

@@ -23,10 +23,9 @@ os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
 import ray
 from ray.exceptions import OutOfMemoryError
 
-from suite.checkpoints import Checkpoints
 from suite.cluster.capacity import asked_of_a_node
 from suite.cluster.worker import MARK, Mailbox, Order, work
-from suite.events import Event, Finished, Progressed, Remarked, Started
+from suite.events import Checkpoints, Event, Finished, Progressed, Remarked, Started
 from suite.provenance import provenance
 from suite.schema import Point, Resources, Result, Status, Trial
 

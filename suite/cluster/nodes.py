@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
 from suite.cluster.line import Turn
-from suite.executor import Unavailable
+from suite.events import Unavailable
 from suite.schema import Resources
 
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each

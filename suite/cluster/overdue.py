@@ -1,6 +1,6 @@
 """How is a trial ended that does not end itself in time? Ray is told, and its processes are killed.
 
-`suite.trial_limit` lets a trial end itself; it cannot where the trial hangs in C, is stopped by a
+`suite.timeouts` lets a trial end itself; it cannot where the trial hangs in C, is stopped by a
 signal, or swallows what is raised into it.
 """
 
@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from suite.cluster.nodes import live_nodes
 from suite.cluster.task import node_of
 from suite.schema import Trial
-from suite.trial_limit import SECONDS_OF_GRACE
+from suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_STEPS = 5.0
 _MOST_STEPS = 3  # to wait until Ray has noticed

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from suite.errors import QUIET
 from suite.parcel import Parcel
 from suite.provenance import COMMIT, commit
-from suite.quiet import QUIET
 
 _SECONDS_TO_CLOSE_THE_BOOKS = (
     120  # the job's supervisor, which reads this, kills after 3 by default

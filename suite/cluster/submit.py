@@ -21,7 +21,7 @@ from suite.cluster.capacity import NodeShape
 from suite.cluster.head_http import Head, NotThere
 from suite.cluster.peer import is_loopback
 from suite.cluster.runtime_env import runtime_env
-from suite.executor import Unavailable
+from suite.events import Unavailable
 from suite.parcel import Parcel
 from suite.submission import (
     PREFIX,

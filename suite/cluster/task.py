@@ -18,12 +18,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from suite.cluster.capacity import accelerator
 from suite.cluster.line import Turn
 from suite.cluster.nodes import TIMING
-from suite.events import Event
-from suite.executor import Luggage
+from suite.events import Event, ExecutorSettings
 from suite.schema import Resources, Trial
 
 
-def submit(turn: Turn, luggage: Luggage, elsewhere: Sequence[str] = ()) -> ray.ObjectRefGenerator:
+def submit(
+    turn: Turn, luggage: ExecutorSettings, elsewhere: Sequence[str] = ()
+) -> ray.ObjectRefGenerator:
     """Hand the trial to Ray; never to the nodes of those ids, however long it then waits.
 
     A trial that has a node to itself, or a GPU, gets a fresh process: what an earlier trial left
@@ -82,21 +83,21 @@ def _own_environment(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _stream_trial(trial: Trial, resources: Resources, luggage: Luggage) -> Iterator[Event]:
-    from suite.checkpoint_folder import keeper_for
-    from suite.trial import run_trial
-    from suite.trial_limit import limited
+def _stream_trial(trial: Trial, resources: Resources, luggage: ExecutorSettings) -> Iterator[Event]:
+    from suite.execution.trial import run_trial
+    from suite.timeouts import limited
+    from suite.training.checkpoint import checkpointer_for
 
     _find_own_modules(luggage)
     if not resources.num_gpus:  # Ray shows them to everybody
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    keeper = keeper_for(trial, luggage.checkpoints)
-    events = run_trial(trial, resources, _place(), keeper)
+    checkpointer = checkpointer_for(trial, luggage.checkpoints)
+    events = run_trial(trial, resources, _place(), checkpointer)
     yield from limited(events, luggage.trial_seconds)
 
 
 def _stream_trial_of_workers(
-    trial: Trial, resources: Resources, luggage: Luggage
+    trial: Trial, resources: Resources, luggage: ExecutorSettings
 ) -> Iterator[Event]:
     from suite.cluster.multi_worker import run_trial_of_workers
 
@@ -104,7 +105,7 @@ def _stream_trial_of_workers(
     yield from run_trial_of_workers(trial, resources, _place(), luggage.checkpoints)
 
 
-def _find_own_modules(luggage: Luggage) -> None:
+def _find_own_modules(luggage: ExecutorSettings) -> None:
     sys.path[:0] = [path for path in luggage.source_paths if path not in sys.path]
 
 

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from suite.checkpoint_folder import FolderKeeper
-from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Remarked
+from suite.events import Checkpoints, Event, Finished, Progressed, Remarked
 from suite.schema import Resources, Status, Trial
+from suite.training.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
     from suite.probes.probe import Said
@@ -88,7 +87,7 @@ def work(config: dict[str, Order]) -> None:
     if ray.get(order.mailbox.is_over.remote()):
         return
     sys.path[:0] = [path for path in order.import_paths if path not in sys.path]
-    from suite.trial import run_measuring
+    from suite.execution.trial import run_measuring
 
     rank = ray.train.get_context().get_world_rank()
     try:
@@ -115,9 +114,9 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
     """What the trial's probe says on this worker."""
 
     def measure() -> Iterator[Said]:
+        from suite.execution.trial import device_of
         from suite.probes.registry import probe
         from suite.probes.spread import SpreadProbe
-        from suite.trial import device_of
 
         _refuse_unshared(order)
         device = device_of(order.resources)
@@ -129,9 +128,9 @@ def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
         assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
         is_first = ray.train.get_context().get_world_rank() == 0
         seconds_between = order.checkpoints.seconds_between
-        keeper = FolderKeeper(order.folder, seconds_between, is_first=is_first)
+        checkpointer = Checkpointer(order.folder, seconds_between, is_first=is_first)
         try:
-            yield from kind.measure_on_workers(order.trial, device, keeper)
+            yield from kind.measure_on_workers(order.trial, device, checkpointer)
         except Exception as error:
             if _is_of_speaking(error):
                 raise _LostOther(str(error)) from error

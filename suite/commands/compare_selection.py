@@ -21,8 +21,8 @@ from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
 from suite.reporting.build import sweeps_in
 from suite.spec import SpecError
-from suite.store import Store, store_of
-from suite.tracking_uri import redact, sqlite_path
+from suite.text import redact
+from suite.tracking.location import Store, sqlite_path, store_of
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
 _MOST_LISTED = 12

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from suite.journal.preregistration import Statement
 from suite.journal.rows import Kept
 from suite.schema import Plan, Result, canonical_json
-from suite.tracking_uri import redact
+from suite.text import redact
 
 JOURNAL_FILE = "journal.jsonl.gz"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.tracking_uri import redact
+from suite.text import redact
 
 STATUS_LINES = "BAKEOFF_STATUS_LINES"  # environment variable of a job whose driver writes them
 

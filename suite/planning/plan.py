@@ -14,9 +14,9 @@ from pathlib import Path
 from models.model_spec import Knob
 from suite.catalogue import Entry, find
 from suite.cells import Sheet, filled_cells
+from suite.errors import unknown_name
 from suite.learning_rates import rates_in_words
 from suite.mixer_alone import Coordinate, coordinates, mixer_subject_of
-from suite.nearest import unknown_name
 from suite.own_mixers import load_mixer
 from suite.probes.probe import Probe
 from suite.probes.registry import probe

@@ -25,15 +25,15 @@ from typing import Any
 import torch
 
 from models import ModelSpec, build_model
-from suite.checkpoints import Keeper
+from suite.errors import classified
 from suite.probes.spread import SpreadProbe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
-from suite.trial import classified
 
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9
@@ -75,7 +75,7 @@ class DataParallel(SpreadProbe):
         raise AssertionError("data_parallel is planned for trials of several workers only")
 
     def measure_on_workers(
-        self, trial: Trial, device: str, keeper: Keeper
+        self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Point | Measurement]:
         """Memory first, in steps of its own; then rounds of timed steps."""
         bench = _Bench.of(trial, device)

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from models import ModelError, build_model
 from models.architectures.mixer_alone import MixerAlone
+from suite.errors import classified
 from suite.probes.free_memory import free_bytes
 from suite.probes.probe import Probe
 from suite.probes.tensor_bytes import growth_bytes
 from suite.schema import Measurement, MetricSpec, Point, Status, Trial
 from suite.tasks.task import Task
-from suite.trial import classified
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
 _SHARE = 0.8  # of what is free

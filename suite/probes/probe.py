@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.checkpoints import Keeper
 from suite.schema import (
     TIMING_PROBES,
     Measurement,
@@ -20,6 +19,7 @@ from suite.schema import (
     Trial,
 )
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 
 Said = Point | Measurement | Specimen | Remark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
@@ -80,9 +80,11 @@ class Probe(ABC):
         """Run the trial; points as they come, measurements as they are known, specimens last.
 
         Raises:
-            suite.training.loop.Diverged: where the training loss is not finite.
+            Diverged: where the training loss is not finite.
         """
 
-    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
         return self.measure(trial, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 from suite.probes.probe import Probe
 from suite.spec import SpecError
 

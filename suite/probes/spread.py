@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from suite.checkpoints import Keeper
 from suite.probes.probe import Probe, Said
 from suite.schema import Trial
+from suite.training.checkpoint import Checkpointer
 
 
 class SpreadProbe(Probe):
@@ -17,9 +17,11 @@ class SpreadProbe(Probe):
     is_spread: ClassVar[bool] = True
 
     @abstractmethod
-    def measure_on_workers(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_on_workers(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """As `measure`, on every worker of the trial at once; all of them say the same.
 
         Raises:
-            suite.training.loop.Diverged: where the training loss is not finite, on all alike.
+            Diverged: where the training loss is not finite, on all alike.
         """

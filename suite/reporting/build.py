@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,11 +11,11 @@ import pandas as pd
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
 from suite.journal.journal import Journal
-from suite.projection import Key
-from suite.record import load_all_artifacts, load_artifacts
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.spec import SpecError
-from suite.store import Store
+from suite.tracking.connect import load_artifacts
+from suite.tracking.location import Store
+from suite.tracking.run_fields import Key
 
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
@@ -38,13 +38,13 @@ def reports_from_store(
 def sweeps_in(store: Store, ablation: str) -> list[Sweep]:
     """What the store holds of an ablation, one a scale."""
     with tempfile.TemporaryDirectory() as folder:
-        return _read(load_artifacts(store.uri, ablation, Path(folder)))
+        return _read(load_artifacts(store.uri, Path(folder), [ablation]).get(ablation, []))
 
 
-def all_sweeps_in(store: Store, names: Iterable[str] | None = None) -> Sweeps:
+def all_sweeps_in(store: Store, names: Collection[str] | None = None) -> Sweeps:
     """What the store holds of these ablations; by default of all."""
     with tempfile.TemporaryDirectory() as folder:
-        held = load_all_artifacts(store.uri, Path(folder), None if names is None else set(names))
+        held = load_artifacts(store.uri, Path(folder), names)
         return {ablation: _read(found) for ablation, found in held.items()}
 
 

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from reports.analysis.verdict import verdict
 from reports.results.frame import Sweep
 from reports.results.series import Series, all_series
-from suite.comparison import judged_metric
 from suite.schema import About
-from suite.store_limits import entity_key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What a sweep found, as far as it has come.
-
-    Attributes:
-        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
-        sentence: The same with claim, size and interval, for a reader.
-        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
-    """
-
-    verdict: str = ""
-    sentence: str = ""
-    means: Mapping[str, float] = field(default_factory=dict)
+from suite.tracking.chart_view import judged_metric
+from suite.tracking.limits import entity_key
+from suite.tracking.run_fields import Findings
 
 
 def findings_of(sweep: Sweep) -> Findings:

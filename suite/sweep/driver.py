@@ -11,27 +11,26 @@ from typing import TypeGuard
 
 from rich.console import Console
 
-from suite.books import Books
-from suite.checkpoint_folder import remove
-from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
-from suite.deadline import Deadline, TimeIsUp, in_time
-from suite.events import Event, Finished
-from suite.executor import Executes, Luggage
-from suite.inline import InlineExecutor
+from suite.events import (
+    SECONDS_BETWEEN,
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    TrialExecutor,
+)
+from suite.execution.inline import refuse_infeasible, refuse_too_large
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, held
-from suite.machine import refuse_too_large
-from suite.mlflow_store import StoreUnavailable
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
 from suite.planning.plan import plan as plan_of
 from suite.progress import Display, display_for
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
-from suite.store import Store, mlflow_is_installed, store_of
+from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import Outcome, close_parents, conclude, counted
+from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.pending import (
     Pending,
     Where,
@@ -44,8 +43,12 @@ from suite.sweep.pending import (
 )
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
+from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, mlflow_is_installed, store_of
 from suite.tracking.restore import taken_over
-from suite.trial_limit import SECONDS_AT
+from suite.tracking.run_writer import RunWriter
+from suite.training.checkpoint import remove
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
 
@@ -113,7 +116,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
-        sweep = _Sweep(plans, options, journal, Books(journal, outbox))
+        sweep = _Sweep(plans, options, journal, EventLog(journal, outbox))
         try:
             ran = sweep.run(console)
         except BaseException:
@@ -144,7 +147,7 @@ def _concluded(
     plans: Sequence[Plan],
     options: Options,
     journal: Journal,
-    outbox: Outbox | None,
+    outbox: MlflowSync | None,
     ran: _Ran,
 ) -> Outcome:
     recorder, trouble = outbox.close() if outbox else (None, "")
@@ -157,20 +160,20 @@ def _say(sentence: str, console: Console) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _stopped(plans: Sequence[Plan], journal: Journal, outbox: Outbox | None) -> None:
+def _stopped(plans: Sequence[Plan], journal: Journal, outbox: MlflowSync | None) -> None:
     """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close(most_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
+    recorder, _ = outbox.close(max_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
     if recorder is not None:
         with suppress(StoreUnavailable):
             close_parents(plans, journal, recorder)
 
 
-def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
+def _outbox(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     """None where MLflow is not installed: then the journal is the only book."""
     if not mlflow_is_installed():
         return None
     store = options.store
-    outbox = Outbox(lambda: recorder_of(store), plans, options.journal)
+    outbox = MlflowSync(lambda: RunWriter(store), plans, options.journal)
     outbox.start()
     return outbox
 
@@ -184,7 +187,7 @@ def _refuse_bad_data(plans: Sequence[Plan]) -> None:
 def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
     """What this machine can never run; what a cluster can is asked once it has been joined."""
     if options.executor == "inline":
-        InlineExecutor(()).refuse_infeasible(distinct_work(plans))
+        refuse_infeasible(distinct_work(plans))
     elif options.address is None:
         refuse_too_large(distinct_work(plans))
 
@@ -205,7 +208,7 @@ class _Sweep:
     plans: Sequence[Plan]
     options: Options
     journal: Journal
-    books: Books
+    books: EventLog
 
     def run(self, console: Console) -> _Ran:
         """Run it all, or until the deadline."""
@@ -215,7 +218,7 @@ class _Sweep:
             return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
-            _folder_for(self._luggage.checkpoints, self.journal.done()),
+            _folder_for(self._executor_settings.checkpoints, self.journal.done()),
             self._executing() as executor,
             closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
@@ -231,7 +234,7 @@ class _Sweep:
         failed: list[str] = []
         try:
             for event in events:
-                self.books.take(event)
+                self.books.write(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
@@ -246,7 +249,7 @@ class _Sweep:
     def _tidy(self, event: Event) -> None:
         """What has its finding needs no checkpoint; what failed may go on from its own later."""
         if isinstance(event, Finished) and not _has_failed(event):
-            remove(self._luggage.checkpoints, event.trial_id)
+            remove(self._executor_settings.checkpoints, event.trial_id)
 
     def _where(self) -> Where:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
@@ -254,7 +257,7 @@ class _Sweep:
             return here
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
-    def _events(self, missing: Pending, executor: Executes) -> Generator[Event, None, None]:
+    def _events(self, missing: Pending, executor: TrialExecutor) -> Generator[Event, None, None]:
         """In each part training first, packed; then timing, alone, the store left in peace."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
@@ -269,7 +272,7 @@ class _Sweep:
         missing: Pending,
         last_seed: int | None,
         timed: set[tuple[str, Resources]],
-        executor: Executes,
+        executor: TrialExecutor,
     ) -> Generator[Event, None, None]:
         """In one environment; if that of earlier timings is gone, all are made in another.
 
@@ -293,13 +296,15 @@ class _Sweep:
             timed.update((trial.trial_id, asked) for trial, asked in work)
             yield from executor.execute_alone(work, found)
 
-    def _executing(self) -> AbstractContextManager[Executes]:
-        return executing(self.options.executor, self.options.address, self._luggage, self.plans)
+    def _executing(self) -> AbstractContextManager[TrialExecutor]:
+        return executing(
+            self.options.executor, self.options.address, self._executor_settings, self.plans
+        )
 
     @cached_property
-    def _luggage(self) -> Luggage:
+    def _executor_settings(self) -> ExecutorSettings:
         paths = [path for plan in self.plans for path in plan.source_paths]
-        return Luggage(
+        return ExecutorSettings(
             source_paths=tuple(dict.fromkeys(paths)),
             checkpoints=Checkpoints(
                 folder=self.options.out.resolve() / "checkpoints",

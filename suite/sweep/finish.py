@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.comparison import address_at
 from suite.journal.journal import Journal
-from suite.mlflow_store import StoreUnavailable
-from suite.recorder import Recorder
 from suite.schema import FAILURES, Plan, Status
-from suite.store import Store
 from suite.sweep.pending import distinct_work
+from suite.tracking.chart_view import address_at
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store
+from suite.tracking.run_writer import RunWriter
 
 if TYPE_CHECKING:
     from suite.reporting.build import Sweeps
@@ -94,7 +94,7 @@ def conclude(
     outcome: Outcome,
     plans: Sequence[Plan],
     journal: Journal,
-    recorder: Recorder | None,
+    recorder: RunWriter | None,
     out: Path,
     store: Store,
 ) -> Outcome:
@@ -132,13 +132,13 @@ def conclude(
         return replace(outcome, trouble=outcome.trouble or unwritten)
 
 
-def _comparisons(recorder: Recorder, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
+def _comparisons(recorder: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
     found = (address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans)
     return tuple(filter(None, found))
 
 
 def _record(
-    recorder: Recorder,
+    recorder: RunWriter,
     plans: Sequence[Plan],
     journal: Journal,
     sweeps: Sweeps,
@@ -155,7 +155,7 @@ def _record(
     close_parents(plans, journal, recorder)
 
 
-def close_parents(plans: Sequence[Plan], journal: Journal, recorder: Recorder) -> None:
+def close_parents(plans: Sequence[Plan], journal: Journal, recorder: RunWriter) -> None:
     """Record in the store how far each sweep has come; it shows nothing as running then.
 
     Raises:

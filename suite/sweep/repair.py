@@ -13,16 +13,16 @@ from pathlib import Path
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import held
-from suite.mlflow_store import StoreUnavailable
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
 from suite.schema import Plan
-from suite.store import Store, store_of
 from suite.sweep.finish import conclude, counted
+from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, store_of
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import DamagedStore, rebuild
+from suite.tracking.run_writer import RunWriter
 
 
 def repaired(out: Path, tracking_uri: str | None) -> Verification:
@@ -69,7 +69,7 @@ def _send_again(found: Sequence[Difference], store: Store, out: Path) -> None:
         if not plans or journal.damaged():  # nothing may be made from a damaged row
             return
         _delete_wrong(found, plans, store)
-        outbox = Outbox(lambda: recorder_of(store), plans, journal.path)
+        outbox = MlflowSync(lambda: RunWriter(store), plans, journal.path)
         outbox.start()
         recorder, trouble = outbox.close()
         if not trouble:
@@ -80,7 +80,7 @@ def _send_again(found: Sequence[Difference], store: Store, out: Path) -> None:
 
 
 def _delete_wrong(found: Sequence[Difference], plans: Sequence[Plan], store: Store) -> None:
-    recorder = recorder_of(store)
+    recorder = RunWriter(store)
     for plan in plans:
         recorder.open_sweep(plan.about)
         of_plan = [each for each in found if each.key == plan.key]

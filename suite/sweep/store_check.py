@@ -12,13 +12,20 @@ from pathlib import Path
 
 from suite.journal.export import JOURNAL_FILE, ExportError, packed, unpacked
 from suite.journal.journal import Journal
-from suite.outbox import cells_by_trial
-from suite.projection import Key, axes_of, result_rows, result_tags, trial_params, trial_tags
-from suite.recorder import digest_of
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Plan, Result, Status
-from suite.store_limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.sweep.mlflow_sync import cells_by_trial
+from suite.tracking.artifacts import digest_of
+from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep, StoredTrial, files_in
+from suite.tracking.run_fields import (
+    Key,
+    axes_of,
+    result_rows,
+    result_tags,
+    trial_params,
+    trial_tags,
+)
 
 _OUR_TAGS = "bakeoff."
 

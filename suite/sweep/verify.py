@@ -10,15 +10,14 @@ from pathlib import Path
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.lock import FolderUnavailable, is_held
-from suite.mlflow_store import StoreUnavailable
-from suite.projection import Key
 from suite.reporting.build import reported, reports_of, sweeps_in
 from suite.schema import Plan
 from suite.spec import SpecError
-from suite.store import Store, is_own, store_of
 from suite.sweep.store_check import Difference, StoreCheck
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, is_own, sqlite_path, store_of
 from suite.tracking.read_runs import StoreReader, files_in
-from suite.tracking_uri import sqlite_path
+from suite.tracking.run_fields import Key
 
 
 @dataclass(frozen=True, kw_only=True)

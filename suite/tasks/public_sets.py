@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 from suite.tasks.task import DataSource, TaskError
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.model_spec import InputKind
+from suite.errors import UsageError
 
 Split = Literal["validation", "test"]
 UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
@@ -161,5 +162,5 @@ class Task(ABC):
         return ""
 
 
-class TaskError(ValueError):
+class TaskError(UsageError):
     """A task that cannot be had as asked, or whose data are missing or altered: one sentence."""

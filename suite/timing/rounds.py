@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from suite.errors import classified
 from suite.schema import Status
 from suite.timing.clock import Clock
 from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
@@ -18,7 +19,6 @@ from suite.timing.passes import Key, Missing, Pass, Passes
 from suite.timing.stopping import Limits
 from suite.timing.stretches import Record, Round, Stretch
 from suite.timing.warm_up import is_warm
-from suite.trial import classified
 
 _TRIES = 2  # of a sample
 _LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.mlflow_store import NO_FILE, SHA256_TAG, Store
-from suite.projection import Key
-from suite.record import reading, recorded
-from suite.recorded import RecordedTrial
-from suite.store_limits import MetricRow
+from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
+from suite.tracking.connect import connect
+from suite.tracking.limits import MetricRow
+from suite.tracking.run_fields import Key
+from suite.tracking.run_index import TrialRun, trial_run
 
 REPORT = "report"  # the parent's folder with a copy of the report
 
@@ -26,7 +26,7 @@ class StoredTrial:
         metrics: The newest number under each name.
     """
 
-    recorded: RecordedTrial
+    recorded: TrialRun
     tags: Mapping[str, str]
     params: Mapping[str, str]
     metrics: Mapping[str, float]
@@ -63,12 +63,12 @@ class StoredSweep:
         trials: The children, doubles and unfinished ones included.
     """
 
-    def __init__(self, store: Store, runs: Sequence[Any]) -> None:
+    def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
         self._store = store
         self.parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
         self.trials = [
             StoredTrial(
-                recorded=recorded(run), tags=run.data.tags, params=run.data.params,
+                recorded=trial_run(run), tags=run.data.tags, params=run.data.params,
                 metrics=run.data.metrics,
             )
             for run in runs
@@ -103,11 +103,11 @@ class StoreReader:
     """A store, for those who read all of it.
 
     Raises:
-        BadUri, RefusedUri, StoreUnavailable: as `record.reading`, also from the methods.
+        BadUri, RefusedUri, StoreUnavailable: as `connect`, also from the methods.
     """
 
     def __init__(self, uri: str) -> None:
-        self._store = reading(uri)
+        self._store = connect(uri)
 
     def ping(self) -> None:
         """One small request."""

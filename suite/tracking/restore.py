@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
-from suite.mlflow_store import StoreUnavailable
-from suite.projection import Key
-from suite.store import Store, is_own, mlflow_is_installed
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, is_own, mlflow_is_installed, sqlite_path
 from suite.tracking.read_runs import StoreReader
-from suite.tracking_uri import sqlite_path
+from suite.tracking.run_fields import Key
 
 _SECONDS_TO_ANSWER = 8.0  # for which the start of a run waits for a store, beside opening it
 

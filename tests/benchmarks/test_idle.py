@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from suite.checkpoints import Checkpoints
 from suite.cluster.authentication import authenticate
-from suite.events import Event, Finished, Started
-from suite.executor import Luggage
+from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started
 from suite.planning.plan import plan
 from suite.schema import Resources, Trial
 from tests.workplace import Workplace
@@ -86,7 +84,7 @@ def cluster(work: Workplace) -> Iterator[Any]:
         made.add_node(num_cpus=num_cpus)
     ray.init(address=made.address, log_to_driver=False, logging_level="error")
     made.wait_for_nodes()
-    luggage = Luggage(
+    luggage = ExecutorSettings(
         source_paths=(str(work.path),), checkpoints=Checkpoints(folder=work.path / "checkpoints")
     )
     yield RayExecutor(luggage, is_own=False)

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from suite.books import Books
 from suite.events import Event, Finished
-from suite.outbox import Outbox
 from suite.planning.plan import plan
-from suite.recorder import Recorder
 from suite.sweep.driver import Options, run
+from suite.sweep.event_log import EventLog
+from suite.sweep.mlflow_sync import MlflowSync
+from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
 
 pytestmark = [
@@ -51,23 +51,23 @@ class Laps:
 @contextmanager
 def _watched(patch: pytest.MonkeyPatch) -> Iterator[Laps]:
     laps = Laps()
-    take: Callable[[Books, Event], None] = Books.take
-    close: Callable[[Outbox], Any] = Outbox.close
+    take: Callable[[EventLog, Event], None] = EventLog.write
+    close: Callable[[MlflowSync], Any] = MlflowSync.close
 
-    def noted_take(self: Books, event: Event) -> None:
+    def noted_take(self: EventLog, event: Event) -> None:
         begun = time.perf_counter()
         take(self, event)
         laps.in_journal += time.perf_counter() - begun
         if isinstance(event, Finished):
             laps.results.append(time.perf_counter())
 
-    def noted_close(self: Outbox) -> Any:
+    def noted_close(self: MlflowSync) -> Any:
         closed = close(self)
         laps.recorded = time.perf_counter()
         return closed
 
-    patch.setattr(Books, "take", noted_take)
-    patch.setattr(Outbox, "close", noted_close)
+    patch.setattr(EventLog, "write", noted_take)
+    patch.setattr(MlflowSync, "close", noted_close)
     laps.start = time.perf_counter()
     yield laps
     laps.end = time.perf_counter()
@@ -106,7 +106,7 @@ def _first_use_of_the_store(work: Workplace, file: str) -> float:
     begun = time.perf_counter()
     store = Options(out=work.out).store
     work.out.mkdir(exist_ok=True)
-    Recorder(store.uri, store.artifacts).open_sweep(plan(file).about)
+    RunWriter(store).open_sweep(plan(file).about)
     return time.perf_counter() - begun
 
 
@@ -115,11 +115,10 @@ def test_the_same_as_trials_of_ray_tune(
 ) -> None:
     monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    from suite.checkpoints import Checkpoints
-    from suite.executor import Luggage
+    from suite.events import Checkpoints, ExecutorSettings
     from suite.sweep.executors import executing
 
-    luggage = Luggage(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
+    luggage = ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path / "checkpoints"))
     with executing("ray", None, luggage):
         from ray import tune
 

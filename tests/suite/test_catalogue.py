@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite import time_limit
+from suite import timeouts
 from suite.catalogue import Entry, find, find_all, name_of, shipped
 from suite.spec import SpecError
 
@@ -72,7 +72,7 @@ def test_an_ablation_under_another_name_is_none(write_ablation: WriteAblation) -
 def test_a_file_that_never_returns_is_ended(
     source: str, write_ablation: WriteAblation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "SECONDS_TO_IMPORT", 1)
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
     start = time.monotonic()
     assert "did not finish within 1 s" in _refusal(write_ablation(source))
     assert time.monotonic() - start < 5
@@ -81,7 +81,7 @@ def test_a_file_that_never_returns_is_ended(
 def test_the_limit_is_lifted_afterwards(
     write_ablation: WriteAblation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "SECONDS_TO_IMPORT", 1)
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
     find(str(write_ablation()))
     time.sleep(1.2)  # an alarm left standing would end the test run here
 

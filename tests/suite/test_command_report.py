@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from suite import cli, provenance
-from suite.recorder import Recorder
 from suite.sweep.driver import Options, run
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
 
 COMMITS = ("aaaa00000000", "bbbb00000000")
@@ -23,7 +24,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     """`out` at one commit, `copy` of it, and `other` with more steps at another commit."""
     torch.set_num_threads(1)
     work = Workplace(tmp_path_factory.mktemp("compared"))
-    Recorder(f"sqlite:///{work.path / 'empty.db'}", None)
+    RunWriter(store_of(work.out, f"sqlite:///{work.path / 'empty.db'}"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provenance, "commit", lambda: COMMITS[0])
         _sweep(work, "out", steps=6, seeds=3)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from suite.command_run import _told
-from suite.exit_codes import DONE, FAILED, INTERRUPTED
+from suite.errors import DONE, FAILED, INTERRUPTED
 from suite.sweep.driver import Options
 from suite.sweep.finish import Outcome
 

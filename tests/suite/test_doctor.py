@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suite import doctor
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 
 
 def test_a_machine_that_runs_the_tests_is_fit(

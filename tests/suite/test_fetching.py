@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from suite import data_sets
-from suite.exit_codes import DONE, UNAVAILABLE, USAGE, exit_code_of
+from suite.errors import DONE, UNAVAILABLE, USAGE, exit_code_of
 from suite.fetching import FetchUnavailable, fetch
 from suite.tasks import data_files
 from suite.tasks.public_sets import PUBLIC_SETS, PublicSet, public_set, source_of

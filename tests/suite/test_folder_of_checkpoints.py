@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.checkpoints import Checkpoints
-from suite.exit_codes import UNAVAILABLE, exit_code_of
+from suite.errors import UNAVAILABLE, exit_code_of
+from suite.events import Checkpoints
 from suite.lock import FolderUnavailable
 from suite.sweep.driver import Options, _folder_for, run
 from tests.workplace import Workplace

@@ -9,7 +9,7 @@ import pytest
 from models import MIXERS, mixer_class
 from reports.pages.summary import in_short
 from reports.results.readings import Coverage
-from suite import time_limit
+from suite import timeouts
 from suite.cells import mixer_version
 from suite.own_mixers import knob_names, taken_names
 from suite.planning.plan import plan
@@ -130,7 +130,7 @@ def test_a_faulty_mixer_is_refused(case: str, planned: Planned) -> None:
 def test_a_mixer_whose_import_never_returns_is_ended(
     planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "SECONDS_TO_IMPORT", 1)
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
     start = time.monotonic()
     with pytest.raises(SpecError, match="did not finish within 1 s"):
         planned(("from models import", "while True: pass\nfrom models import"))

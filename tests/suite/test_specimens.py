@@ -18,6 +18,7 @@ from suite import specimens as specimens_module
 from suite.attention_maps import mixers_of
 from suite.continuation import NUM_TOKENS, written_on
 from suite.events import Finished
+from suite.execution.trial import run_trial
 from suite.matrices import evenly_chosen, matrix_specimen
 from suite.planning.plan import plan
 from suite.schema import Resources, Result, Specimen, Status, Trial
@@ -26,7 +27,6 @@ from suite.specimens import LOOKS, specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.shakespeare_characters import VOCABULARY
 from suite.tasks.task import Task
-from suite.trial import run_trial
 
 MakeAblation = Callable[..., Ablation]
 WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}

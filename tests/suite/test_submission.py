@@ -21,7 +21,7 @@ from suite.submission import (
     id_of_attempt,
     submission_of,
 )
-from suite.tracking_uri import BadUri, RefusedUri
+from suite.tracking.location import BadUri, RefusedUri
 
 SWEEP = Submission(
     names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,

@@ -13,18 +13,19 @@ from typing import Any
 import pytest
 import torch
 
-from suite import alarm, cli, command_run
-from suite.deadline import Deadline
+from suite import cli, command_run, timeouts
+from suite.errors import DONE, FAILED, USAGE
 from suite.events import Event, Finished, Started
-from suite.exit_codes import DONE, FAILED, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import provenance
-from suite.record import children
-from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
+from suite.timeouts import Deadline
+from suite.tracking.connect import trial_runs
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended
@@ -33,7 +34,7 @@ SOON = 1.0  # seconds after the deadline by which everything must have ended
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("store")
-    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(store_of(folder, None))
     return folder / "mlflow.db"
 
 
@@ -63,7 +64,7 @@ def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
 def shown(work: Workplace) -> Counter[str]:
     """The status of every trial in the store."""
     uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    return Counter(child.status for child in children(uri, "small", "quick"))
+    return Counter(child.status for child in trial_runs(uri, "small", "quick"))
 
 
 MIXERS = """
@@ -108,7 +109,7 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 @pytest.fixture(autouse=True)
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
-    monkeypatch.setattr(alarm, "_is_due", lambda one, now: one is alarm._SET[0])
+    monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
 
 
 @pytest.fixture
@@ -209,8 +210,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
     monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
-    monkeypatch.setattr("suite.inline.run_trial", ended)
-    monkeypatch.setattr("suite.inline.events_of", ended)
+    monkeypatch.setattr("suite.execution.inline.run_trial", ended)
+    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended)
 
 
 @pytest.mark.usefixtures("bare")

@@ -160,10 +160,10 @@ def test_every_file_is_cut_and_flipped_and_damaged_in_both() -> None:
 
 
 def test_remarks_are_read() -> None:
-    said = "a, seed 0: it goes on from step 1,200 of 3,000\nits checkpoint 4 is left aside: short"
+    said = "a, seed 0: it resumes from step 1,200 of 3,000\nits checkpoint 4 is skipped: short"
     assert (num_resumed(said), steps_resumed(said)) == (1, [1200])
     assert names_a_damaged_one(said)
-    assert not names_a_damaged_one("it begins anew")
+    assert not names_a_damaged_one("it has no other checkpoint")
 
 
 def test_a_wrong_class_and_too_many_attempts_are_seen() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.checkpoints import Keeper
 from suite.schema import Resources, Result, Trial
+from suite.training.checkpoint import Checkpointer
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,15 @@ class Alone:
     said: str
 
 
-def run_alone(trial: Trial, resources: Resources, keeper: Keeper | None = None) -> Alone:
+def run_alone(
+    trial: Trial, resources: Resources, checkpointer: Checkpointer | None = None
+) -> Alone:
     """Run it in this process."""
     from suite.events import Finished, Remarked
-    from suite.trial import run_trial
+    from suite.execution.trial import run_trial
 
     remarks = []
-    for event in run_trial(trial, resources, "alone", keeper):
+    for event in run_trial(trial, resources, "alone", checkpointer):
         if isinstance(event, Remarked):
             remarks.append(event.sentence)
         elif isinstance(event, Finished):

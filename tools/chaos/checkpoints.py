@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.checkpoint_folder import keeper_for
-from suite.checkpoints import Checkpoints
+from suite.events import Checkpoints
 from suite.planning.plan import plan
 from suite.schema import Status
+from suite.training.checkpoint import checkpointer_for
 from tools.chaos.alone import run_alone
 from tools.chaos.books import Key, findings_in, num_amiss, num_differing
 from tools.chaos.command import KILLED, bakeoff, inline, warm_up
@@ -128,8 +128,10 @@ def _by_command(out: Path, log: Path) -> _Ran:
 def _alone(out: Path) -> _Ran:
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
-    keeper = keeper_for(trial, Checkpoints(folder=out / "checkpoints", seconds_between=1e9))
-    ran = run_alone(trial, planned.resources, keeper)
+    checkpointer = checkpointer_for(
+        trial, Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
+    )
+    ran = run_alone(trial, planned.resources, checkpointer)
     found = ran.result
     key = (found.trial_id, found.provenance.environment_id)
     return _Ran(int(found.status is not Status.OK), ran.said, {key: found.finding_sha256})

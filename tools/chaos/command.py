@@ -82,10 +82,10 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
-    from suite.record import reading
+    from suite.tracking.connect import connect
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
-        reading("sqlite:////nowhere/at/all.db")
+        connect("sqlite:////nowhere/at/all.db")
     importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # what opening one imports
     parameter = torch.nn.Parameter(torch.zeros(1))
     torch.optim.AdamW([parameter]).zero_grad()  # it imports for seconds when it is first used

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from suite.exit_codes import FAILED
+from suite.errors import FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError, journal_in
 from tools.chaos.books import (

@@ -120,11 +120,11 @@ def _counted_run(out: Path, store: Path | None) -> tuple[Ended, Counter[str]]:
 
 def make_empty_store(path: Path) -> None:
     """A store with its tables and nothing in them."""
-    from suite.new_store import recorder_of
-    from suite.store import Store
+    from suite.tracking.location import Store
+    from suite.tracking.run_writer import RunWriter
 
     def make() -> Figures:
-        recorder_of(Store(uri=f"sqlite:///{path}", artifacts=None))
+        RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))
         return Figures()
 
     in_lanes([0], lambda _: make(), num_lanes=1)  # in a child: what it opens must not be forked

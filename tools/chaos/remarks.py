@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_RESUMED = re.compile(r"goes on from step ([\d,]+)")
-_DAMAGED = re.compile(r"its checkpoint \d+ is left aside: ")
+_RESUMED = re.compile(r"resumes from step ([\d,]+)")
+_DAMAGED = re.compile(r"its checkpoint \d+ is skipped: ")
 
 
 def num_resumed(said: str) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from suite.exit_codes import FAILED, UNAVAILABLE
+from suite.errors import FAILED, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from tools.chaos.books import (
@@ -200,11 +200,11 @@ def _verify(out: Path, store: Server, log: Path, *options: str) -> int:
 
 def _shown(sweep: Sweep, store: Server) -> set[str]:
     """Trials whose result the store shows; none while it does not answer."""
-    from suite.mlflow_store import StoreUnavailable
-    from suite.record import children
+    from suite.tracking.client import StoreUnavailable
+    from suite.tracking.connect import trial_runs
 
     with suppress(StoreUnavailable):
-        found = children(store.uri, sweep.name, "quick")
+        found = trial_runs(store.uri, sweep.name, "quick")
         return {child.trial_id for child in found if child.is_complete}
     return set()
 

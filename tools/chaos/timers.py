@@ -15,10 +15,10 @@ SAFETY = (
     "suite.journal.journal:Journal.keep_plan",
     "suite.journal.journal:Journal.begin",
     "suite.journal.journal:Journal.commit",
-    "suite.checkpoint_folder:FolderKeeper.latest",
-    "suite.resuming:_write_own",
+    "suite.training.checkpoint:Checkpointer.latest",
+    "suite.training.resume:_write_own",
     "suite.training.engines.local:LocalEngine.save",
-    "suite.checkpoint_folder:FolderKeeper.publish",
+    "suite.training.checkpoint:Checkpointer.publish",
     "suite.training.engines.local:LocalEngine.state_sha256",
     "os:fsync",
 )

@@ -14,7 +14,7 @@ from suite.cluster.address import (
     url_of,
 )
 from suite.cluster.authentication import token
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from models import MIXERS, mixer_class, skeleton_class
-from suite.checkpoints import Checkpoints
-from suite.events import Finished
-from suite.executor import Luggage
+from suite.events import Checkpoints, ExecutorSettings, Finished
 from suite.planning.plan import plan
 from suite.schema import Plan, Status
 from suite.sweep.executors import executing
@@ -48,7 +46,9 @@ def planned(folder: Path, tasks: list[str], scale: str) -> Plan:
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     home = tmp_path_factory.mktemp("home")
-    luggage = Luggage(source_paths=(), checkpoints=Checkpoints(folder=home / "checkpoints"))
+    luggage = ExecutorSettings(
+        source_paths=(), checkpoints=Checkpoints(folder=home / "checkpoints")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         with executing("ray", None, luggage) as opened:

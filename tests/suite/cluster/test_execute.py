@@ -16,11 +16,18 @@ import psutil
 import pytest
 import torch
 
-from suite.checkpoints import Checkpoints
 from suite.cluster import overdue
-from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.executor import Luggage, Unavailable
-from suite.inline import InlineExecutor
+from suite.events import (
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+    Unavailable,
+)
+from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
 from suite.sweep.executors import executing
@@ -49,7 +56,7 @@ def executor(mixers: Workplace, home: Path) -> Iterator[object]:
     """One embedded Ray for all tests of this file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
-        luggage = Luggage(
+        luggage = ExecutorSettings(
             source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=home / "checkpoints")
         )
         with executing("ray", None, luggage) as opened:
@@ -80,7 +87,8 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
         )
     )
     away = results(list(executor.execute(work_of(planned))))
-    here = results(list(InlineExecutor(()).execute(work_of(planned))))
+    settings = ExecutorSettings(checkpoints=Checkpoints(folder=mixers.path / "none"))
+    here = results(list(InlineExecutor(settings).execute(work_of(planned))))
     torch.set_num_threads(1)
     assert away.keys() == here.keys()
     assert len(away) == 4

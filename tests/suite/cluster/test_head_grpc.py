@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from suite.cluster.head_grpc import check_head
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 Answer = Callable[[bytes, Any], bytes]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from suite.cluster.head_http import Head, NotThere
-from suite.executor import Unavailable
+from suite.events import Unavailable
 
 OURS = json.dumps({"ray_version": version("ray")}).encode()
 

@@ -15,16 +15,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.checkpoint_folder import remove
-from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.executor import Luggage
-from suite.manifest import why_not_whole
+from suite.events import (
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+)
+from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.sweep.executors import executing
-from suite.trial import run_trial
+from suite.training.checkpoint import remove, why_invalid
 
 pytestmark = [pytest.mark.ray]
 
@@ -85,7 +90,7 @@ def executor(folder: Path) -> Iterator[object]:
         patch.syspath_prepend(str(folder))
         checkpoints = Checkpoints(folder=folder / "checkpoints", seconds_between=0.0)
         with executing(
-            "ray", None, Luggage(source_paths=(str(folder),), checkpoints=checkpoints)
+            "ray", None, ExecutorSettings(source_paths=(str(folder),), checkpoints=checkpoints)
         ) as opened:
             yield opened
 
@@ -153,7 +158,7 @@ def assert_committed(folder: Path) -> None:
     trial_id = trial_with("Told").trial_id
     kept = [*(folder / "checkpoints" / trial_id).glob("generation-*")]
     assert 1 <= len(kept) <= 2
-    assert [why_not_whole(generation, trial_id) for generation in kept] == [""] * len(kept)
+    assert [why_invalid(generation, trial_id) for generation in kept] == [""] * len(kept)
     remove(Checkpoints(folder=folder / "checkpoints"), trial_id)
     assert not (folder / "checkpoints" / trial_id).exists()
 
@@ -192,7 +197,7 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
     ]  # fmt: skip
     remarks = [event.sentence for event in told if isinstance(event, Remarked)]
     assert len(remarks) == 1
-    assert remarks[0].startswith("it goes on from step ")
+    assert remarks[0].startswith("it resumes from step ")
     assert_committed(folder)
     wait_until(lambda: free_cpus() == os.cpu_count())
 
@@ -225,14 +230,14 @@ def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder:
 DRIVER = """
 from pathlib import Path
 
-from suite.checkpoints import Checkpoints
+from suite.events import Checkpoints
 from suite.sweep.executors import executing
-from suite.executor import Luggage
+from suite.events import ExecutorSettings
 from suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with
 
 folder = Path({folder!r})
-luggage = Luggage(
+luggage = ExecutorSettings(
     source_paths=(str(folder),),
     checkpoints=Checkpoints(folder=folder / "checkpoints", seconds_between=0.0),
 )

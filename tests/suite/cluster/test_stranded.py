@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.checkpoints import Checkpoints
 from suite.cluster import execute
 from suite.cluster.line import AloneLine
-from suite.events import Event, Finished
-from suite.executor import Luggage
+from suite.events import Checkpoints, Event, ExecutorSettings, Finished
 from suite.schema import Resources, Status
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -40,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_node_is_waited_for_ten_minutes_each_time(clock: Clock, tmp_path: Path) -> None:
-    executor = execute.RayExecutor(Luggage(checkpoints=Checkpoints(folder=tmp_path)))
+    executor = execute.RayExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path)))
     for _ in range(2):
         start = clock.now
         (end,) = ends(executor)

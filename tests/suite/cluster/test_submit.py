@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from suite.exit_codes import DONE, INTERRUPTED, UNAVAILABLE, USAGE
+from suite.errors import DONE, INTERRUPTED, UNAVAILABLE, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import commit
 from suite.schema import Result, Status
@@ -187,9 +187,9 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
 
 
 def statuses_of_children(out: Path) -> set[str]:
-    from suite.record import children
+    from suite.tracking.connect import trial_runs
 
-    return {c.status for c in children(f"sqlite:///{out / 'mlflow.db'}", "cancelled", "quick")}
+    return {c.status for c in trial_runs(f"sqlite:///{out / 'mlflow.db'}", "cancelled", "quick")}
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ from suite.reporting.build import sweeps_in
 from suite.reporting.frames import by_trial, sweep_files, sweep_of
 from suite.schema import FAILURES, About, Plan, Provenance, Registration, Result, Status
 from suite.spec import Ablation, Claim
-from suite.store import store_of
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
+from suite.tracking.location import store_of
 from tests.workplace import Workplace
 
 MakeAblation = Callable[..., Ablation]

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from suite import command_run
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from suite.journal.journal import Journal
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
 from suite.reporting import build
 from suite.reporting.build import reported, reports_from_store
 from suite.schema import Status
-from suite.store import Store, store_of
 from suite.sweep.driver import Options
 from suite.sweep.finish import Outcome, conclude, counted
+from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.verify import differences
+from suite.tracking.location import Store, store_of
+from suite.tracking.run_writer import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
@@ -32,7 +32,7 @@ OURS = FinishedSweep("ours")
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
     store = LocalStore(tmp_path_factory.mktemp("store"))
-    store.recorder()
+    store.writer()
     return store
 
 
@@ -54,7 +54,7 @@ class Folder:
             planned = journal.keep_plan(sweep.plan)
             for result in sweep.results:
                 journal.commit(result, journal.begin(result.trial_id, "here"))
-            writer = Outbox(lambda: recorder_of(self.store), [planned], journal.path)
+            writer = MlflowSync(lambda: RunWriter(self.store), [planned], journal.path)
             writer.start()
             recorder, _ = writer.close()
             ended = counted([planned], journal, 0)
@@ -92,8 +92,7 @@ def test_the_pages_are_made_from_the_rows_in_hand(
         raise AssertionError("the store was read")
 
     with monkeypatch.context() as patch:
-        for name in ("load_artifacts", "load_all_artifacts"):
-            patch.setattr(build, name, read)
+        patch.setattr(build, "load_artifacts", read)
         for sweep in (FinishedSweep("earlier"), FinishedSweep("ours", "standard"), OURS):
             outcome = mine.finish(sweep)
     assert outcome.trouble == ""

@@ -15,16 +15,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from suite.cli import app
-from suite.exit_codes import DONE, FAILED
+from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.lock import FolderUnavailable, held
-from suite.mlflow_store import StoreUnavailable
-from suite.recorder import Recorder
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.run_writer import RunWriter
 from tests.suite.sweep.planted import CHILD, PLANTED, SWEEP, Folder, alter_row, kept
 
 
@@ -155,7 +155,7 @@ def test_a_repair_that_is_killed_anywhere_is_done_by_the_next(
     for step in steps:
         with monkeypatch.context() as patch:
             plant(folder)
-            patch.setattr(Recorder, step, _dying)
+            patch.setattr(RunWriter, step, _dying)
             with suppress(Killed, StoreUnavailable):  # the writer's thread dies alone
                 repaired(folder.out, None)
         assert repaired(folder.out, None).differences == (), step

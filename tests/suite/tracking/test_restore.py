@@ -18,13 +18,13 @@ from mlflow.tracking._tracking_service import utils
 
 from suite.journal.export import JOURNAL_FILE, ExportError, packed, parsed, unpacked
 from suite.journal.journal import Journal
-from suite.mlflow_store import StoreUnavailable
-from suite.outbox import Outbox
 from suite.reporting.build import reports_from_store
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Result, Status
-from suite.store import Store, store_of
+from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking import restore
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, store_of
 from suite.tracking.restore import DamagedStore, rebuild, taken_over
 from tests.suite.finished_sweep import FinishedSweep
 
@@ -54,13 +54,13 @@ def filled(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from suite.new_store import recorder_of
+    from suite.tracking.run_writer import RunWriter
 
     out = tmp_path_factory.mktemp("whole")
     filled(out / "journal.db")
     store = store_of(out, None)
     with Journal(out / "journal.db") as journal:
-        outbox = Outbox(lambda: recorder_of(store), journal.plans(), journal.path)
+        outbox = MlflowSync(lambda: RunWriter(store), journal.plans(), journal.path)
         outbox.start()
         assert outbox.close()[1] == ""
     return out
