@@ -18,10 +18,12 @@ DOCUMENTS = [
     "CHANGELOG.md",
     "docs/cluster.md",
     "docs/benchmarks.md",
+    "docs/catalogue.md",
     "docs/comparing.md",
     "docs/design.md",
     "docs/guide.md",
     "docs/measuring.md",
+    "docs/reliability.md",
     "docs/statistics.md",
 ]
 

@@ -143,7 +143,7 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
 class PlainLines:
     """One line for each finished trial, for logs and pipes.
 
-    Where a program reads the log, there are status messages, too: see `suite.journal.status_message`.
+    Where a program reads the log, there are status messages, too (`journal.status_message`).
     """
 
     def __init__(self, tally: Tally, console: Console) -> None:

@@ -126,7 +126,7 @@ def _control_table(controls: Iterable[Control]) -> str:
         (row.title, str(row.shape), _interval(row.itself), _interval(row.slowed))
         for row in controls
     )
-    return f"### The instrument beside a truth that is known\n\n{_markdown(head, lines)}"
+    return f"### Controls with a known ratio\n\n{_markdown(head, lines)}"
 
 
 def _growth_table(growths: Iterable[Growth]) -> str:
@@ -141,7 +141,7 @@ def _growth_table(growths: Iterable[Growth]) -> str:
         )
         for row in growths
     )  # fmt: skip
-    return f"### Linear in the length\n\n{_markdown(head, lines)}"
+    return f"### Growth with length\n\n{_markdown(head, lines)}"
 
 
 def _interval(ratio: Ratio) -> str:
