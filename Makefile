@@ -58,6 +58,8 @@ catalogue: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_structure.py
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive suite models ablations reports tools
 
 # Known vulnerabilities of the installed packages. Without a network it prints a note and passes.

@@ -257,7 +257,7 @@ def report(
     """Regenerate the comparison report from what MLflow holds, or show what moved."""
     from suite.commands import report as report_command
 
-    wishes = report_command.Wishes(
+    wishes = report_command.ReportOptions(
         out=out, tracking_uri=tracking_uri, scale=scale.value if scale else None, compare=compare
     )
     raise typer.Exit(report_command.report(names, wishes))

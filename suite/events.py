@@ -67,6 +67,27 @@ TrialEvent = Started | Progressed | Remarked | Finished
 Event = TrialEvent | Waiting
 
 
+@dataclass(frozen=True)
+class TrialRemark:
+    """What somebody who watches should hear of a running trial: one sentence.
+
+    It is no finding: what a trial remarked is not in its result.
+    """
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class TrainedState:
+    """SHA-256 over the parameters and the optimiser's state at the end of a training.
+
+    Two trainings of one trial in one environment must come to the same, however often they were
+    interrupted.
+    """
+
+    sha256: str
+
+
 class Unavailable(UnavailableError):
     """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
 

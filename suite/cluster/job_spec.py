@@ -14,9 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from models.model_spec import content_hash
 from suite.cluster.code_bundle import CodeBundle
 from suite.journal.status_message import STATUS_LINES
-from suite.schema import Plan, content_hash
+from suite.schema import Plan
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path

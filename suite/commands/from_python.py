@@ -6,7 +6,7 @@ from suite.commands.progress import display_for
 from suite.spec import Ablation
 from suite.sweep import driver
 from suite.sweep.driver import Options
-from suite.sweep.finish import Outcome
+from suite.sweep.finish import SweepOutcome
 
 
 def run(
@@ -14,7 +14,7 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
-) -> Outcome:
+) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
 
     See `suite.sweep.driver.run`, which shows nothing.

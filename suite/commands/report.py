@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
-from reports.compare.page import render_comparison
-from reports.results.frame import Sweep
-from suite.commands.compare_selection import select_for_comparison
 from suite.errors import DONE
 from suite.planning.loader import name_of
-from suite.reporting.build import reports_from_store, sweeps_in
-from suite.spec import SpecError
+from suite.reporting.build import reports_from_store
+from suite.reporting.compare import compare
 from suite.tracking.location import existing_store_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class ReportOptions:
     """What was asked for.
 
     Attributes:
@@ -34,40 +31,32 @@ class Wishes:
     compare: tuple[str, str] | None = None
 
 
-def report(names: Sequence[str], wishes: Wishes) -> int:
+def report(names: Sequence[str], options: ReportOptions) -> int:
     """Write the pages and print their paths; returns the exit code.
 
     Raises:
         SpecError: for what is not recorded, or two names of `--compare` that cannot be compared.
         StoreUnavailable: if a store cannot be reached.
     """
-    lines = _pages(names, wishes) if wishes.compare is None else _comparisons(names, wishes)
+    lines = _pages(names, options) if options.compare is None else _comparisons(names, options)
     for line in lines:
         print(line, flush=True)
     return DONE
 
 
-def _pages(names: Sequence[str], wishes: Wishes) -> Iterator[str]:
-    store = existing_store_of(wishes.out, wishes.tracking_uri)
-    folder = wishes.out / "reports"
-    yield from map(str, reports_from_store(map(name_of, names), store, folder, wishes.scale))
+def _pages(names: Sequence[str], options: ReportOptions) -> Iterator[str]:
+    store = existing_store_of(options.out, options.tracking_uri)
+    folder = options.out / "reports"
+    yield from map(str, reports_from_store(map(name_of, names), store, folder, options.scale))
 
 
-def _comparisons(names: Sequence[str], wishes: Wishes) -> Iterator[str]:
+def _comparisons(names: Sequence[str], options: ReportOptions) -> Iterator[str]:
     """The headline and the page of each comparison, ablation by ablation."""
-    assert wishes.compare is not None, "asked before"
+    assert options.compare is not None, "asked before"
     for name in dict.fromkeys(map(name_of, names)):
-        own = cache(partial(_own, name, wishes))  # asked once, though both may need it
-        a, b = select_for_comparison(wishes.compare, name, own, wishes.scale)
-        headline, page = render_comparison(a, b, wishes.out / "reports")
+        here = partial(existing_store_of, options.out, options.tracking_uri)
+        headline, page = compare(
+            options.compare, name, here, options.out / "reports", options.scale
+        )
         yield headline
         yield str(page)
-
-
-def _own(name: str, wishes: Wishes) -> Sequence[Sweep]:
-    """What this store holds of the ablation."""
-    store = existing_store_of(wishes.out, wishes.tracking_uri)
-    sweeps = sweeps_in(store, name)
-    if not sweeps:
-        raise SpecError(f"nothing is recorded of {name!r} yet; `bakeoff run {name}` does that.")
-    return sweeps

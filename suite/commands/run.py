@@ -14,17 +14,17 @@ from types import FrameType
 
 from rich.console import Console
 
-from reports.literature.csv import refuse_broken
 from suite.commands.progress import display_for
 from suite.commands.status import standing_of
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.planning.loader import find_all
 from suite.planning.plan import plan
+from suite.reporting.literature import refuse_broken_literature
 from suite.schema import Plan
 from suite.spec import SpecError
 from suite.sweep.driver import Options, record_journal, run_plans
-from suite.sweep.finish import Outcome
+from suite.sweep.finish import SweepOutcome
 from suite.sweep.folder_lock import is_held
 from suite.sweep.pending import distinct_work
 from suite.text import in_words, redact
@@ -111,12 +111,12 @@ def record(file: Path, options: Options) -> int:
 def _check(options: Options) -> None:
     """Refuse what cannot be meant, and what a report would meet, before anything is made."""
     _ = options.store
-    refuse_broken()
+    refuse_broken_literature()
     if options.address is not None and options.executor == "inline":
         raise SpecError("--address goes with --executor ray; inline runs in this process.")
 
 
-def _report_outcome(outcome: Outcome, options: Options, console: Console) -> int:
+def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
     said = (
@@ -137,7 +137,7 @@ def _report_outcome(outcome: Outcome, options: Options, console: Console) -> int
     return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
 
 
-def _time_limit_note(outcome: Outcome, options: Options) -> str:
+def _time_limit_note(outcome: SweepOutcome, options: Options) -> str:
     """What the time limit has left, if it came."""
     if not outcome.num_left or options.deadline is None:
         return ""
@@ -149,7 +149,7 @@ def _time_limit_note(outcome: Outcome, options: Options) -> str:
     )
 
 
-def _other_environment_note(outcome: Outcome) -> str:
+def _other_environment_note(outcome: SweepOutcome) -> str:
     """Failures that the counts do not show, since each trial counts once, by its finding."""
     number = outcome.num_failed_beside
     if not number:
@@ -165,7 +165,7 @@ def _own_command() -> str:
     return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
 
 
-def _comparisons(outcome: Outcome, options: Options) -> list[str]:
+def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
     """Where each sweep's trials stand side by side: an address, or the command that opens it."""
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)

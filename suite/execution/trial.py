@@ -15,21 +15,11 @@ from dataclasses import dataclass, field
 import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
-from suite.events import Event, Finished, Progressed, Remarked, Started
+from suite.events import Event, Finished, Progressed, Remarked, Started, TrainedState, TrialRemark
 from suite.probes.probe import Said
 from suite.probes.registry import probe
 from suite.provenance import provenance
-from suite.schema import (
-    Measurement,
-    Point,
-    Remark,
-    Resources,
-    Result,
-    Specimen,
-    Status,
-    TrainedState,
-    Trial,
-)
+from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
 from suite.training.checkpoint import Checkpointer
 
 Measure = Callable[[], Iterator[Said]]
@@ -129,7 +119,7 @@ def _events(
     last = time.monotonic()
     for said in saying:
         collected.add(said)
-        if isinstance(said, Remark):
+        if isinstance(said, TrialRemark):
             yield Remarked(trial_id, said.sentence)
         is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
         if is_due and collected.num_reported < len(collected.points):

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter
 
+from models.model_spec import canonical_json
 from suite.journal.preregistration import Statement
 from suite.journal.rows import Kept
-from suite.schema import Plan, Result, canonical_json
+from suite.schema import Plan, Result
 from suite.text import redact
 
 JOURNAL_FILE = "journal.jsonl.gz"

@@ -20,7 +20,7 @@ from suite.journal.rows import (
     Attempt,
     Contradiction,
     End,
-    Entry,
+    JournalEntry,
     Kept,
     marks,
     one,
@@ -252,10 +252,10 @@ class Journal:
             found.setdefault(trial_id, set()).add(environment_id)
         return found
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """What there is a result of, by trial and environment."""
         query = "SELECT trial_id, environment_id, attempt, sha256 FROM results ORDER BY 1, 2"
-        return [Entry(*row) for row in self._db.execute(query)]
+        return [JournalEntry(*row) for row in self._db.execute(query)]
 
     def attempts(self) -> list[Attempt]:
         """The newest attempt of every trial that was ever started."""

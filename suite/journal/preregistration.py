@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from suite.schema import About, Cell, ClaimSpec, Plan, Registration, canonical_json
+from models.model_spec import canonical_json
+from suite.schema import About, Cell, ClaimSpec, Plan, Registration
 
 ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
 _CITED = frozenset({"source", "published"})  # what others found is no part of the test

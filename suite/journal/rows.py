@@ -29,7 +29,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """What the journal holds of one trial in one environment, short of the result itself."""
 
     trial_id: str

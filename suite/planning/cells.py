@@ -13,17 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from models import ModelSpec, mixer_class, position_class, skeleton_class
+from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
 from suite.probes.probe import Probe
-from suite.schema import (
-    MIXER_ALONE,
-    Cell,
-    MetricSpec,
-    Parallel,
-    Trial,
-    content_hash,
-)
+from suite.schema import MIXER_ALONE, Cell, MetricSpec, Parallel, Trial
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training import loop as training

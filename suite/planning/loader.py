@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LoadedAblation:
     """An ablation and where it came from.
 
     Attributes:
@@ -55,7 +55,7 @@ def shipped() -> dict[str, Path]:
     return {p.stem: p for p in sorted(folder.glob("*.py")) if not p.name.startswith("_")}
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> LoadedAblation:
     """The ablation of that name, or in that file.
 
     Raises:
@@ -71,13 +71,13 @@ def find(name: str) -> Entry:
     )
 
 
-def find_all(names: Sequence[str]) -> list[Entry]:
+def find_all(names: Sequence[str]) -> list[LoadedAblation]:
     """The ablations of those names, each file once.
 
     Raises:
         SpecError: as `find`; or if two files bear one name, under which both would be recorded.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, LoadedAblation] = {}
     for entry in map(find, names):
         other = found.setdefault(entry.name, entry)
         if other.file != entry.file:
@@ -90,7 +90,7 @@ def name_of(name: str) -> str:
     return Path(name).stem if name.endswith(".py") or "/" in name else name
 
 
-def _own_file(path: Path, files: dict[str, Path]) -> Entry:
+def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
     if not os.path.isfile(path):  # False, too, for a name that is too long to be one
         raise SpecError(f"{path}: no such ablation file.")
     path = path.resolve()
@@ -119,9 +119,9 @@ def _shadows(name: str) -> bool:
     return PathFinder.find_spec(name, installed) is not None
 
 
-def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Entry:
+def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> LoadedAblation:
     module = _executed(path, module_name)
-    return Entry(
+    return LoadedAblation(
         name=path.stem, ablation=_the_ablation(module, path), note=_note(module), file=path,
         source_paths=source_paths,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from suite.planning.cells import ComparisonGroup, filled_cells
 from suite.planning.claims import claim_spec, refuse_foreign_claim
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
-from suite.planning.loader import Entry, find
+from suite.planning.loader import LoadedAblation, find
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
@@ -45,7 +45,7 @@ Table = Mapping[str, Subject | Impossible]  # variant label -> what it comes to 
 
 
 def plan(
-    ablation: Ablation | Entry | str, *, scale: str = "quick", seeds: int | None = None
+    ablation: Ablation | LoadedAblation | str, *, scale: str = "quick", seeds: int | None = None
 ) -> Plan:
     """What would run.
 
@@ -64,20 +64,20 @@ def plan(
         raise SpecError(f"{entry.file}: {error}") from None
 
 
-def _entry(ablation: Ablation | Entry | str) -> Entry:
+def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
     if isinstance(ablation, str):
         return find(ablation)
-    if isinstance(ablation, Entry):
+    if isinstance(ablation, LoadedAblation):
         return ablation
     if not isinstance(ablation, Ablation):
         raise SpecError(
             f"{reprlib.repr(ablation)} is not an ablation; give one, its name, or the path of its "
             "file."
         )
-    return Entry(name="own", ablation=ablation, note="", file=Path("ABLATION"))
+    return LoadedAblation(name="own", ablation=ablation, note="", file=Path("ABLATION"))
 
 
-def _expanded(entry: Entry, scale_name: str, seeds: int | None) -> Plan:
+def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
     entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
@@ -232,7 +232,10 @@ def _fill(groups: _Groups, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]
 
 
 def _about(
-    entry: Entry, groups: _Groups, filled: Sequence[tuple[Cell, Trial | None]], num_seeds: int
+    entry: LoadedAblation,
+    groups: _Groups,
+    filled: Sequence[tuple[Cell, Trial | None]],
+    num_seeds: int,
 ) -> About:
     ablation, model = entry.ablation, entry.ablation.baseline
     baseline, scale_name = groups.baseline, groups.baseline.scale_name
@@ -284,7 +287,7 @@ def _paragraphs(note: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in note.split("\n\n"))
 
 
-def _command(entry: Entry, scale_name: str, num_seeds: int) -> str:
+def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
     """What runs this again; a user's file by its name, since its folder differs by machine."""
     name = entry.file.name if entry.source_paths else entry.name
     asked = _num_seeds(_scale(entry.ablation, scale_name), scale_name, None)

@@ -78,7 +78,7 @@ class DataParallel(SpreadProbe):
         self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Point | Measurement]:
         """Memory first, in steps of its own; then rounds of timed steps."""
-        bench = _Bench.of(trial, device)
+        bench = _WorkerBench.of(trial, device)
         say = _Saying({spec.name: spec for spec in self.metrics(type(bench.task), trial.length)})
         model_state, peak = bench.memory()
         yield say.measured("model_state_bytes", [model_state])
@@ -129,7 +129,7 @@ def _efficiency(say: _Saying, times: _Times, num_workers: int) -> Measurement:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _WorkerBench:
     """A trial made ready on this worker."""
 
     trial: Trial
@@ -139,13 +139,13 @@ class _Bench:
     engine: ShardedEngine
 
     @staticmethod
-    def of(trial: Trial, device: str) -> _Bench:
+    def of(trial: Trial, device: str) -> _WorkerBench:
         """Build the model and its engine."""
         assert trial.parallel is not None, "a trial of several workers says how it is spread"
         tensors = NewTensors()
         engine = ShardedEngine(_model(trial), _TRAINING, trial.parallel, device)
         task = build_task(trial.task, trial.length)
-        return _Bench(trial, task, device, tensors, engine)
+        return _WorkerBench(trial, task, device, tensors, engine)
 
     def memory(self) -> tuple[float, float]:
         """Bytes of model state, and at the peak of a step; on the worker that holds most."""

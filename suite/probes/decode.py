@@ -19,7 +19,7 @@ from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.task import Task
 from suite.timing.clock import clock_of
-from suite.timing.comparison import Comparison
+from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built
 
 METRIC = "decode_token_seconds"
@@ -54,7 +54,7 @@ class Decode(Probe):
         def step(spec: ModelSpec) -> Pass | Missing:
             return next_token(spec, device, trial.seed)
 
-        yield from Comparison(
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
             operations=lambda spec: {METRIC: step(spec)},
             main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too

@@ -58,7 +58,7 @@ class MixerMemory(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
-        bench = _Bench.of(trial, device)
+        bench = _MemoryBench.of(trial, device)
         yield _said(_FORWARD, lambda: bench.forward(trial.length))
         yield _said(_FORWARD_BACKWARD, lambda: bench.forward_backward(trial.length))
         formula = bench.formula(trial.length)
@@ -83,17 +83,17 @@ def _said(spec: MetricSpec, measured: Callable[[], float]) -> Measurement:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _MemoryBench:
     """The mixer, ready on its device."""
 
     model: MixerAlone
     device: str
 
     @staticmethod
-    def of(trial: Trial, device: str) -> _Bench:
+    def of(trial: Trial, device: str) -> _MemoryBench:
         """Built and warm: libraries take what they keep at the first call."""
         torch.manual_seed(trial.seed)
-        bench = _Bench(cast("MixerAlone", build_model(trial.subjects[0]).to(device)), device)
+        bench = _MemoryBench(cast("MixerAlone", build_model(trial.subjects[0]).to(device)), device)
         bench._training_step(min(trial.length, _SHORT) // 4 or 1)()
         return bench
 

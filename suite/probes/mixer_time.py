@@ -13,7 +13,7 @@ from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.timing.clock import Clock, clock_of
-from suite.timing.comparison import Comparison, Operations, fixed_cpus
+from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.decoding import decode_step
 from suite.timing.kernels import kernels
 from suite.timing.passes import Pass, as_declared, over_vectors
@@ -58,7 +58,7 @@ class MixerTime(Probe):
             decode = decode_step(spec, device, trial.seed)
             return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
 
-        yield from Comparison(
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
             operations=operations, main_operation=lambda spec: subject(spec)[1],
             beside_first=kernels(trial.length, device), limits=self.limits,

@@ -7,21 +7,12 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.schema import (
-    TIMING_PROBES,
-    Measurement,
-    MetricSpec,
-    Parallel,
-    Point,
-    Remark,
-    Specimen,
-    TrainedState,
-    Trial,
-)
+from suite.events import TrainedState, TrialRemark
+from suite.schema import TIMING_PROBES, Measurement, MetricSpec, Parallel, Point, Specimen, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 
-Said = Point | Measurement | Specimen | Remark | TrainedState
+Said = Point | Measurement | Specimen | TrialRemark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 

@@ -17,7 +17,7 @@ from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Tri
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
-from suite.timing.comparison import Comparison, Operations
+from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.passes import Pass, built, forward, forward_backward
 from suite.training.engines.local import LocalEngine
 
@@ -55,8 +55,8 @@ class StepTime(Probe):
             task.training_batch(step, trial.batch, trial.seed).to(device)
             for step in range(_NUM_BATCHES)
         ]
-        bench = _Bench(task, batches, device, trial.seed)
-        yield from Comparison(
+        bench = _StepBench(task, batches, device, trial.seed)
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock_of(device),
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
             main_operation=bench.training_step, at=f"length={trial.length}",
@@ -64,7 +64,7 @@ class StepTime(Probe):
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _StepBench:
     """Where subjects are made ready.
 
     Attributes:

@@ -28,7 +28,7 @@ from suite.spec import Ablation
 from suite.sweep.display import Display, DisplayFor, NoDisplay
 from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
-from suite.sweep.finish import Outcome, close_parents, conclude, counted
+from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.pending import (
@@ -97,7 +97,7 @@ def run(
     seeds: int | None = None,
     options: Options | None = None,
     display_for: DisplayFor = NoDisplay,
-) -> Outcome:
+) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
 
     Args:
@@ -117,7 +117,7 @@ def run(
 
 def run_plans(
     plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = NoDisplay
-) -> Outcome:
+) -> SweepOutcome:
     """Run what is missing; every result is in the journal before anything else hears of it."""
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
@@ -136,7 +136,7 @@ def run_plans(
         return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
 
 
-def record_journal(file: Path, options: Options) -> Outcome:
+def record_journal(file: Path, options: Options) -> SweepOutcome:
     """Take over what another folder's journal holds, tell the store, and make the reports.
 
     A result that this folder has already stays as it is.
@@ -159,7 +159,7 @@ def _concluded(
     journal: Journal,
     outbox: MlflowSync | None,
     ran: _Ran,
-) -> Outcome:
+) -> SweepOutcome:
     recorder, trouble = outbox.close() if outbox else (None, "")
     outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
     return conclude(outcome, plans, journal, recorder, options.out, options.store)

@@ -32,7 +32,7 @@ _REPAIR, _RUN_AGAIN = "`bakeoff verify --repair`", "the same command"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class SweepOutcome:
     """How a sweep ended.
 
     Attributes:
@@ -73,7 +73,7 @@ class Outcome:
 
 def counted(
     plans: Sequence[Plan], journal: Journal, num_run: int, failed: Collection[str] = ()
-) -> Outcome:
+) -> SweepOutcome:
     """What the journal says of the plans' trials, each counted once; `failed` are those of now."""
     trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
     found = journal.statuses()
@@ -82,7 +82,7 @@ def counted(
     counts[Status.SKIPPED] += len(
         {cell.trial_id for plan in plans for cell in plan.cells if cell.reason}
     )
-    return Outcome(
+    return SweepOutcome(
         counts={status: counts[status] for status in Status if counts[status]},
         num_run=num_run,
         num_missing=len(trial_ids) - len(statuses),
@@ -91,13 +91,13 @@ def counted(
 
 
 def conclude(
-    outcome: Outcome,
+    outcome: SweepOutcome,
     plans: Sequence[Plan],
     journal: Journal,
     recorder: RunWriter | None,
     out: Path,
     store: Store,
-) -> Outcome:
+) -> SweepOutcome:
     """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
 
     Args:

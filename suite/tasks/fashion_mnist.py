@@ -71,7 +71,7 @@ class Images:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class ImageSplits:
     """The three splits."""
 
     training: Images
@@ -151,7 +151,7 @@ def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 @cache
-def data_set() -> DataSet:
+def data_set() -> ImageSplits:
     """The images of all splits, read once per process.
 
     Raises:
@@ -163,7 +163,7 @@ def data_set() -> DataSet:
     test, content = _take_images(content, NUM_TEST)
     if content:
         raise malformed(SOURCE, f"{len(content)} bytes after the last array")
-    return DataSet(
+    return ImageSplits(
         training=first[:NUM_TRAINING],
         held_out={"validation": first[NUM_TRAINING:], "test": test},
     )

@@ -48,7 +48,7 @@ class Reviews:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class ReviewSplits:
     """The three splits."""
 
     training: Reviews
@@ -112,7 +112,7 @@ class Imdb(Task):
 
 
 @cache
-def data_set() -> DataSet:
+def data_set() -> ReviewSplits:
     """The reviews of all splits, read once per process.
 
     Raises:
@@ -125,7 +125,7 @@ def data_set() -> DataSet:
     if sum(map(len, found.values())) != NUM_REVIEWS:
         total = sum(map(len, found.values()))
         raise malformed(SOURCE, f"{total} reviews where {NUM_REVIEWS} are expected")
-    return DataSet(
+    return ReviewSplits(
         training=_reviews(found["training"]),
         held_out={"validation": _reviews(found["validation"]), "test": _reviews(found["test"])},
     )

@@ -24,7 +24,7 @@ Operations = Mapping[str, Pass | Missing]  # by metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class TimingComparison:
     """What a timing probe puts together.
 
     Attributes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits, Series, has_enough, noise
+from suite.timing.stopping import Limits, SampleSeries, has_enough, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 
@@ -60,11 +60,11 @@ class Record:
         """Rounds."""
         return sum(len(stretch.rounds) for stretch in self.stretches if stretch.disturbance)
 
-    def quiet(self, key: Key) -> Series:
+    def quiet(self, key: Key) -> SampleSeries:
         """The contestant's samples of quiet stretches, without what was the rounds'."""
         return self._series(key, self._quiet_rounds)
 
-    def every(self, key: Key) -> Series:
+    def every(self, key: Key) -> SampleSeries:
         """All of its samples."""
         return self._series(key, [held for s in self.stretches for held in s.rounds])
 
@@ -82,7 +82,7 @@ class Record:
         """Whether it has taken as much time as one contestant may."""
         return self.every(key).seconds >= limits.cell_seconds
 
-    def counted(self, key: Key, limits: Limits) -> tuple[Series, str]:
+    def counted(self, key: Key, limits: Limits) -> tuple[SampleSeries, str]:
         """The samples that count in the end, and what speaks against trusting them, if anything."""
         quiet, every = self.quiet(key), self.every(key)
         if len(quiet.samples) >= min(limits.least_rounds, len(every.samples)):
@@ -102,8 +102,8 @@ class Record:
         ordered = sorted(disturbed, key=lambda stretch: stretch.cores_of_others or 0.0)
         return ordered[len(ordered) // 2].disturbance
 
-    def _series(self, key: Key, rounds: Sequence[Round]) -> Series:
-        return Series([held[key] for held in rounds if key in held], self.num_passes[key])
+    def _series(self, key: Key, rounds: Sequence[Round]) -> SampleSeries:
+        return SampleSeries([held[key] for held in rounds if key in held], self.num_passes[key])
 
 
 LEAST_CONTESTANTS = 5  # fewer cannot tell the round's part from their own

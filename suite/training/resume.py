@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from suite.errors import CheckpointError
-from suite.schema import Point, Remark, TrainedState
+from suite.events import TrainedState, TrialRemark
+from suite.schema import Point
 from suite.training import atomic_files
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
@@ -36,7 +37,7 @@ _ON_ANOTHER_WORKER = "another worker cannot write or read it"
 
 def train_resuming(
     engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
-) -> Iterator[Point | Remark | TrainedState]:
+) -> Iterator[Point | TrialRemark | TrainedState]:
     """Train from the newest checkpoint on, or from the start; yield all points of the curve.
 
     One process asks after every step whether a checkpoint is due. Several workers, who must agree,
@@ -62,11 +63,11 @@ class _Training:
 
 def _train(
     engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
-) -> Iterator[Point | Remark]:
+) -> Iterator[Point | TrialRemark]:
     training = (yield from _restored(engine, checkpointer)) if checkpointer else _Training()
     if training.progress.step:
         step, last = training.progress.step, exercise.training.steps
-        yield Remark(f"it resumes from step {step:,} of {last:,}")
+        yield TrialRemark(f"it resumes from step {step:,} of {last:,}")
     yield from training.points
     is_at_point = False
     for point in steps(engine, exercise, training.progress):
@@ -81,7 +82,7 @@ def _train(
         is_at_point = False
 
 
-def _save(engine: Engine, checkpointer: Checkpointer, training: _Training) -> Iterator[Remark]:
+def _save(engine: Engine, checkpointer: Checkpointer, training: _Training) -> Iterator[TrialRemark]:
     """Write a checkpoint, or yield why there is none; the training continues in either case."""
     own = float(secrets.randbits(_TOKEN_BITS)) if engine.rank == 0 else 0.0
     draft = checkpointer.draft(int(engine.largest(own)))
@@ -93,7 +94,7 @@ def _save(engine: Engine, checkpointer: Checkpointer, training: _Training) -> It
             if not why:
                 return
     if engine.rank == 0 and (sentence := checkpointer.discard(draft, why or _ON_ANOTHER_WORKER)):
-        yield Remark(sentence)
+        yield TrialRemark(sentence)
 
 
 def _failure(attempt: Callable[[], None]) -> str:
@@ -120,11 +121,13 @@ def _write_own(engine: Engine, training: _Training, draft: Path) -> None:
     write_json(draft / f"{name}.json", content)
 
 
-def _restored(engine: Engine, checkpointer: Checkpointer) -> Generator[Remark, None, _Training]:
+def _restored(
+    engine: Engine, checkpointer: Checkpointer
+) -> Generator[TrialRemark, None, _Training]:
     """From the newest checkpoint that all workers can read; a remark for each that fails."""
     while True:
         found = checkpointer.latest()
-        yield from map(Remark, found.remarks)
+        yield from map(TrialRemark, found.remarks)
         newest = int(engine.largest(found.generation))
         if not newest:
             return _Training()
@@ -132,7 +135,7 @@ def _restored(engine: Engine, checkpointer: Checkpointer) -> Generator[Remark, N
             return _load(engine, found.folder if found.generation == newest else None)
         except CheckpointError as error:
             if found.generation == newest:
-                yield Remark(checkpointer.reject(found, str(error)))
+                yield TrialRemark(checkpointer.reject(found, str(error)))
 
 
 def _load(engine: Engine, folder: Path | None) -> _Training:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from suite.journal.journal import Journal
-from suite.planning.loader import Entry
+from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
@@ -46,7 +46,9 @@ class FinishedSweep:
                 self.scale: Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
             },
         )  # fmt: skip
-        entry = Entry(name=self.name, ablation=ablation, note="A note.", file=Path("own.py"))
+        entry = LoadedAblation(
+            name=self.name, ablation=ablation, note="A note.", file=Path("own.py")
+        )
         return plan(entry, scale=self.scale, seeds=3)
 
     @property

@@ -27,7 +27,7 @@ from suite.journal.sqlite_schema import JournalError
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
-from suite.sweep.finish import Outcome
+from suite.sweep.finish import SweepOutcome
 from suite.tracking.connect import load_artifacts
 from tests.workplace import Workplace
 
@@ -122,7 +122,7 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
     assert any(place.conditions for place in found.about.provenances.values())
 
 
-def record(journal: Path, out: Path) -> Outcome:
+def record(journal: Path, out: Path) -> SweepOutcome:
     """On a machine that has a store; then there is a report too."""
     outcome = record_journal(journal, Options(out=out))
     assert outcome.trouble == ""

@@ -13,20 +13,20 @@ from rich.console import Console
 from suite.commands.run import _report_outcome
 from suite.errors import DONE, FAILED, INTERRUPTED
 from suite.sweep.driver import Options
-from suite.sweep.finish import Outcome
+from suite.sweep.finish import SweepOutcome
 
 URL = "https://host/#/experiments/1/runs?viewStateShareKey=quick"
 PAGES = (Path("out/reports/heads/index.html"), Path("out/reports/mine/index.html"))
 
 
-def told(capsys: pytest.CaptureFixture[str], outcome: Outcome, options: Options) -> list[str]:
+def told(capsys: pytest.CaptureFixture[str], outcome: SweepOutcome, options: Options) -> list[str]:
     assert _report_outcome(outcome, options, Console(stderr=True)) == 0
     lines = capsys.readouterr().out.splitlines()
     return [line.removeprefix("compare:   ") for line in lines if line.startswith("compare: ")]
 
 
-def ended(**fields: object) -> Outcome:
-    return Outcome(counts={}, num_run=1, num_missing=0, reports=PAGES, **fields)  # type: ignore[arg-type]
+def ended(**fields: object) -> SweepOutcome:
+    return SweepOutcome(counts={}, num_run=1, num_missing=0, reports=PAGES, **fields)  # type: ignore[arg-type]
 
 
 def test_a_server_has_an_address(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite import timeouts
-from suite.planning.loader import Entry, find, find_all, name_of, shipped
+from suite.planning.loader import LoadedAblation, find, find_all, name_of, shipped
 from suite.spec import SpecError
 
 WriteAblation = Callable[..., Path]
@@ -123,7 +123,7 @@ def test_a_file_may_not_stand_in_for_a_module(name: str, write_ablation: WriteAb
 
 def test_the_path_of_a_shipped_file_is_the_shipped_ablation() -> None:
     file = shipped()["heads"]
-    assert find(str(file)) == find("heads") == Entry(
+    assert find(str(file)) == find("heads") == LoadedAblation(
         name="heads", ablation=find("heads").ablation, note=find("heads").note, file=file
     )  # fmt: skip
 

@@ -100,19 +100,21 @@ def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
 
 def _mixer(name: str, length: int) -> nn.Module:
     trial = trial_of_mixer("mixer_memory", name, length, dim=DIM)
-    return mixer_memory._Bench.of(trial, "cpu").model
+    return mixer_memory._MemoryBench.of(trial, "cpu").model
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_formula_and_allocator_agree_at_4096(mixer: str) -> None:
-    bench = mixer_memory._Bench.of(trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu")
+    bench = mixer_memory._MemoryBench.of(
+        trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu"
+    )
     assert bench.formula(4096) == pytest.approx(bench.forward(4096), rel=0.05)
 
 
 def test_fused_attention_is_linear_and_materialised_is_not() -> None:
     found = {
-        (kernel, length): mixer_memory._Bench.of(
+        (kernel, length): mixer_memory._MemoryBench.of(
             trial_of_mixer("mixer_memory", "attention", length, dim=DIM, **knobs), "cpu"
         )
         for kernel, knobs in BOTH_KERNELS.items()

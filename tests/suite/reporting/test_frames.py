@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY
 from suite.planning.plan import plan
 from suite.reporting.frames import (
     CURVES_FILE,
@@ -15,19 +16,7 @@ from suite.reporting.frames import (
     result_rows,
     sweep_files,
 )
-from suite.schema import (
-    CURVE_COLUMNS,
-    RESULT_COLUMNS,
-    RESULT_KEY,
-    Measurement,
-    Plan,
-    Point,
-    Provenance,
-    Result,
-    Specimen,
-    Status,
-    Trial,
-)
+from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, vary
 
 MakeAblation = Callable[..., Ablation]

@@ -17,7 +17,7 @@ from suite.reporting import build
 from suite.reporting.build import reported, reports_from_store
 from suite.schema import Status
 from suite.sweep.driver import Options
-from suite.sweep.finish import Outcome, conclude, counted
+from suite.sweep.finish import SweepOutcome, conclude, counted
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.verify import differences
 from suite.tracking.location import Store, store_of
@@ -47,7 +47,7 @@ class Folder:
     def store(self) -> Store:
         return store_of(self.out, self.uri)
 
-    def finish(self, sweep: FinishedSweep) -> Outcome:
+    def finish(self, sweep: FinishedSweep) -> SweepOutcome:
         """Everything that a driver does but run the trials."""
         self.out.mkdir(exist_ok=True)
         with Journal(self.out / "journal.db") as journal:

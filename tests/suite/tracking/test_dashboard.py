@@ -22,7 +22,7 @@ import pytest
 
 from suite.journal.journal import Journal
 from suite.spec import SpecError
-from suite.sweep.finish import Outcome, conclude, counted
+from suite.sweep.finish import SweepOutcome, conclude, counted
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import trial_runs
 from suite.tracking.dashboard import (
@@ -95,7 +95,7 @@ def shown(shown_store: LocalStore) -> Iterator[Dashboard]:
     assert _processes_with(str(store.out)) == []
 
 
-def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> Outcome:
+def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> SweepOutcome:
     """Everything that a driver does but run the trials."""
     with Journal(out / "journal.db") as journal:
         planned = sweep.recorded(writer, journal)

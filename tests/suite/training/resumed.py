@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from models import ModelSpec, build_model
-from suite.schema import Point, Remark, TrainedState
+from suite.events import TrainedState, TrialRemark
+from suite.schema import Point
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
@@ -92,7 +93,7 @@ def run(
         points=[s for s in said if isinstance(s, Point)],
         score=engine.evaluate(task, "test", 8),
         states=[s for s in said if isinstance(s, TrainedState)],
-        remarks=[s.sentence for s in said if isinstance(s, Remark)],
+        remarks=[s.sentence for s in said if isinstance(s, TrialRemark)],
         num_steps=task.num_steps,
     )
 

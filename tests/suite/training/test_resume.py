@@ -19,9 +19,10 @@ from torch import nn
 
 from models import MIXERS
 from suite.errors import CheckpointError
+from suite.events import TrainedState, TrialRemark
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
-from suite.schema import Point, Remark, TrainedState
+from suite.schema import Point
 from suite.training import loop as training_module
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
@@ -155,7 +156,9 @@ def run_drawing(checkpointer, stop: int | None) -> list[object]:
 
     engine.step = counted  # type: ignore[method-assign]
     return [
-        said for said in train_resuming(engine, todo, checkpointer) if not isinstance(said, Remark)
+        said
+        for said in train_resuming(engine, todo, checkpointer)
+        if not isinstance(said, TrialRemark)
     ]
 
 
@@ -239,7 +242,7 @@ def test_a_module_with_a_state_that_cannot_be_kept_trains_all_the_same(tmp_path:
     todo = Exercise(task=FirstToken(), training=training(STEPS), batch=8, seed=0)
     engine = LocalEngine(Odd(), todo.training, "cpu")
     said = list(train_resuming(engine, todo, checkpointer_in(tmp_path)))
-    assert [s.sentence for s in said if isinstance(s, Remark)] == [
+    assert [s.sentence for s in said if isinstance(s, TrialRemark)] == [
         f"{NOT_WRITTEN}: _extra_state is no tensor, and nothing else of a model can be kept"
     ]
     assert [s.step for s in said if isinstance(s, Point)][-1] == STEPS
@@ -302,7 +305,7 @@ def test_a_probe_says_the_same_with_and_without_a_keeper(kind, tmp_path: Path) -
     saying.close()
     resumed = list(kind().measure_resuming(trial, "cpu", checkpointer_in(tmp_path)))
     remark, *rest = resumed
-    assert isinstance(remark, Remark)
+    assert isinstance(remark, TrialRemark)
     assert "it resumes from step" in remark.sentence
     assert rest == plain
     assert sum(isinstance(said, TrainedState) for said in plain) == 1

@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 
 from models import ModelSpec, build_model
-from suite.schema import Parallel, Point, Remark, TrainedState
+from suite.events import TrainedState, TrialRemark
+from suite.schema import Parallel, Point
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
 from suite.training import atomic_files
@@ -121,7 +122,7 @@ def lived(parallel: Parallel, checkpointer: Checkpointer, seed: int = 0) -> Said
     return Said(
         points=[s for s in said if isinstance(s, Point)],
         states=[s for s in said if isinstance(s, TrainedState)],
-        remarks=[s.sentence for s in said if isinstance(s, Remark)],
+        remarks=[s.sentence for s in said if isinstance(s, TrialRemark)],
         num_steps=num_steps,
         score=engine.evaluate(exercise().task, "test", BATCH),
         files=sorted(p.name for p in checkpointer._folder.glob("generation-000002/*")),

@@ -1,4 +1,4 @@
-"""Find the rows that the two names of `--compare` stand for.
+"""Selects the rows that the two names of `--compare` stand for, and compares them.
 
 A folder that holds a store, or a store's address, is all that is recorded of the ablation there.
 Anything else is looked up among the rows of this store: a commit, as it stands in the rows or its
@@ -12,10 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
 
+from reports.compare.page import render_comparison
 from reports.compare.pairs import Selection
 from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
@@ -48,6 +50,41 @@ class _Candidate:
         """Its rows at that scale; by default at the largest that has results."""
         sweep = shown_sweep(self.sweeps, scale)
         return Selection(name=self.name, title=self.title, about=sweep.about, results=sweep.results)
+
+
+def compare(
+    names: tuple[str, str],
+    ablation: str,
+    store_here: Callable[[], Store],
+    folder: Path,
+    scale: str | None = None,
+) -> tuple[str, Path]:
+    """Write the page that compares two selections of an ablation's rows.
+
+    Args:
+        names: As given to `--compare`.
+        ablation: Whose rows.
+        store_here: Gives this store; called only where a name is neither folder nor address.
+        folder: Of the reports.
+        scale: By default the largest at which both have results.
+
+    Returns:
+        One sentence, and the page.
+
+    Raises:
+        SpecError: if nothing is recorded; else see `select_for_comparison`.
+    """
+    own = cache(partial(_own, ablation, store_here))  # read once, though both may need it
+    return render_comparison(*select_for_comparison(names, ablation, own, scale), folder)
+
+
+def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
+    sweeps = sweeps_in(store_here(), ablation)
+    if not sweeps:
+        raise SpecError(
+            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
+        )
+    return sweeps
 
 
 def select_for_comparison(

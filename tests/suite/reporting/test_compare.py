@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.commands.compare_selection import select_for_comparison
+from suite.reporting.compare import select_for_comparison
 from suite.spec import SpecError
 from tests.reports.compare.made_selections import ABOUT, HERE, THERE, rows
 
