@@ -25,8 +25,8 @@ from reports.results.length_sweep import (
     measured_in,
     place_label,
 )
+from reports.stats.log_means import leading_term
 from reports.stats.number_format import as_interval
-from reports.stats.power_mixture import leading_term
 from suite.schema import About, MixerFacts
 
 MEMORY = "forward_backward_peak_bytes"

@@ -25,7 +25,7 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from reports.results.readings import Reading, is_noisy
+from reports.results.series import Reading, is_noisy
 from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
 from suite.schema import Status
 

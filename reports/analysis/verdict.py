@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reports.analysis.claim_data import Divergence, Evidence, evidence
-from reports.analysis.claim_strength import details, smallest_levels, strength
+from reports.analysis.claim_data import (
+    Divergence,
+    Evidence,
+    details,
+    evidence,
+    smallest_levels,
+    strength,
+)
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
 from reports.stats.intervals import Estimate, mean_interval

@@ -16,7 +16,7 @@ from reports.literature.csv import CONDITIONS, rows_of
 from reports.results.length_sweep import Growth, find
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_ratio
-from reports.tables.crossover import MATERIALISED
+from reports.tables.length_sweep import MATERIALISED
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")

@@ -17,13 +17,12 @@ from reports.pages.budgets import budgets_exhibit
 from reports.pages.failures import MAX_TROUBLES, Trouble, troubles
 from reports.pages.glossary import READING, fates_in_words, metric_in_words
 from reports.pages.mixers import controls_section, mixers_section
+from reports.pages.overview import Point, in_short
 from reports.pages.samples import specimens_section
-from reports.pages.summary import Point, in_short
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
-from reports.results.readings import Coverage
-from reports.results.series import Series, all_series, compared
+from reports.results.series import Coverage, Series, all_series, compared
 from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
 from reports.tables.pooled import pooled_exhibit
 from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.results.floors import floors_of
-from reports.results.readings import Reading
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import Reading, Series, belongs, floors_of, num_expected
 from suite.schema import FLOORS, About, Status
 
 MAX_TROUBLES = 200  # that a page tells

@@ -18,9 +18,8 @@ from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, in_words, instruments
-from reports.tables.crossover import crossover_table
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.length_sweep import costs_table, crossover_table, ratios_table
 from reports.tables.utilisation import peaks_in_words, utilisation_table
 from suite.schema import MIXER_ALONE, About, Provenance
 

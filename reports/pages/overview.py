@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.analysis.verdict import Verdict, judged_together, verdict
-from reports.escape import slug
-from reports.pages.summary import (
-    coverage_in_words,
-    published_in_words,
-    scale_in_words,
-    stated_in_words,
-)
+from reports.escape import one_line, slug
+from reports.pages.glossary import SCALES
 from reports.results.frame import Sweep
-from reports.results.series import Series, all_series
+from reports.results.series import Coverage, Series, all_series
+from reports.results.variant_labels import what_baseline_is
 from reports.tables.comparison import whole_coverage, without_controls
-from suite.schema import About
+from suite.schema import MIXER_ALONE, About
 
 _ALONE = "There is no other to be judged with, so nothing is corrected."
 _TOGETHER = (
@@ -103,3 +99,122 @@ def _glance(about: About, measured: Sequence[Series], together: Verdict | None) 
         published=published_in_words(about),
         stated=stated_in_words(about, alone),
     )
+
+
+_HASH_DIGITS = 12
+_INDICATIVE = (
+    "This scale is small enough for a laptop. It shows the direction of large "
+    "effects; it is no evidence for a paper."
+)
+_UNPROVEN = (
+    "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
+    "all the same."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One thing to know.
+
+    Attributes:
+        title: As ``How sure``.
+        is_code: Whether the text is a command.
+    """
+
+    title: str
+    text: str
+    is_code: bool = False
+
+
+def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[Point, ...]:
+    """The points of a page, in the order in which a reader asks."""
+    return tuple(_points(about, judged, coverage))
+
+
+def published_in_words(about: About) -> str:
+    """The published figure and where it stands; empty where there is no claim, or no source."""
+    claim = about.claim
+    if claim is None or not (claim.published or claim.source):
+        return ""
+    if not claim.published:
+        return f"The claim is from {_sentence(claim.source)}"
+    return _sentence(f"{claim.published} ({claim.source})" if claim.source else claim.published)
+
+
+def stated_in_words(about: About, judged: Verdict | None) -> str:
+    """Whether the claim was there before its results; empty where there is no claim."""
+    if about.claim is None or judged is None:
+        return ""
+    made = about.registration
+    if made is None:
+        return "Nothing is known of when this claim was stated: it may have been after its results."
+    if judged.is_exploratory:
+        return judged.remark
+    changes = "; ".join(made.changes)
+    changed = f" It was restated before any of them: {changes}." if changes else ""
+    return (
+        "The claim, its seeds and settings were fixed before its results "
+        f"(SHA-256 {made.sha256[:_HASH_DIGITS]}).{changed}"
+    )
+
+
+def coverage_in_words(coverage: Coverage) -> str:
+    """How much of what was planned is there."""
+    if not coverage.num_total:
+        return "Nothing was planned."
+    if coverage.is_complete:
+        return f"All {coverage.num_total:,} planned measurements are there and good."
+    others = ", ".join(f"{number:,} {fate}" for fate, number in coverage.others.items())
+    return (
+        f"{coverage.num_ok:,} of {coverage.num_total:,} planned measurements are there and good; "
+        f"{others}."
+    )
+
+
+def scale_in_words(scale: str) -> str:
+    """A scale and what it takes."""
+    return f"{scale} ({SCALES[scale]})" if scale in SCALES else scale
+
+
+def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[Point]:
+    yield Point(title="Compared", text=_compared(about))
+    if judged is not None:
+        yield Point(title="How sure", text=" ".join((judged.outcome.meaning, *judged.details)))
+    if about.is_indicative:
+        yield Point(title="Indicative", text=_INDICATIVE)
+    published = published_in_words(about)
+    if published:
+        yield Point(title="Published", text=published)
+    stated = stated_in_words(about, judged)
+    if stated:
+        yield Point(title="Stated", text=stated)
+    yield Point(title="Measured", text=coverage_in_words(coverage))
+    for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
+        yield Point(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
+    yield Point(title="Repeat it", text=about.regenerate, is_code=True)
+
+
+def _compared(about: About) -> str:
+    tasks = [task.replace("_", " ") for task in about.tasks if task != MIXER_ALONE]
+    baseline = what_baseline_is(about) or about.baseline
+    alone = ["mixers alone"] if MIXER_ALONE in about.tasks else []
+    return (
+        f"{_count(len(about.variants), 'variant')} on {_listed([*tasks, *alone])}, with "
+        f"{_count(about.num_seeds, 'seed')} each (repetitions that differ by chance alone; of "
+        "times, processes), at "
+        f"scale {scale_in_words(about.scale)}. The baseline is {baseline}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "no task"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _sentence(text: str) -> str:
+    shown = one_line(text)
+    return shown if shown.endswith((".", "?", "!")) else f"{shown}."

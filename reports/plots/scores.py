@@ -25,11 +25,9 @@ from reports.plots.style import (
     drawing_style,
     label,
     readable,
+    to_svg,
 )
-from reports.plots.svg import to_svg
-from reports.results.floors import floors_of
-from reports.results.readings import coverage
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import Series, belongs, coverage, floors_of, num_expected
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import mean_interval
 from reports.stats.number_format import for_scores

@@ -6,6 +6,9 @@ tell apart; beyond them, line styles and markers differ.
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +16,8 @@ from typing import Any
 
 import matplotlib
 from matplotlib import font_manager
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from reports.escape import one_line
 from reports.stats.number_format import for_quantities
@@ -99,3 +104,24 @@ def with_unit(unit: str, value: float) -> str:
 def caption(sentences: Mapping[str, bool]) -> str:
     """The sentences that hold, in one line."""
     return " ".join(sentence for sentence, holds in sentences.items() if holds)
+
+
+def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
+    """The figure as SVG text, with a title and a description for those who cannot see it.
+
+    The name stands before every id; it must be distinct within a page.
+    """
+    FigureCanvasSVG(figure)
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    )
+    body = re.sub(r"<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
+    body = body[body.index("<svg") :]
+    body = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\1{name}-", body)
+    start, end = re.sub(r"\n\s*\n", "\n", body).split(">", 1)
+    return (
+        f'{start} role="img" aria-labelledby="{name}-title {name}-desc">\n '
+        f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
+        f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>{end}'
+    )

@@ -14,8 +14,7 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.results.readings import Reading, is_noisy
-from reports.results.series import is_bound, reading_of
+from reports.results.series import Reading, is_bound, is_noisy, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]

@@ -1,21 +1,121 @@
-"""Series: the rows that may stand in one column, of one metric, task and machine."""
+"""Reads measurements from a results frame: readings, their coverage, and series of them.
+
+A series holds the rows that may stand in one column, of one metric, task and machine. A failure is
+a reading too: it stays in the denominator, and is named. Floors are simple predictors that need no
+architecture: each has one reading and no seed, and is shown beside the score of its task only.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from reports.results.readings import Reading
-from suite.schema import MIXER_ALONE, About, Better, Status
+from suite.schema import FLOORS, MIXER_ALONE, About, Better, Status
 
+_LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
+FLOOR_NOTE = "floor"  # of its row
+FLOORS_FOOTNOTE = (
+    "Floors need no architecture: they are computed once, without seeds, from the same training "
+    "data, and scored on the same test split. Their differences are plain numbers."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One measurement of one variant: of one seed, or of one timing process.
+
+    Attributes:
+        at: The coordinate, as ``length=1024``; empty where there is none.
+        value: NaN where there is none.
+    """
+
+    seed: int
+    at: str
+    environment_id: str
+    value: float
+    spread_low: float
+    spread_high: float
+    status: Status
+    reason: str
+
+    @property
+    def has_number(self) -> bool:
+        """Whether the value can be computed with."""
+        return math.isfinite(self.value) and abs(self.value) < _LARGEST
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it may stand in a mean."""
+        return self.status is Status.OK and self.has_number
+
+    @property
+    def is_noisy_number(self) -> bool:
+        """Whether it is a number whose stopping criterion was not met."""
+        return self.status is Status.NOISY and self.has_number
+
+    @property
+    def fate(self) -> str:
+        """What became of it, in words."""
+        if self.status is Status.OK and not self.has_number:
+            return "not a number"
+        return str(self.status).replace("_", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How many of the expected readings are ok; the others by what became of them."""
+
+    num_ok: int
+    num_total: int
+    others: Mapping[str, int]
+    skipped_because: str = ""
+
+    def __str__(self) -> str:
+        if self.skipped_because:
+            return f"skipped: {self.skipped_because}"
+        if not self.num_total:
+            return "nothing planned"
+        others = (f"{number} {fate}" for fate, number in self.others.items())
+        return "; ".join([f"{self.num_ok} of {self.num_total}", *others])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every expected reading is ok."""
+        return self.num_ok == self.num_total
+
+
+def is_noisy(readings: Sequence[Reading]) -> bool:
+    """Whether most processes did not meet their stopping criterion.
+
+    A single one may be unlucky: the interval between processes then says what the rest is worth.
+    """
+    noisy = sum(reading.status is Status.NOISY for reading in readings)
+    return 2 * noisy > len(readings)
+
+
+def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
+    """Coverage of one entry; expected seeds without a reading are missing."""
+    fates = Counter(reading.fate for reading in readings)
+    total = max(num_expected, len(readings))
+    missing = {"missing": total - len(readings)} if total > len(readings) else {}
+    all_skipped = bool(readings) and fates["skipped"] == total
+    return Coverage(
+        num_ok=fates["ok"],
+        num_total=total,
+        others={fate: fates[fate] for fate in sorted(fates) if fate != "ok" and fates[fate]}
+        | missing,
+        skipped_because="; ".join(sorted({r.reason for r in readings})) if all_skipped else "",
+    )
+
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -229,3 +329,26 @@ def _one_a_seed(readings: _Readings) -> _Readings:
             by_seed.setdefault(reading.seed, reading)
         kept[variant] = tuple(by_seed.values())
     return kept
+
+
+def floors_of(about: About, series: Series) -> tuple[str, ...]:
+    """The labels that stand beside a series: none but beside the whole score of a task.
+
+    What a curve says at some step is no such score, though a table may show it as one.
+    """
+    scored = {spec.name for spec in about.metrics.get(series.task, {}).get(FLOORS, ())}
+    is_theirs = series.is_whole_score and series.metric in scored
+    return about.floors.get(series.task, ()) if is_theirs else ()
+
+
+def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
+    """The same, with the readings of floors in the score of their task, under their labels."""
+    every = tuple(measured)
+    floors = {(s.task, s.metric): s.readings for s in every if s.probe == FLOORS}
+    return tuple(
+        replace(s, readings={**s.readings, **floors.get((s.task, s.metric), {})})
+        if s.is_whole_score
+        else s
+        for s in every
+        if s.probe != FLOORS
+    )

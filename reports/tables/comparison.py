@@ -5,19 +5,34 @@ One typed table; the page, Markdown, CSV and LaTeX all print from it, and say th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from reports.analysis.cost import cost_column
+from reports.analysis.time_comparison import Outcome, compare
 from reports.document import Column, Entry, Row, Table
-from reports.results.floors import FOOTNOTE as FLOORS_FOOTNOTE
-from reports.results.floors import NOTE as FLOOR
-from reports.results.floors import beside_scores, floors_of
-from reports.results.readings import Coverage, Reading, coverage
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import (
+    FLOOR_NOTE,
+    FLOORS_FOOTNOTE,
+    Coverage,
+    Reading,
+    Series,
+    belongs,
+    beside_scores,
+    coverage,
+    floors_of,
+    is_noisy,
+    num_expected,
+)
 from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import Estimate
-from reports.tables.columns import columns
-from suite.schema import CONTROLS, About
+from reports.stats.intervals import (
+    Estimate,
+    mean_interval,
+    median_range,
+    paired_differences,
+    paired_ratio,
+)
+from reports.stats.number_format import Notation, for_quantities, for_scores
+from suite.schema import CONTROLS, About, Status
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
 
@@ -57,7 +72,7 @@ def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Itera
         yield Row(
             name=floor,
             is_floor=True,
-            note=FLOOR,
+            note=FLOOR_NOTE,
             entries=tuple(column.entries.get(floor, nothing) for column in filled),
             coverage=str(coverage(judged.of(floor), 1)),
         )
@@ -131,3 +146,237 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
             total += 1
     found = coverage(readings, total)
     return Coverage(num_ok=found.num_ok, num_total=found.num_total, others=found.others)
+
+
+ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
+_TITLES = {
+    "num_parameters": "parameters",
+    "forward_flops": "forward FLOPs per sequence",
+    "forward_seconds": "forward",
+    "forward_backward_seconds": "forward and backward",
+    "training_step_seconds": "training step",
+    "decode_token_seconds": "decoding a token",
+    "peak_memory_bytes": "peak memory of a training step",
+}
+
+
+def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
+    """The columns that one series fills."""
+    if series.is_score:
+        yield _scores(about, series, variants)
+        if len(variants) > 1:
+            yield _differences(about, series, variants)
+    elif series.is_bound_to_environment:
+        yield _times(about, series, variants)
+    else:
+        yield _counts(series, variants)
+
+
+def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
+    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in variants}
+    written = _score_notation(series, estimates.values())
+    expected = num_expected(series, about)
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            mark="†" if estimate.n < expected else "",
+        )
+        for variant, estimate in estimates.items()
+    } | {floor: _floor_score(series, floor, written) for floor in floors_of(about, series)}
+    return _column(series, written, entries, note="mean [95 % interval]")
+
+
+def _floor_score(series: Series, floor: str, written: Notation) -> Entry:
+    """Its one number."""
+    estimate = mean_interval(tuple(series.values(floor).values()))
+    return _entry(estimate, written.write, or_else=_no_number(series.of(floor)))
+
+
+def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
+    reference = series.values(about.baseline)
+    others = [variant for variant in variants if variant != about.baseline]
+    estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
+    written = _score_notation(series, estimates.values())
+    entries = (
+        {about.baseline: Entry(estimate=Estimate(n=0), text="baseline")}
+        | {
+            variant: _entry(
+                estimate,
+                written.write_signed,
+                or_else=Entry(estimate=estimate, text="–", tone="none"),
+                tone=_tone(estimate, series),
+            )
+            for variant, estimate in estimates.items()
+        }
+        | {
+            floor: _floor_difference(about, series, floor, written)
+            for floor in floors_of(about, series)
+        }
+    )
+    return Column(
+        key=f"{series.metric}_difference",
+        title="difference to baseline",
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="paired by seed [95 % interval]",
+        entries=entries,
+    )
+
+
+def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
+    """To the baseline's mean: a plain number, since nothing of it is paired."""
+    reference = mean_interval(tuple(series.values(about.baseline).values())).point
+    own = mean_interval(tuple(series.values(floor).values())).point
+    if own is None or reference is None:
+        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+    difference = own - reference
+    return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
+
+
+def _times(about: About, series: Series, variants: Sequence[str]) -> Column:
+    estimates = {variant: _median(series.of(variant)) for variant in variants}
+    written = for_quantities(series.unit, _points(estimates.values()))
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
+        )
+        for variant, estimate in estimates.items()
+    }
+    is_exact = series.unit in ("B", "bytes")
+    kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
+    note = ", ".join(filter(None, (_machine(about, series), *kind)))
+    return _column(series, written, entries, note=note)
+
+
+def _counts(series: Series, variants: Sequence[str]) -> Column:
+    estimates = {v: _count(tuple(series.values(v).values())) for v in variants}
+    written = for_quantities(series.unit, _points(estimates.values()))
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=_no_number(series.of(variant)),
+            notes=_remarks(series, variant),
+        )
+        for variant, estimate in estimates.items()
+    }
+    return _column(series, written, entries)
+
+
+def _column(
+    series: Series, written: Notation, entries: Mapping[str, Entry], note: str = ""
+) -> Column:
+    return Column(
+        key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
+        title=_TITLES.get(series.metric, series.metric.replace("_", " ")),
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="; ".join(filter(None, (series.at, note))),
+        entries=entries,
+    )
+
+
+def _entry(
+    estimate: Estimate,
+    write: Callable[[float], str],
+    *,
+    or_else: Entry,
+    mark: str = "",
+    notes: Sequence[str] = (),
+    tone: str = "",
+) -> Entry:
+    if estimate.point is None:
+        return or_else
+    interval = ""
+    if estimate.low is not None and estimate.high is not None:
+        interval = f"[{write(estimate.low)}, {write(estimate.high)}]"
+    return Entry(
+        estimate=estimate,
+        text=write(estimate.point) + mark,
+        interval=interval,
+        note=", ".join(filter(None, [tone, *notes])),
+        tone=tone,
+    )
+
+
+def _no_number(readings: Sequence[Reading]) -> Entry:
+    """What became of it, in place of a number."""
+    fates = dict.fromkeys(reading.fate for reading in readings)
+    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "no result", tone="none")
+
+
+def _count(values: Sequence[float]) -> Estimate:
+    """Counts that agree need no interval."""
+    if len(set(values)) == 1:
+        return Estimate(n=len(values), point=values[0])
+    return mean_interval(values)
+
+
+def _median(readings: Sequence[Reading]) -> Estimate:
+    """Over processes; of a single process, with the spread of its own samples.
+
+    A noisy time is shown, and marked; its ratio gets no verdict.
+    """
+    usable = [r for r in readings if r.has_number and r.status in (Status.OK, Status.NOISY)]
+    if len(usable) != 1:
+        return median_range([reading.value for reading in usable])
+    only = usable[0]
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=only.value)
+    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def _ratio(about: About, series: Series, variant: str) -> list[str]:
+    if variant == about.baseline:
+        return []
+    if series.unit == "s":
+        return _verdict(series.of(variant), series.of(about.baseline))
+    ratio = paired_ratio(series.values(variant), series.values(about.baseline))
+    return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+
+
+def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[str]:
+    """How many times as long, and whether that is sure; what is noisy says so anyway."""
+    found = compare(readings, reference)
+    if found.ratio.point is None:
+        return []
+    ratio = f"{found.ratio.point:.2f} × baseline"
+    return [ratio] if found.outcome is Outcome.NOISY else [ratio, str(found.outcome)]
+
+
+def _remarks(series: Series, variant: str) -> list[str]:
+    """The coordinate, where the column has no common one; noise."""
+    own = {reading.at for reading in series.of(variant)} if not series.at else set()
+    noisy = ["noisy"] if is_noisy(series.of(variant)) else []
+    return [*sorted(filter(None, own)), *noisy]
+
+
+def _machine(about: About, series: Series) -> str:
+    """The machine, where the sweep saw several."""
+    provenance = about.provenances.get(series.environment_id)
+    if provenance is None or len(about.provenances) == 1:
+        return ""
+    return f"{provenance.device}, {provenance.num_threads} threads"
+
+
+def _tone(estimate: Estimate, series: Series) -> str:
+    if not estimate.excludes_zero or estimate.point is None or series.better == "none":
+        return ""
+    return "better" if (estimate.point > 0) == (series.better == "higher") else "worse"
+
+
+def _points(estimates: Iterable[Estimate]) -> list[float]:
+    return [estimate.point for estimate in estimates if estimate.point is not None]
+
+
+def _score_notation(series: Series, estimates: Iterable[Estimate]) -> Notation:
+    known = [estimate for estimate in estimates if estimate.point is not None]
+    widths = [e.half_width for e in known if e.half_width is not None]
+    return for_scores(series.unit, widths, _points(known))

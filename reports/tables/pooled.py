@@ -23,8 +23,7 @@ from reports.stats.aggregate import (
 )
 from reports.stats.intervals import Estimate, paired_differences
 from reports.stats.number_format import Notation, as_percent, for_scores
-from reports.tables.columns import ARROWS
-from reports.tables.comparison import primary, table_of_variants
+from reports.tables.comparison import ARROWS, primary, table_of_variants
 from suite.schema import About, Better, Status
 
 _MOST_VARIANTS = 500  # each costs thousands of draws

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.analysis.claim_data import evidence
-from reports.analysis.claim_strength import smallest_levels
+from reports.analysis.claim_data import evidence, smallest_levels
 from reports.analysis.verdict import Outcome, Verdict, judge, judged_together, verdict
 from reports.results.frame import results_frame
 from reports.results.series import all_series

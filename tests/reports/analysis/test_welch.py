@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from reports.analysis.welch import unpaired_ratio
+from reports.compare.changes import unpaired_ratio
 
 A, B = [1.0, 1.1, 1.05], [2.0, 2.6, 2.2, 2.3]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.compare.context import machine_drift, recorded_differences
+from reports.compare.page import machine_drift, recorded_differences
 from tests.reports.compare.made_selections import ABOUT, HERE, THERE, rows, selection
 
 BITS = [1.0, 1.1, 1.2]

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from reports.results.numeric_axes import AS_BASELINE, label_axis, named_values, number
+from reports.results.variant_labels import AS_BASELINE, label_axis, named_values, number
 from suite.schema import About
 from tests.reports import hostile, made_along
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reports.stats.log_means import log_means
-from reports.stats.power_mixture import leading_term, term_names
+from reports.stats.log_means import leading_term, log_means, term_names
 from tests.reports.made_growth import LENGTHS, counted, timed
 
 

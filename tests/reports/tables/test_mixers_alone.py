@@ -14,9 +14,8 @@ from reports.analysis.time_comparison import compare
 from reports.analysis.utilisation import FLOPS, TIME
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
-from reports.tables.crossover import crossover_table
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, ratios_table
+from reports.tables.length_sweep import costs_table, crossover_table, ratios_table
 from reports.tables.utilisation import peaks_in_words, utilisation_table
 from tests.reports import mixers_alone
 
