@@ -10,25 +10,30 @@ from dataclasses import dataclass
 
 from reports.stats.intervals import Estimate
 
+_NO_ESTIMATE = Estimate(n=0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One entry: exact numbers, and how they are written.
 
     Attributes:
-        estimate: In the unit of the measurements, unrounded.
         text: The number, or why there is none.
+        estimate: In the unit of the measurements, unrounded.
         interval: As ``[2.40, 2.43]``; empty where there is none.
         note: What must be said beside it; the page keeps its line breaks.
         tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
             number; else empty.
     """
 
-    estimate: Estimate
     text: str
+    estimate: Estimate = _NO_ESTIMATE
     interval: str = ""
     note: str = ""
     tone: str = ""
+
+
+NO_ENTRY = Entry(text="–", tone="none")  # where there is no number and nothing to say of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +51,11 @@ class Column:
 
     key: str
     title: str
-    measured_unit: str
-    unit: str
-    arrow: str
-    note: str
     entries: Mapping[str, Entry]
+    measured_unit: str = ""
+    unit: str = ""
+    arrow: str = ""
+    note: str = ""
 
     @property
     def is_text(self) -> bool:

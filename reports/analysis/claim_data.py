@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.analysis.time_comparison import log_ratios
-from reports.results.series import Series, coverage, is_noisy, num_expected
+from reports.results.series import Series, advantages, coverage, is_noisy, num_expected
 from reports.stats.aggregate import Improvement, improvement
 from reports.stats.intervals import (
     Estimate,
@@ -31,7 +31,7 @@ from reports.stats.significance import (
     sign_flip,
     smallest_effect,
 )
-from suite.schema import About, ClaimSpec, Status
+from suite.schema import About, ClaimSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     if claim is None:
         return None
     candidates = _candidates(claim, measured)
-    pairs = [_ordered(claim, series) for series in candidates]
+    pairs = [advantages(series, claim.a, claim.b) for series in candidates]
     if not pairs:
         return Evidence(claim=claim, trouble=f"{claim.metric} was not measured on {claim.task}")
     ordered = max(pairs, key=len)
@@ -146,26 +146,11 @@ def _is_ratio(claim: ClaimSpec, series: Series) -> bool:
     return series.unit == "s" and claim.by == 0 and all(value > 0 for value in values)
 
 
-def _ordered(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    sign = -1.0 if series.better == "lower" else 1.0
-    a, b = (
-        {seed: sign * value for seed, value in series.values(variant).items()}
-        | dict.fromkeys(_seeds_diverged(series, variant), -math.inf)
-        for variant in (claim.a, claim.b)
-    )
-    both = sorted(a.keys() & b.keys())
-    return tuple(0.0 if a[seed] == b[seed] else a[seed] - b[seed] for seed in both)
-
-
-def _seeds_diverged(series: Series, variant: str) -> list[int]:
-    return [r.seed for r in series.of(variant) if r.status is Status.DIVERGED]
-
-
 def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergence, ...]:
     sides = tuple(
         Divergence(
             variant=variant,
-            num=len(_seeds_diverged(series, variant)),
+            num=len(series.seeds_diverged(variant)),
             num_total=max(expected, len(series.of(variant))),
         )
         for variant in (claim.a, claim.b)
@@ -208,7 +193,7 @@ def _trouble(about: About, claim: ClaimSpec, series: Series, ordered: Sequence[f
     expected = num_expected(series, about)
     for variant in (claim.a, claim.b):
         cover = coverage(series.of(variant), expected)
-        num_told = len(series.usable(variant)) + len(_seeds_diverged(series, variant))
+        num_told = len(series.usable(variant)) + len(series.seeds_diverged(variant))
         if num_told < max(expected, cover.num_total):
             return f"{variant} has {series.metric.replace('_', ' ')} for {cover}"
     return "" if ordered else f"no seed has both {claim.a} and {claim.b}"

@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import Column, Entry
+from reports.document import NO_ENTRY, Column, Entry
 from reports.results.series import Series
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import Notation
-from suite.schema import About, Provenance, Status
+from suite.schema import About, Provenance
 
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
@@ -132,7 +132,7 @@ def cost_column(
 
 def _entry(device_seconds: float | None, factor: float) -> Entry:
     if device_seconds is None:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+        return NO_ENTRY
     text = Notation().write(device_seconds / factor)
     return Entry(estimate=Estimate(n=1, point=device_seconds), text=text)
 
@@ -170,11 +170,7 @@ def _medians(about: About, series: Series) -> dict[str, float]:
 
 def _median(series: Series, variant: str) -> float | None:
     """Over processes, of what is ok or noisy; None where there is no number."""
-    kept = [
-        reading.value
-        for reading in series.of(variant)
-        if reading.has_number and reading.status in (Status.OK, Status.NOISY)
-    ]
+    kept = [reading.value for reading in series.of(variant) if reading.is_usable]
     return statistics.median(kept) if kept else None
 
 

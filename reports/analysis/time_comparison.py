@@ -159,10 +159,7 @@ def found(slowed: Sequence[Comparison]) -> Share:
 
 
 def _values(readings: Sequence[Reading]) -> dict[int, float]:
-    usable = (Status.OK, Status.NOISY)
-    return {
-        r.seed: r.value for r in readings if r.has_number and r.value > 0 and r.status in usable
-    }
+    return {r.seed: r.value for r in readings if r.is_usable and r.value > 0}
 
 
 def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> Comparison:

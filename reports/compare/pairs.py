@@ -70,7 +70,7 @@ class MetricRows:
     @cached_property
     def values(self) -> dict[int, float]:
         """Seed -> value, of the readings that are ok or noisy and have a number."""
-        return {r.seed: r.value for r in self.readings if r.is_ok or r.is_noisy_number}
+        return {r.seed: r.value for r in self.readings if r.is_usable}
 
     @property
     def fates(self) -> str:

@@ -176,13 +176,13 @@ def _names(kept: Sequence[Counterpart]) -> list[str]:
 
 def _column(title: str, names: Sequence[str], entries: Sequence[Entry]) -> Column:
     return Column(
-        key=title.rstrip("?").replace(" ", "_"), title=title, measured_unit="", unit="", arrow="",
-        note="", entries=dict(zip(names, entries, strict=True)),
+        key=title.rstrip("?").replace(" ", "_"), title=title,
+        entries=dict(zip(names, entries, strict=True)),
     )  # fmt: skip
 
 
 def _entry(text: str) -> Entry:
-    return Entry(estimate=Estimate(n=0), text=text)
+    return Entry(text=text)
 
 
 def _theirs(one: Counterpart) -> str:
@@ -199,7 +199,7 @@ def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[E
     scores = [series for series in measured if series.is_whole_score]
     found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
     if one.variant not in about.variants or one.against not in about.variants or not found:
-        return Entry(estimate=Estimate(n=0), text="not among the variants here", tone="none"), None
+        return Entry(text="not among the variants here", tone="none"), None
     effect, unit, even = _effect_of_ours(found[0], one)
     if effect.point is None:
         return Entry(estimate=effect, text="no result", tone="none"), None

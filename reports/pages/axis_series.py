@@ -28,8 +28,7 @@ from reports.plots.axis_series import (
 from reports.plots.style import MAX_LINES, capitalized, listed, readable
 from reports.results.series import Series
 from reports.results.variant_labels import label_axis, number, value_of_baseline
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import for_scores
+from reports.stats.number_format import as_interval, for_estimates
 from reports.tables.comparison import ARROWS, FOOTNOTE
 from suite.schema import About
 
@@ -124,10 +123,9 @@ def _shown_places(places: Sequence[float]) -> list[float]:
 
 def _notation(series: AxisSeries) -> tuple[str, _Write]:
     """Unit and spelling, the same for all columns, so that a row can be read along."""
-    estimates = [point.estimate for line in series.lines for point in line.at.values()]
-    points = [one.point for one in estimates if one.point is not None]
-    widths = [one.half_width for one in estimates if one.half_width is not None]
-    written = for_scores(series.unit, widths, points)
+    points = [point for line in series.lines for point in line.points.values()]
+    every = (there.estimate for line in series.lines for there in line.at.values())
+    written = for_estimates(series.unit, every)
     return written.unit, _three_digits if points and needs_log(points) else written.write
 
 
@@ -150,13 +148,10 @@ def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Colum
 
 def _entry(point: AxisPoint | None, write: _Write) -> Entry:
     if point is None or point.estimate.point is None:
-        fate = point.fate if point else "–"
-        return Entry(estimate=Estimate(n=0), text=fate, tone="none")
-    estimate, interval = point.estimate, ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f"[{write(estimate.low)}, {write(estimate.high)}]"
-    mark = "†" if point.is_partial else ""
-    return Entry(estimate=estimate, text=write(point.estimate.point) + mark, interval=interval)
+        return Entry(text=point.fate if point else "–", tone="none")
+    text = write(point.estimate.point) + ("†" if point.is_partial else "")
+    interval = as_interval(point.estimate, write)
+    return Entry(estimate=point.estimate, text=text, interval=interval)
 
 
 def _row(line: AxisLine, columns: Sequence[Column]) -> Row:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from reports.analysis.cost import StepTimes, step_times, where
-from reports.document import Column, Entry, Exhibit, Table, View
+from reports.analysis.cost import TRAINING_STEP, StepTimes, step_times, where
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, View
 from reports.plots.learning_curves import curves_figure
 from reports.plots.style import listed, readable
 from reports.results.frame import Sweep
@@ -25,7 +25,7 @@ from reports.results.learning_curves import (
 from reports.results.series import QUALITY, Reading, Series, belongs
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_quantities
-from reports.tables.comparison import columns, primary, table_of_variants
+from reports.tables.comparison import columns, table_of_variants
 from suite.schema import About, Status
 
 EXPLORATORY = "All of this is exploratory: the verdict rests on the one claim alone."
@@ -37,21 +37,19 @@ _STRAIGHT = (
 )
 
 
-def budgets_exhibit(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibit | None:
+def budgets_exhibit(sweep: Sweep, measured: Sequence[Series], judged: Series) -> Exhibit | None:
     """The views of one task; None where it has no learning curves.
 
     Args:
         sweep: Its curves are read.
-        measured: Of the same sweep: the score, and the times of training steps.
-        task: Its name.
+        measured: Of the same sweep: the times of training steps.
+        judged: The score of the task.
     """
-    judged = primary(measured, task)
-    if judged is None or not judged.is_score:
-        return None
     curves = learning_curves(sweep.about, sweep.curves, judged)
     if curves is None:
         return None
-    times = step_times(measured, task)
+    is_timed = any(series.metric == TRAINING_STEP for series in measured)
+    times = step_times(measured, judged.task) if is_timed else None
     kinds = [curves, by_flops(curves), by_seconds(curves, times.seconds if times else {})]
     views = tuple(_view(sweep.about, one, judged, times) for one in kinds if one.seeds)
     return Exhibit(
@@ -216,10 +214,10 @@ def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
     entries = {
         v: Entry(estimate=Estimate(n=1, point=spent[v]), text=written.write(spent[v]))
         if v in spent
-        else Entry(estimate=Estimate(n=0), text="–", tone="none")
+        else NO_ENTRY
         for v in variants
     }
     yield Column(
         key=f"whole_training_{curves.against.key}", title="its whole training",
-        measured_unit=curves.against.unit, unit=written.unit, arrow="", note="", entries=entries,
+        measured_unit=curves.against.unit, unit=written.unit, entries=entries,
     )  # fmt: skip

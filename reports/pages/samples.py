@@ -55,14 +55,8 @@ def _verses(text: str) -> str:
 
 
 def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table:
-    entries = {
-        variant: Entry(estimate=Estimate(n=0), text=_verses(text))
-        for variant, text in written.items()
-    }
-    column = Column(
-        key="continuation", title="continuation", measured_unit="", unit="", arrow="", note="",
-        entries=entries,
-    )  # fmt: skip
+    entries = {variant: Entry(text=_verses(text)) for variant, text in written.items()}
+    column = Column(key="continuation", title="continuation", entries=entries)
     rows = [Row(name=v, entries=(entries[v],), is_baseline=v == about.baseline) for v in written]
     return Table(
         name=slug(f"{task}-samples"), title=f"What the models of {task} write", task=task,
@@ -164,10 +158,7 @@ def _share(key: str, title: str, shares: Mapping[str, float]) -> Column:
         name: Entry(estimate=Estimate(n=1, point=share), text=f"{100 * share:.0f}")
         for name, share in shares.items()
     }
-    return Column(
-        key=f"weight_on_{key}", title=title, measured_unit="1", unit="%", arrow="", note="",
-        entries=entries,
-    )  # fmt: skip
+    return Column(key=f"weight_on_{key}", title=title, measured_unit="1", unit="%", entries=entries)
 
 
 def _distance(distances: Mapping[str, float]) -> Column:
@@ -176,7 +167,7 @@ def _distance(distances: Mapping[str, float]) -> Column:
         for name, distance in distances.items()
     }
     return Column(
-        key="distance", title="how far away", measured_unit="token", unit="tokens", arrow="",
+        key="distance", title="how far away", measured_unit="token", unit="tokens",
         note="on average", entries=entries,
     )  # fmt: skip
 
@@ -188,7 +179,7 @@ def _entropy(gazes: Mapping[str, Gaze]) -> Column:
     }
     most = max(found.most_entropy for found in gazes.values())
     return Column(
-        key="entropy", title="entropy", measured_unit="bit", unit="bit", arrow="",
+        key="entropy", title="entropy", measured_unit="bit", unit="bit",
         note=f"of at most {most:.2f}", entries=entries,
     )  # fmt: skip
 

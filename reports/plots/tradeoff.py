@@ -69,9 +69,7 @@ class _Scored:
 
 
 def tradeoff_exhibit(about: About, measured: Sequence[Series], judged: Series) -> Exhibit | None:
-    """The score of `judged` against each cost; None where fewer than two variants have both."""
-    if not judged.is_score:
-        return None
+    """A score against each cost; None where fewer than two variants have both."""
     costs = training_costs(about, measured, judged.task)
     views = tuple(view for cost in costs if (view := _view(about, judged, cost)))
     if not views:

@@ -57,8 +57,7 @@ class Growth:
 
     def values(self, variant: str, place: int) -> dict[int, float]:
         """Seed -> value, of the readings that are ok or noisy and have a number."""
-        usable = (r for r in self.of(variant, place) if r.has_number and r.status in _RANK)
-        return {r.seed: r.value for r in usable}
+        return {r.seed: r.value for r in self.of(variant, place) if r.is_usable}
 
     def is_noisy(self, variant: str, place: int) -> bool:
         """Whether most processes there did not meet their stopping criterion."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from reports.stats.intervals import Estimate, median_range
 from suite.schema import FLOORS, MIXER_ALONE, About, Better, Status
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
@@ -58,9 +59,9 @@ class Reading:
         return self.status is Status.OK and self.has_number
 
     @property
-    def is_noisy_number(self) -> bool:
-        """Whether it is a number whose stopping criterion was not met."""
-        return self.status is Status.NOISY and self.has_number
+    def is_usable(self) -> bool:
+        """Whether it is a number, ok or noisy."""
+        return self.status in (Status.OK, Status.NOISY) and self.has_number
 
     @property
     def fate(self) -> str:
@@ -100,6 +101,17 @@ def is_noisy(readings: Sequence[Reading]) -> bool:
     """
     noisy = sum(reading.status is Status.NOISY for reading in readings)
     return 2 * noisy > len(readings)
+
+
+def median_of(readings: Sequence[Reading]) -> Estimate:
+    """Median over processes, noisy ones too; of a single one, with the spread of its samples."""
+    usable = [reading for reading in readings if reading.is_usable]
+    if len(usable) != 1:
+        return median_range([reading.value for reading in usable])
+    only = usable[0]
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=only.value)
+    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
 
 
 def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
@@ -170,6 +182,10 @@ class Series:
         """
         return self._usable.get(variant, ())
 
+    def seeds_diverged(self, variant: str) -> list[int]:
+        """The seeds of a variant whose training diverged."""
+        return [r.seed for r in self.of(variant) if r.status is Status.DIVERGED]
+
     def values(self, variant: str) -> dict[int, float]:
         """Seed -> value, of the readings that are usable."""
         return dict(self._values.get(variant, {}))
@@ -179,7 +195,7 @@ class Series:
         """Found once: with a thousand seeds, who asks for each seed would look a million times."""
         takes_noisy = self.unit == "s"
         return {
-            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_noisy_number))
+            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_usable))
             for variant, some in self.readings.items()
         }
 
@@ -253,6 +269,21 @@ def belongs(variant: str, task: str) -> bool:
 def num_expected(series: Series, about: About) -> int:
     """Readings that each variant should have: the seeds for a score, else as many as any has."""
     return max(about.num_seeds, series.num_seen) if series.is_score else max(1, series.num_seen)
+
+
+def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:
+    """How much better `a` is than `b`, seed by seed; a diverged seed is worse than any score.
+
+    So infinite where one of the two diverged, and zero where both did.
+    """
+    sign = -1.0 if series.better == "lower" else 1.0
+    mine, theirs = (
+        {seed: sign * value for seed, value in series.values(variant).items()}
+        | dict.fromkeys(series.seeds_diverged(variant), -math.inf)
+        for variant in (a, b)
+    )
+    both = sorted(mine.keys() & theirs.keys())
+    return tuple(0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed] for seed in both)
 
 
 def _planned(about: About) -> Iterator[_Key]:

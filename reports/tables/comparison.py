@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from reports.analysis.cost import cost_column
+from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import Outcome, compare
-from reports.document import Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
@@ -21,18 +21,18 @@ from reports.results.series import (
     coverage,
     floors_of,
     is_noisy,
+    median_of,
     num_expected,
 )
 from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import (
     Estimate,
     mean_interval,
-    median_range,
     paired_differences,
     paired_ratio,
 )
-from reports.stats.number_format import Notation, for_quantities, for_scores
-from suite.schema import CONTROLS, About, Status
+from reports.stats.number_format import Notation, as_interval, for_estimates, for_quantities
+from suite.schema import CONTROLS, About, Better
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
 
@@ -43,7 +43,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
-    if judged is not None and judged.is_score:
+    if judged and judged.is_score and any(series.metric == TRAINING_STEP for series in here):
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()
     rows = tuple(
@@ -67,13 +67,12 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
 
 def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:
     """One a floor; where a column says nothing of it, a dash."""
-    nothing = Entry(estimate=Estimate(n=0), text="–", tone="none")
     for floor in floors_of(about, judged):
         yield Row(
             name=floor,
             is_floor=True,
             note=FLOOR_NOTE,
-            entries=tuple(column.entries.get(floor, nothing) for column in filled),
+            entries=tuple(column.entries.get(floor, NO_ENTRY) for column in filled),
             coverage=str(coverage(judged.of(floor), 1)),
         )
 
@@ -174,13 +173,13 @@ def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[C
 
 def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
     estimates = {v: mean_interval(tuple(series.values(v).values())) for v in variants}
-    written = _score_notation(series, estimates.values())
+    written = for_estimates(series.unit, estimates.values())
     expected = num_expected(series, about)
     entries = {
         variant: _entry(
             estimate,
             written.write,
-            or_else=_no_number(series.of(variant)),
+            or_else=no_number(series.of(variant)),
             mark="†" if estimate.n < expected else "",
         )
         for variant, estimate in estimates.items()
@@ -191,22 +190,22 @@ def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
 def _floor_score(series: Series, floor: str, written: Notation) -> Entry:
     """Its one number."""
     estimate = mean_interval(tuple(series.values(floor).values()))
-    return _entry(estimate, written.write, or_else=_no_number(series.of(floor)))
+    return _entry(estimate, written.write, or_else=no_number(series.of(floor)))
 
 
 def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
     reference = series.values(about.baseline)
     others = [variant for variant in variants if variant != about.baseline]
     estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
-    written = _score_notation(series, estimates.values())
+    written = for_estimates(series.unit, estimates.values())
     entries = (
-        {about.baseline: Entry(estimate=Estimate(n=0), text="baseline")}
+        {about.baseline: Entry(text="baseline")}
         | {
             variant: _entry(
                 estimate,
                 written.write_signed,
-                or_else=Entry(estimate=estimate, text="–", tone="none"),
-                tone=_tone(estimate, series),
+                or_else=NO_ENTRY,
+                tone=tone(estimate, series.better),
             )
             for variant, estimate in estimates.items()
         }
@@ -231,19 +230,19 @@ def _floor_difference(about: About, series: Series, floor: str, written: Notatio
     reference = mean_interval(tuple(series.values(about.baseline).values())).point
     own = mean_interval(tuple(series.values(floor).values())).point
     if own is None or reference is None:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+        return NO_ENTRY
     difference = own - reference
     return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
 
 
 def _times(about: About, series: Series, variants: Sequence[str]) -> Column:
-    estimates = {variant: _median(series.of(variant)) for variant in variants}
+    estimates = {variant: median_of(series.of(variant)) for variant in variants}
     written = for_quantities(series.unit, _points(estimates.values()))
     entries = {
         variant: _entry(
             estimate,
             written.write,
-            or_else=_no_number(series.of(variant)),
+            or_else=no_number(series.of(variant)),
             notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
         )
         for variant, estimate in estimates.items()
@@ -261,7 +260,7 @@ def _counts(series: Series, variants: Sequence[str]) -> Column:
         variant: _entry(
             estimate,
             written.write,
-            or_else=_no_number(series.of(variant)),
+            or_else=no_number(series.of(variant)),
             notes=_remarks(series, variant),
         )
         for variant, estimate in estimates.items()
@@ -294,22 +293,19 @@ def _entry(
 ) -> Entry:
     if estimate.point is None:
         return or_else
-    interval = ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f"[{write(estimate.low)}, {write(estimate.high)}]"
     return Entry(
         estimate=estimate,
         text=write(estimate.point) + mark,
-        interval=interval,
+        interval=as_interval(estimate, write),
         note=", ".join(filter(None, [tone, *notes])),
         tone=tone,
     )
 
 
-def _no_number(readings: Sequence[Reading]) -> Entry:
-    """What became of it, in place of a number."""
+def no_number(readings: Sequence[Reading], otherwise: str = "no result") -> Entry:
+    """What became of the readings, in place of a number."""
     fates = dict.fromkeys(reading.fate for reading in readings)
-    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "no result", tone="none")
+    return Entry(text=", ".join(fates) or otherwise, tone="none")
 
 
 def _count(values: Sequence[float]) -> Estimate:
@@ -317,20 +313,6 @@ def _count(values: Sequence[float]) -> Estimate:
     if len(set(values)) == 1:
         return Estimate(n=len(values), point=values[0])
     return mean_interval(values)
-
-
-def _median(readings: Sequence[Reading]) -> Estimate:
-    """Over processes; of a single process, with the spread of its own samples.
-
-    A noisy time is shown, and marked; its ratio gets no verdict.
-    """
-    usable = [r for r in readings if r.has_number and r.status in (Status.OK, Status.NOISY)]
-    if len(usable) != 1:
-        return median_range([reading.value for reading in usable])
-    only = usable[0]
-    if not only.spread_low <= only.spread_high:  # so too where they are NaN
-        return Estimate(n=1, point=only.value)
-    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
@@ -366,17 +348,12 @@ def _machine(about: About, series: Series) -> str:
     return f"{provenance.device}, {provenance.num_threads} threads"
 
 
-def _tone(estimate: Estimate, series: Series) -> str:
-    if not estimate.excludes_zero or estimate.point is None or series.better == "none":
+def tone(difference: Estimate, better: Better) -> str:
+    """``better`` or ``worse`` where the interval of a difference says so; else empty."""
+    if not difference.excludes_zero or difference.point is None or better == "none":
         return ""
-    return "better" if (estimate.point > 0) == (series.better == "higher") else "worse"
+    return "better" if (difference.point > 0) == (better == "higher") else "worse"
 
 
 def _points(estimates: Iterable[Estimate]) -> list[float]:
     return [estimate.point for estimate in estimates if estimate.point is not None]
-
-
-def _score_notation(series: Series, estimates: Iterable[Estimate]) -> Notation:
-    known = [estimate for estimate in estimates if estimate.point is not None]
-    widths = [e.half_width for e in known if e.half_width is not None]
-    return for_scores(series.unit, widths, _points(known))

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from reports.analysis.crossover import Kind, crossover
 from reports.analysis.time_comparison import Comparison, Outcome, compare
-from reports.document import Column, Entry, Table
+from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
 from reports.results.length_sweep import Growth, place_label
-from reports.results.series import Reading
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, median_range
 from reports.stats.number_format import Notation, as_interval, as_ratio, for_quantities
-from reports.tables.comparison import table_of_variants
+from reports.tables.comparison import no_number, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 _TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}
@@ -44,12 +43,6 @@ def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
     return _table(about, columns, f"{growth.metric}-by-{growth.axis}-ratios", title)
 
 
-def no_number(readings: Sequence[Reading]) -> Entry:
-    """What became of the readings, in place of a number; a dash where there are none."""
-    fates = dict.fromkeys(reading.fate for reading in readings)
-    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "–", tone="none")
-
-
 def _table(about: About, columns: Sequence[Column], name: str, title: str) -> Table | None:
     if not any(e.estimate.point is not None for c in columns for e in c.entries.values()):
         return None
@@ -62,7 +55,7 @@ def _column(
 ) -> Column:
     return Column(
         key=f"{growth.metric}_{growth.axis}={place}", title=place_label(growth.axis, place),
-        measured_unit=measured_unit, unit=unit, arrow="", note="", entries=entries,
+        measured_unit=measured_unit, unit=unit, entries=entries,
     )  # fmt: skip
 
 
@@ -70,7 +63,7 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     readings = growth.of(variant, place)
     estimate = median_range(tuple(growth.values(variant, place).values()))
     if estimate.point is None:
-        return no_number(readings)
+        return no_number(readings, "–")
     text = notation.write(estimate.point)
     noise = "noisy" if growth.is_noisy(variant, place) else ""
     if variant == about.baseline:
@@ -86,11 +79,11 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
 
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if variant == about.baseline:
-        return Entry(estimate=Estimate(n=0), text="baseline")
+        return Entry(text="baseline")
     found = compare(growth.of(variant, place), growth.of(about.baseline, place))
     ratio = found.ratio
     if ratio.point is None:
-        return no_number(growth.of(variant, place))
+        return no_number(growth.of(variant, place), "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
         note=_verdict(found), tone=_TONES.get(found.outcome, ""),
@@ -117,7 +110,7 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     columns = [
         Column(
             key=f"{growth.metric}_against_{rival}", title=f"than {shown_name(about, rival)}",
-            measured_unit="tokens", unit="from so many tokens on", arrow="", note=kind,
+            measured_unit="tokens", unit="from so many tokens on", note=kind,
             entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
         )
         for kind, growth in timed.items()
@@ -139,7 +132,7 @@ def _rivals(about: About, growth: Growth) -> list[str]:
 
 def _entry(growth: Growth, variant: str, rival: str) -> Entry:
     if variant == rival:
-        return no_number(())
+        return NO_ENTRY
     found = crossover(growth, variant, rival)
     head, *rest = _REST.split(found.text, maxsplit=1)
     return Entry(

@@ -11,12 +11,11 @@ from reports.analysis.utilisation import (
     flops_per_second,
     machine_peak,
 )
-from reports.document import Column, Entry, Table
+from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.results.length_sweep import Growth, find, measured_in
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_percent, as_quantity, for_quantities
-from reports.tables.comparison import table_of_variants
-from reports.tables.length_sweep import no_number
+from reports.tables.comparison import no_number, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 
@@ -33,12 +32,12 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
     shares = {
         variant: Entry(estimate=Estimate(n=1, point=rate / peak), text=as_percent(rate / peak))
         if rate
-        else no_number(())
+        else NO_ENTRY
         for variant, rate in rates.items()
     }
     shares_column = Column(
-        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1", unit="",
-        arrow="", note="", entries=shares,
+        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1",
+        entries=shares,
     )  # fmt: skip
     return table_of_variants(
         about, [_rates_column(times, rates, last), shares_column],
@@ -69,10 +68,9 @@ def _rates_column(
         entries[variant] = (
             Entry(estimate=Estimate(n=1, point=rate), text=notation.write(rate), note=where)
             if rate
-            else no_number(times.of(variant, last[variant]))
+            else no_number(times.of(variant, last[variant]), "–")
         )
     return Column(
         key="flops_per_second", title=f"FLOPs a second at {longest:,} tokens",
-        measured_unit="FLOP/s", unit=notation.unit, arrow="", note="forward and backward",
-        entries=entries,
+        measured_unit="FLOP/s", unit=notation.unit, note="forward and backward", entries=entries,
     )  # fmt: skip

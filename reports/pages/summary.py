@@ -1,4 +1,4 @@
-"""Builds the overview page: every ablation, and all claims judged together."""
+"""Builds the summary at the top of a page, and the overview of all ablations and their claims."""
 
 from __future__ import annotations
 
@@ -8,13 +8,26 @@ from dataclasses import dataclass
 
 from reports.analysis.verdict import Verdict, judged_together, verdict
 from reports.escape import one_line, slug
-from reports.pages.glossary import SCALES
 from reports.results.frame import Sweep
 from reports.results.series import Coverage, Series, all_series
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.comparison import whole_coverage, without_controls
 from suite.schema import MIXER_ALONE, About
 
+_SCALES = {
+    "quick": "small enough for two CPU cores and some minutes",
+    "standard": "for one GPU and some hours",
+    "paper": "as in a paper, for a cluster",
+}
+_HASH_DIGITS = 12
+_INDICATIVE = (
+    "This scale is small enough for a laptop. It shows the direction of large "
+    "effects; it is no evidence for a paper."
+)
+_UNPROVEN = (
+    "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
+    "all the same."
+)
 _ALONE = "There is no other to be judged with, so nothing is corrected."
 _TOGETHER = (
     "They are judged together: of many claims one may come out by chance alone, so each of them "
@@ -77,7 +90,7 @@ def overview(shown: Mapping[str, Sweep]) -> Overview:
         for name, sweep in sorted(shown.items())
     }
     claimed = {name: case for name, case in cases.items() if case[0].claim is not None}
-    together = judged_together(claimed)
+    together = judged_together(claimed) if claimed else {}
     return Overview(
         glances=tuple(
             _glance(about, measured, together.get(name))
@@ -87,7 +100,7 @@ def overview(shown: Mapping[str, Sweep]) -> Overview:
 
 
 def _glance(about: About, measured: Sequence[Series], together: Verdict | None) -> Glance:
-    alone = verdict(about, measured)
+    alone = verdict(about, measured) if about.claim else None
     return Glance(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
@@ -101,19 +114,8 @@ def _glance(about: About, measured: Sequence[Series], together: Verdict | None) 
     )
 
 
-_HASH_DIGITS = 12
-_INDICATIVE = (
-    "This scale is small enough for a laptop. It shows the direction of large "
-    "effects; it is no evidence for a paper."
-)
-_UNPROVEN = (
-    "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
-    "all the same."
-)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SummaryPoint:
     """One thing to know.
 
     Attributes:
@@ -126,7 +128,7 @@ class Point:
     is_code: bool = False
 
 
-def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[Point, ...]:
+def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[SummaryPoint, ...]:
     """The points of a page, in the order in which a reader asks."""
     return tuple(_points(about, judged, coverage))
 
@@ -173,25 +175,27 @@ def coverage_in_words(coverage: Coverage) -> str:
 
 def scale_in_words(scale: str) -> str:
     """A scale and what it takes."""
-    return f"{scale} ({SCALES[scale]})" if scale in SCALES else scale
+    return f"{scale} ({_SCALES[scale]})" if scale in _SCALES else scale
 
 
-def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[Point]:
-    yield Point(title="Compared", text=_compared(about))
+def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[SummaryPoint]:
+    yield SummaryPoint(title="Compared", text=_compared(about))
     if judged is not None:
-        yield Point(title="How sure", text=" ".join((judged.outcome.meaning, *judged.details)))
+        yield SummaryPoint(
+            title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
+        )
     if about.is_indicative:
-        yield Point(title="Indicative", text=_INDICATIVE)
+        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
     published = published_in_words(about)
     if published:
-        yield Point(title="Published", text=published)
+        yield SummaryPoint(title="Published", text=published)
     stated = stated_in_words(about, judged)
     if stated:
-        yield Point(title="Stated", text=stated)
-    yield Point(title="Measured", text=coverage_in_words(coverage))
+        yield SummaryPoint(title="Stated", text=stated)
+    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage))
     for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
-        yield Point(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
-    yield Point(title="Repeat it", text=about.regenerate, is_code=True)
+        yield SummaryPoint(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
+    yield SummaryPoint(title="Repeat it", text=about.regenerate, is_code=True)
 
 
 def _compared(about: About) -> str:
