@@ -5,7 +5,7 @@ Pages are built from these values; `reports.export` prints them as HTML, Markdow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.stats.intervals import Estimate
@@ -202,3 +202,18 @@ class Section:
     def drawings(self) -> tuple[Drawing, ...]:
         """All of them, in their order."""
         return tuple(drawing for shown in self.exhibits for drawing in shown.all_drawings)
+
+
+def readable(name: str) -> str:
+    """A metric's or task's name without underscores."""
+    return name.replace("_", " ")
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital first; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def listed(parts: Sequence[str]) -> str:
+    """As ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.analysis.cost import setting
-from reports.plots.style import MAX_LETTERS
 from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
 from reports.results.variant_labels import (
+    MAX_LETTERS,
     LabelAxis,
     label_axis,
     named_values,

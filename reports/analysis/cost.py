@@ -37,7 +37,7 @@ class StepTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class TrainingCost:
     """What one training takes of one thing.
 
     Attributes:
@@ -55,18 +55,18 @@ class Cost:
     amounts: Mapping[str, float]
 
 
-def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[Cost]:
+def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[TrainingCost]:
     """Time, FLOPs and peak memory of one training on the task, as far as they are known."""
     times = step_times(measured, task)
     if times:
-        yield Cost(
+        yield TrainingCost(
             key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
             how="Time is training steps times the median training step"
             f"{where(about, times.environment_id)}.",
         )  # fmt: skip
     counted = _most_measured(measured, task, _FLOPS)
     if counted:
-        yield Cost(
+        yield TrainingCost(
             key="flops", title="training FLOPs", unit="FLOP",
             amounts=_training_flops(about, counted),
             how="Training FLOPs are three times those of a forward pass, times the batch, times "
@@ -74,7 +74,7 @@ def training_costs(about: About, measured: Sequence[Series], task: str) -> Itera
         )  # fmt: skip
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
-        yield Cost(
+        yield TrainingCost(
             key="bytes", title="peak memory", unit="B", amounts=_medians(about, sized),
             how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
         )  # fmt: skip

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from scipy.special import stdtrit
 
-from reports.analysis.time_comparison import CLEAR_GAP, Outcome, compare, log_ratios
+from reports.analysis.time_comparison import CLEAR_GAP, TimeOutcome, compare, log_ratios
 from reports.compare.pairs import MetricPair, MetricRows, Selection, UnpairedMetric, pair_metrics
 from reports.results.series import QUALITY, Reading, reading_of
 from reports.stats.intervals import (
@@ -222,7 +222,7 @@ def _judge_time(pair: MetricPair) -> Change:
     if pair.is_identical:
         return replace(found, outcome=ChangeOutcome.IDENTICAL)
     found = replace(found, outcome=ChangeOutcome(timed.outcome), reason=timed.reason)
-    if timed.outcome is Outcome.NOISY:
+    if timed.outcome is TimeOutcome.NOISY:
         return found
     return replace(found, p=level_beyond_gap(tuple(log_ratios(b.values, a.values).values())))
 

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports.document import capitalized
 from reports.escape import (
     markdown_code,
     markdown_inline_code,
@@ -25,7 +26,6 @@ from reports.escape import (
     visible,
 )
 from reports.export.printers import in_print, to_markdown
-from reports.plots.style import capitalized
 from suite.schema import Provenance
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -13,10 +13,9 @@ from functools import cache
 from reports.analysis.time_comparison import compare
 from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.literature.csv import CONDITIONS, rows_of
-from reports.results.length_sweep import Growth, find
+from reports.results.length_sweep import MATERIALISED, Growth, find
 from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_ratio
-from reports.tables.length_sweep import MATERIALISED
+from reports.stats.number_format import as_interval, as_ratio
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
@@ -243,9 +242,7 @@ def _column(
 def _number(estimate: Estimate | None) -> Entry:
     if estimate is None or estimate.point is None:
         return NO_ENTRY
-    interval = ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f"[{as_ratio(estimate.low)}, {as_ratio(estimate.high)}]"
+    interval = as_interval(estimate, as_ratio)
     return Entry(estimate=estimate, text=as_ratio(estimate.point), interval=interval)
 
 

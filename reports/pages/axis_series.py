@@ -15,7 +15,7 @@ from reports.analysis.axis_series import (
     coordinate_series,
     label_series,
 )
-from reports.document import Column, Entry, Exhibit, Row, Table, View
+from reports.document import Column, Entry, Exhibit, Row, Table, View, capitalized, listed, readable
 from reports.plots.axis_series import (
     axis_figure,
     figure_name,
@@ -25,7 +25,7 @@ from reports.plots.axis_series import (
     readable_metric,
     readable_place,
 )
-from reports.plots.style import MAX_LINES, capitalized, listed, readable
+from reports.plots.style import MAX_LINES
 from reports.results.series import Series
 from reports.results.variant_labels import label_axis, number, value_of_baseline
 from reports.stats.number_format import as_interval, for_estimates

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Row, Table
-from reports.plots.style import readable
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Row, Table, readable
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_scores

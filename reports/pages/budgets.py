@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, StepTimes, step_times, where
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, View
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, View, listed, readable
 from reports.plots.learning_curves import curves_figure
-from reports.plots.style import listed, readable
 from reports.results.frame import Sweep
 from reports.results.learning_curves import (
     SECONDS,

@@ -18,7 +18,7 @@ from reports.plots.heatmaps import (
     grid_figure,
     one_row_a_layer,
 )
-from reports.results.matrices import Gaze, Matrix, at_distance, gaze, matrices, of_heads
+from reports.results.matrices import HeadFocus, Matrix, at_distance, head_focus, matrices, of_heads
 from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
 from reports.stats.intervals import Estimate
 from suite.schema import About, Specimen
@@ -110,8 +110,8 @@ def attention_exhibit(about: About, task: str) -> Exhibit | None:
 
 
 def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View:
-    gazes = {matrix.name: gaze(matrix) for matrix in maps}
-    known = {name: found for name, found in gazes.items() if found is not None}
+    focuses = {matrix.name: head_focus(matrix) for matrix in maps}
+    known = {name: found for name, found in focuses.items() if found is not None}
     named = one_line(shown_name(about, variant))
     drawing = grid_figure(
         one_row_a_layer(maps), WEIGHT_SHADES,
@@ -125,27 +125,31 @@ def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View
     return View(title=named, drawings=(drawing,), tables=tables)
 
 
-def _in_words(gazes: Mapping[str, Gaze]) -> str:
+def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
     return " ".join(
         f"{name[:1].upper()}{name[1:]}: {found.mostly}, {found.distance:.1f} tokens away on "
         f"average, entropy {found.entropy:.1f} of at most {found.most_entropy:.1f} bits."
-        for name, found in gazes.items()
+        for name, found in focuses.items()
     )
 
 
-def _table(task: str, variant: str, gazes: Mapping[str, Gaze]) -> Table:
+def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
     """Where the weight of each head lies; the place after only where somebody sees it."""
+    places = {
+        "itself": "on itself", "previous": "on the token before", "next": "on the token after",
+        "first": "on the first token",
+    }  # fmt: skip
+    is_causal = any(found.next is None for found in focuses.values())
     columns = [
-        _share("itself", "on itself", {n: g.itself for n, g in gazes.items()}),
-        _share("previous", "on the token before", {n: g.previous for n, g in gazes.items()}),
-        _share("first", "on the first token", {n: g.first for n, g in gazes.items()}),
-        _distance({n: g.distance for n, g in gazes.items()}),
-        _entropy(gazes),
+        _column(f"weight_on_{key}", title, "%", _values(focuses, key), 0)
+        for key, title in places.items()
+        if key != "next" or not is_causal
     ]
-    nexts = {name: found.next for name, found in gazes.items() if found.next is not None}
-    if len(nexts) == len(gazes):
-        columns.insert(2, _share("next", "on the token after", nexts))
-    rows = [Row(name=name, entries=tuple(c.entries[name] for c in columns)) for name in gazes]
+    distances, entropies = _values(focuses, "distance"), _values(focuses, "entropy")
+    most = f"of at most {max(_values(focuses, 'most_entropy').values()):.2f}"
+    columns.append(_column("distance", "how far away", "tokens", distances, 1, "on average"))
+    columns.append(_column("entropy", "entropy", "bit", entropies, 2, most))
+    rows = [Row(name=name, entries=tuple(c.entries[name] for c in columns)) for name in focuses]
     return Table(
         name=slug(f"{task}-attention-{variant}"), title=f"Where the heads of {variant} look",
         task=task, row_title="head", columns=tuple(columns), rows=tuple(rows),
@@ -153,35 +157,23 @@ def _table(task: str, variant: str, gazes: Mapping[str, Gaze]) -> Table:
     )  # fmt: skip
 
 
-def _share(key: str, title: str, shares: Mapping[str, float]) -> Column:
-    entries = {
-        name: Entry(estimate=Estimate(n=1, point=share), text=f"{100 * share:.0f}")
-        for name, share in shares.items()
-    }
-    return Column(key=f"weight_on_{key}", title=title, measured_unit="1", unit="%", entries=entries)
+def _values(focuses: Mapping[str, HeadFocus], name: str) -> dict[str, float]:
+    return {head: getattr(focus, name) for head, focus in focuses.items()}
 
 
-def _distance(distances: Mapping[str, float]) -> Column:
+def _column(
+    key: str, title: str, unit: str, values: Mapping[str, float], digits: int, note: str = ""
+) -> Column:
+    """One number a head; of shares the percentage is shown."""
+    factor = 100 if unit == "%" else 1
     entries = {
-        name: Entry(estimate=Estimate(n=1, point=distance), text=f"{distance:.1f}")
-        for name, distance in distances.items()
+        name: Entry(estimate=Estimate(n=1, point=value), text=f"{factor * value:.{digits}f}")
+        for name, value in values.items()
     }
+    measured = "1" if unit == "%" else unit.removesuffix("s")
     return Column(
-        key="distance", title="how far away", measured_unit="token", unit="tokens",
-        note="on average", entries=entries,
-    )  # fmt: skip
-
-
-def _entropy(gazes: Mapping[str, Gaze]) -> Column:
-    entries = {
-        name: Entry(estimate=Estimate(n=1, point=found.entropy), text=f"{found.entropy:.2f}")
-        for name, found in gazes.items()
-    }
-    most = max(found.most_entropy for found in gazes.values())
-    return Column(
-        key="entropy", title="entropy", measured_unit="bit", unit="bit",
-        note=f"of at most {most:.2f}", entries=entries,
-    )  # fmt: skip
+        key=key, title=title, measured_unit=measured, unit=unit, note=note, entries=entries
+    )
 
 
 _COSINES = (

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from reports.document import Drawing
+from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.line_chart import (
     ChartLine,
@@ -19,7 +19,7 @@ from reports.plots.line_chart import (
     Stroke,
     draw,
 )
-from reports.plots.style import MAX_LINES, axis_title, capitalized, caption, line_look, readable
+from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.learning_curves import STEPS, Curves, SeedCurve
 from reports.results.series import belongs
 from reports.results.variant_labels import shown_name

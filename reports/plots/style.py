@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,11 +19,11 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from reports.document import readable
 from reports.escape import one_line
 from reports.stats.number_format import for_quantities
 
 MAX_LINES = 12  # in one chart
-MAX_LETTERS = 34  # of a name beside a line
 INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"
 FONT = "DejaVu Sans"
 UNKNOWN_GLYPH = "□"
@@ -71,21 +71,6 @@ def glyphs(family: str) -> frozenset[int]:
     """The code points that a font can draw."""
     font = font_manager.get_font(font_manager.findfont(family))
     return frozenset(font.get_charmap())
-
-
-def readable(name: str) -> str:
-    """A metric's or task's name without underscores."""
-    return name.replace("_", " ")
-
-
-def capitalized(text: str) -> str:
-    """The text with a capital first; the rest stays as it is."""
-    return text[:1].upper() + text[1:]
-
-
-def listed(parts: Sequence[str]) -> str:
-    """As ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def axis_title(metric: str, unit: str, better: str) -> str:

@@ -20,6 +20,7 @@ from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 Axis = Literal["length", "dim"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
 _COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
+MATERIALISED = "kernel=materialised"  # in labels: attention with its matrix written out
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
 _Key = tuple[str, str, str]  # metric, unit, axis

@@ -15,6 +15,7 @@ from reports.results.series import belongs
 from suite.schema import About
 
 MAX_SHOWN = 4
+MAX_LETTERS = 34  # of a name beside a line of a figure
 
 
 def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
-from reports.analysis.time_comparison import Outcome, compare
+from reports.analysis.time_comparison import TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.results.series import (
     FLOOR_NOTE,
@@ -165,32 +165,26 @@ def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[C
         yield _scores(about, series, variants)
         if len(variants) > 1:
             yield _differences(about, series, variants)
-    elif series.is_bound_to_environment:
-        yield _times(about, series, variants)
     else:
-        yield _counts(series, variants)
+        yield _quantities(about, series, variants)
 
 
 def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
-    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in variants}
-    written = for_estimates(series.unit, estimates.values())
+    floors = floors_of(about, series)
+    labels = (*variants, *floors)
+    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in labels}
+    written = for_estimates(series.unit, [estimates[variant] for variant in variants])
     expected = num_expected(series, about)
     entries = {
-        variant: _entry(
+        label: _entry(
             estimate,
             written.write,
-            or_else=no_number(series.of(variant)),
-            mark="†" if estimate.n < expected else "",
+            or_else=no_number(series.of(label)),
+            mark="†" if label not in floors and estimate.n < expected else "",
         )
-        for variant, estimate in estimates.items()
-    } | {floor: _floor_score(series, floor, written) for floor in floors_of(about, series)}
+        for label, estimate in estimates.items()
+    }
     return _column(series, written, entries, note="mean [95 % interval]")
-
-
-def _floor_score(series: Series, floor: str, written: Notation) -> Entry:
-    """Its one number."""
-    estimate = mean_interval(tuple(series.values(floor).values()))
-    return _entry(estimate, written.write, or_else=no_number(series.of(floor)))
 
 
 def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
@@ -235,37 +229,32 @@ def _floor_difference(about: About, series: Series, floor: str, written: Notatio
     return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
 
 
-def _times(about: About, series: Series, variants: Sequence[str]) -> Column:
-    estimates = {variant: median_of(series.of(variant)) for variant in variants}
+def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column:
+    """Medians of times and memory, with the ratio to the baseline; counts as they are."""
+    is_count = not series.is_bound_to_environment
+    estimates = {
+        variant: _count(tuple(series.values(variant).values()))
+        if is_count
+        else median_of(series.of(variant))
+        for variant in variants
+    }
     written = for_quantities(series.unit, _points(estimates.values()))
     entries = {
         variant: _entry(
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
-            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
+            notes=[
+                *([] if is_count else _ratio(about, series, variant)),
+                *_remarks(series, variant),
+            ],
         )
         for variant, estimate in estimates.items()
     }
-    is_exact = series.unit in ("B", "bytes")
+    is_exact = is_count or series.unit in ("B", "bytes")
     kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
-    note = ", ".join(filter(None, (_machine(about, series), *kind)))
-    return _column(series, written, entries, note=note)
-
-
-def _counts(series: Series, variants: Sequence[str]) -> Column:
-    estimates = {v: _count(tuple(series.values(v).values())) for v in variants}
-    written = for_quantities(series.unit, _points(estimates.values()))
-    entries = {
-        variant: _entry(
-            estimate,
-            written.write,
-            or_else=no_number(series.of(variant)),
-            notes=_remarks(series, variant),
-        )
-        for variant, estimate in estimates.items()
-    }
-    return _column(series, written, entries)
+    machine = "" if is_count else _machine(about, series)
+    return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
 
 
 def _column(
@@ -330,7 +319,7 @@ def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[
     if found.ratio.point is None:
         return []
     ratio = f"{found.ratio.point:.2f} × baseline"
-    return [ratio] if found.outcome is Outcome.NOISY else [ratio, str(found.outcome)]
+    return [ratio] if found.outcome is TimeOutcome.NOISY else [ratio, str(found.outcome)]
 
 
 def _remarks(series: Series, variant: str) -> list[str]:

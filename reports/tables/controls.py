@@ -16,8 +16,8 @@ import pandas as pd
 
 from reports.analysis.exponent import exponent, which_growth
 from reports.analysis.time_comparison import (
-    Comparison,
     Share,
+    TimeComparison,
     false_alarms,
     found,
     judge_ratio,
@@ -78,7 +78,7 @@ class Instrument:
         """Every number of the metric."""
         return [r.value for some in self.of(metric) for r in some if r.has_number]
 
-    def judged(self, metric: str) -> list[Comparison]:
+    def judged(self, metric: str) -> list[TimeComparison]:
         """The verdict on a ratio at each coordinate, over processes."""
         return [judge_ratio(some) for some in self.of(metric) if any(r.has_number for r in some)]
 
@@ -154,7 +154,7 @@ def _machine(about: About, one: Instrument, kept: Sequence[Instrument]) -> str:
     return f"{made.device}, {made.num_threads} threads"
 
 
-def in_words(kept: Sequence[Instrument]) -> tuple[str, str]:
+def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     """What the checks are, and what they came to; two sentences for someone who is new to it."""
     again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]

@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from reports.analysis.crossover import Kind, crossover
-from reports.analysis.time_comparison import Comparison, Outcome, compare
+from reports.analysis.crossover import CrossoverKind, crossover
+from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
-from reports.results.length_sweep import Growth, place_label
+from reports.results.length_sweep import MATERIALISED, Growth, place_label
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, median_range
 from reports.stats.number_format import Notation, as_interval, as_ratio, for_quantities
 from reports.tables.comparison import no_number, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
-_TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}
+_TONES = {TimeOutcome.FASTER: "better", TimeOutcome.SLOWER: "worse"}
 
 
 def costs_table(about: About, growth: Growth, title: str) -> Table | None:
@@ -90,14 +90,13 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     )  # fmt: skip
 
 
-def _verdict(found: Comparison) -> str:
+def _verdict(found: TimeComparison) -> str:
     """Empty where there is no pair to judge."""
     return "" if found.ratio.point is None else str(found.outcome)
 
 
-MATERIALISED = "kernel=materialised"
 _REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
-_UNSURE = (Kind.NOISY, Kind.NOT_MEASURED, Kind.UNDECIDED)
+_UNSURE = (CrossoverKind.NOISY, CrossoverKind.NOT_MEASURED, CrossoverKind.UNDECIDED)
 
 
 def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:

@@ -10,9 +10,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, capitalized, readable
 from reports.escape import slug
-from reports.plots.style import capitalized, readable
 from reports.results.series import Series, advantages, belongs, num_expected
 from reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,

@@ -15,6 +15,7 @@ from reports.results.series import all_series
 from reports.stats.intervals import Estimate, mean_interval, smallest_level
 from reports.stats.significance import power
 from suite.schema import ClaimSpec, Provenance, Registration
+from tests.reports.conftest import known
 from tests.reports.simulated import Case, about, series
 from tests.reports.simulated import about as made_about
 from tests.reports.simulated import series as made_series
@@ -65,8 +66,7 @@ def _judged(
             given = {"value": value} if isinstance(value, float) else value
             if given:
                 rows.append(synthetic.row(said, name, "t", "quality", spec, seed=seed) | given)
-    answer = verdict(said, all_series(said, results_frame(rows)))
-    assert answer is not None
+    answer = known(verdict(said, all_series(said, results_frame(rows))))
     return answer
 
 
@@ -110,8 +110,7 @@ def test_a_lost_seed_makes_it_invalid(synthetic: ModuleType, mishap: Any, words:
 
 def test_no_result_at_all(synthetic: ModuleType) -> None:
     said = synthetic.about()
-    found = verdict(said, all_series(said, results_frame([])))
-    assert found is not None
+    found = known(verdict(said, all_series(said, results_frame([]))))
     assert found.outcome is Outcome.INVALID
     assert "heads=8 has bits per character for 0 of 3; 3 missing" in found.sentence
 
@@ -149,8 +148,7 @@ def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
         for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
         for seed in range(3)
     ]
-    answer = verdict(said, all_series(said, results_frame(rows)))
-    assert answer is not None
+    answer = known(verdict(said, all_series(said, results_frame(rows))))
     assert answer.outcome is Outcome.REFUTED
     assert "a is slower than b, 0.67 times as fast" in answer.sentence
     assert "3 paired processes" in answer.sentence
@@ -187,8 +185,7 @@ def _timed(synthetic: ModuleType, rows: list[tuple[str, str, int]], at: str = ""
             made.append(synthetic.row(
                 said, name, "t", "step_time", spec, seed=seed, environment_id="x"
             ) | there)  # fmt: skip
-    answer = verdict(said, all_series(said, results_frame(made)))
-    assert answer is not None
+    answer = known(verdict(said, all_series(said, results_frame(made))))
     return answer
 
 
@@ -217,8 +214,7 @@ def test_a_claim_at_a_coordinate_is_judged_there_only(synthetic: ModuleType) -> 
 
 def _found(synthetic: ModuleType, a: list[Any], b: list[Any], **about: Any) -> Verdict:
     said = made_about(synthetic, len(a), about.pop("by", 0.0), **about)
-    answer = verdict(said, [made_series(a, b)])
-    assert answer is not None
+    answer = known(verdict(said, [made_series(a, b)]))
     return answer
 
 
@@ -375,8 +371,7 @@ def test_a_claim_alone_is_judged_as_on_its_page(synthetic: ModuleType) -> None:
 
 def test_what_is_clear_alone_may_be_open_among_others(synthetic: ModuleType) -> None:
     clear = _case(synthetic, [0.1, 0.2, 0.15])  # p = 0.037
-    alone = verdict(*clear)
-    assert alone is not None
+    alone = known(verdict(*clear))
     assert alone.outcome is Outcome.SUPPORTED
     cases = {f"open {k}": _case(synthetic, [0.1, -0.2, 0.1]) for k in range(3)}
     together = judged_together({"clear": clear} | cases)["clear"]
@@ -417,8 +412,7 @@ def test_the_smallest_level_is_where_the_rule_comes_to_decide(
     open_words = {Outcome.INCONCLUSIVE, Outcome.UNDERPOWERED}
     for number in range(60):
         values = np.random.default_rng(number).normal(0.8, 1, 3 + number % 5).tolist()
-        found = evidence(*_case(synthetic, values, by))
-        assert found is not None
+        found = known(evidence(*_case(synthetic, values, by)))
         level = smallest_levels(found).decides
         above, below = (
             judge(mean_interval(values, 1 - min(1.0, level * factor)), by)

@@ -18,6 +18,7 @@ from reports.render import render
 from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import CONTROLS, MIXER_ALONE, MixerFacts, Provenance
 from tests.reports import mixers_alone
+from tests.reports.conftest import known
 
 OTHER = Provenance(
     commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1,
@@ -42,14 +43,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _section(sweep: Sweep) -> Section:
-    found = mixers_section(sweep.about, sweep.results)
-    assert found is not None
+    found = known(mixers_section(sweep.about, sweep.results))
     return found
 
 
 def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
-    section = _page().mixers
-    assert section is not None
+    section = known(_page().mixers)
     assert [shown.title for shown in section.exhibits] == [
         "Table 1, measured", "Faster from which length?", "Time and memory against length",
         "Times by length", "Use made of the machine", "Can these times be trusted?",
@@ -58,8 +57,7 @@ def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
 
 
 def test_the_crossovers_are_drawn_for_each_kind_of_time() -> None:
-    section = _page().mixers
-    assert section is not None
+    section = known(_page().mixers)
     (shown,) = (one for one in section.exhibits if one.title == "Faster from which length?")
     assert [view.title for view in shown.views] == ["forward and backward", "forward"]
     assert all(len(view.drawings) == 1 for view in shown.views)
