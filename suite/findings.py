@@ -33,7 +33,7 @@ class Findings:
 def findings_of(sweep: Sweep) -> Findings:
     """Read off the same rows, by the same rules, as the report."""
     measured = all_series(sweep.about, sweep.results)
-    judged = verdict(sweep.about, measured)
+    judged = verdict(sweep.about, measured) if sweep.about.claim else None
     return Findings(
         verdict=str(judged.outcome) if judged else "",
         sentence=judged.sentence if judged else "",

@@ -11,16 +11,16 @@ from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, StepTimes, step_times, where
 from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, View, listed, readable
-from reports.plots.learning_curves import curves_figure
-from reports.results.frame import Sweep
-from reports.results.learning_curves import (
+from reports.plots.learning_curves import (
     SECONDS,
     STEPS,
     Curves,
     by_flops,
     by_seconds,
+    curves_figure,
     learning_curves,
 )
+from reports.results.frame import Sweep
 from reports.results.series import QUALITY, Reading, Series, belongs
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_quantities

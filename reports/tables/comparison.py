@@ -6,6 +6,7 @@ One typed table; the page, Markdown, CSV and LaTeX all print from it, and say th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import TimeOutcome, compare
@@ -143,8 +144,7 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
         for floor in floors_of(about, series):
             readings.extend(series.of(floor))
             total += 1
-    found = coverage(readings, total)
-    return Coverage(num_ok=found.num_ok, num_total=found.num_total, others=found.others)
+    return replace(coverage(readings, total), skipped_because="")
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

@@ -16,7 +16,7 @@ from reports.stats.intervals import Estimate, mean_interval, smallest_level
 from reports.stats.significance import power
 from suite.schema import ClaimSpec, Provenance, Registration
 from tests.reports.conftest import known
-from tests.reports.simulated import Case, about, series
+from tests.reports.simulated import Case
 from tests.reports.simulated import about as made_about
 from tests.reports.simulated import series as made_series
 
@@ -359,8 +359,8 @@ def test_where_neither_is_surely_better_the_advantage_keeps_its_sign(synthetic: 
 
 
 def _case(synthetic: ModuleType, differences: list[float], by: float = 0.0) -> Case:
-    said = about(synthetic, len(differences), by)
-    return said, [series([1 + d for d in differences], [1.0] * len(differences))]
+    said = made_about(synthetic, len(differences), by)
+    return said, [made_series([1 + d for d in differences], [1.0] * len(differences))]
 
 
 def test_a_claim_alone_is_judged_as_on_its_page(synthetic: ModuleType) -> None:
@@ -395,7 +395,7 @@ def test_the_clearest_leaves_more_for_the_next(synthetic: ModuleType) -> None:
 
 def test_lost_claims_count_and_those_that_claim_nothing_do_not(synthetic: ModuleType) -> None:
     silent = (synthetic.about(claim=None), [])
-    lost = (about(synthetic, 3, 0.0), [series([1.0, 2.0], [1.0, 2.0])])
+    lost = (made_about(synthetic, 3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])])
     together = judged_together(
         {"silent": silent, "lost": lost, "open": _case(synthetic, [0.1, -0.2, 0.1])}
     )

@@ -13,12 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reports.document import Drawing
-from reports.plots.learning_curves import curves_figure
+from reports.plots.learning_curves import by_flops, by_seconds, curves_figure, learning_curves
 from reports.plots.line_chart import spread
 from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES, line_look, marker
 from reports.results.frame import Sweep, curves_frame, results_frame
-from reports.results.learning_curves import by_flops, by_seconds, learning_curves
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import judged, known
 
