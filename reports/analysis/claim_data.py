@@ -1,7 +1,7 @@
-"""The data of a claim: its paired differences, or why there are none.
+"""Collects the data of a claim: its paired differences, their strength, or why there are none.
 
-A run that diverged is a finding, and one that was lost is none: the first is told, and keeps its
-seed in the denominator; the second leaves the claim without a verdict.
+A diverged seed is a finding: it is reported, and stays in the denominator. A lost seed is none: it
+leaves the claim without a verdict. The strength says how many more seeds would settle the claim.
 """
 
 from __future__ import annotations

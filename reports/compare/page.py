@@ -1,7 +1,10 @@
 """Write the files of a comparison: a page, the same as Markdown, and every number as CSV.
 
-Certain changes come first, then possible ones, then what else differs, and the rest folded. The
-same rows give the same bytes, and nothing is written before everything is made.
+Certain changes come first, then possible ones, then what else is recorded and differs (commits,
+environments, settings, model, data, claim, seeds) and how much slower the machine itself became,
+and the rest folded. The instrument's own kernels do the same work in every timing process; where
+they took longer, so did everything else. The same rows give the same bytes, and nothing is written
+before everything is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Renders the Jinja templates: escaping, filters, and the script of a page.
+"""Renders the Jinja templates: escaping, filters, names of settings, and the script of a page.
 
 The script stands inside the page, and the page's policy (CSP) names it by its SHA-256: no other
 script can run there, whatever a name or a reason holds.

@@ -1,7 +1,7 @@
-"""Shows metrics along a number: a figure each, and the numbers folded below it.
+"""Shows metrics along a number: a figure each, and a table of the numbers folded below it.
 
 What was measured before and after training are two views of one thing, and so are a score and
-those of its parts.
+those of its parts. Exploratory: means with their intervals, and no verdict.
 """
 
 from __future__ import annotations

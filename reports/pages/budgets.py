@@ -1,6 +1,8 @@
 """Compares learning curves at equal steps, at equal training FLOPs and at equal training time.
 
-Three views of the same curves; each with its table and its figure. All exploratory.
+Three views of the same curves; each with its table and its figure. All exploratory. The budget of a
+table is the least that a variant spent in all, so that every curve reaches it; scores there lie on
+the straight line between two points of a curve, and nothing is extrapolated.
 """
 
 from __future__ import annotations

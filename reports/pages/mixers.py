@@ -19,8 +19,13 @@ from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, describe_controls, instruments
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, crossover_table, ratios_table
-from reports.tables.utilisation import peaks_in_words, utilisation_table
+from reports.tables.length_sweep import (
+    costs_table,
+    crossover_table,
+    peaks_in_words,
+    ratios_table,
+    utilisation_table,
+)
 from suite.schema import MIXER_ALONE, About, Provenance
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"

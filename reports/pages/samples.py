@@ -1,7 +1,8 @@
-"""The section that shows what trained models attend to and write; no number here is judged.
+"""Builds the section on what trained models attend to and write; no number here is judged.
 
-The models of the first seed, one a variant, on the first example of the validation data. Language
-models continue the same held-out prompt.
+The models of the first seed, one a variant, on the first example of the validation data: attention
+maps and position matrices, one a head, with summary numbers. Language models continue the same
+held-out prompt.
 """
 
 from __future__ import annotations

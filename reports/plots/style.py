@@ -1,7 +1,9 @@
-"""Holds the style of all figures: fonts, colours, markers, and how names and titles are written.
+"""Holds the style of all figures, and turns a figure into SVG with the same bytes everywhere.
 
 Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can
-tell apart; beyond them, line styles and markers differ.
+tell apart; beyond them, line styles and markers differ. Letters are drawn as paths, so that a page
+looks alike everywhere. Ids are salted with a constant and start with the figure's name, so that
+several figures can stand in one page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variants as pages name them, and the few of which a page shows samples.
+"""Reads variant labels: names of variants for pages, and the numbers that labels run along.
 
 An ablation with one axis calls its baseline by that axis, as ``heads=8``. With several there is no
 such name: then the baseline is described by its mixer and its value on each axis.

@@ -1,6 +1,8 @@
-"""The comparison table of one task: one row a variant, then the floors.
+"""Builds the comparison table of one task: one row a variant, then the floors.
 
-One typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
+Scores: mean and interval over seeds, and the difference to the baseline, paired by seed. Times:
+median over processes, and the ratio to the baseline, paired by process. Counts: the number. One
+typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
 """
 
 from __future__ import annotations

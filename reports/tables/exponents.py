@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.exponent import Exponent
-from reports.analysis.theory_gap import MEMORY, PATH, STEPS, TableOneRow, theory_gaps
-from reports.analysis.utilisation import FLOPS, TIME
+from reports.analysis.theory_gap import FLOPS, MEMORY, PATH, STEPS, TIME, TableOneRow, theory_gaps
 from reports.document import NO_ENTRY, Column, Entry, Remark, Table
 from reports.results.length_sweep import AXIS_SYMBOLS, find
 from reports.results.variant_labels import shown_name

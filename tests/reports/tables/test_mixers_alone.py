@@ -9,14 +9,18 @@ from functools import cache
 import pytest
 
 from reports.analysis.crossover import crossover
-from reports.analysis.theory_gap import MEMORY, table_one, theory_gaps
+from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from reports.analysis.time_comparison import compare
-from reports.analysis.utilisation import FLOPS, TIME
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, crossover_table, ratios_table
-from reports.tables.utilisation import peaks_in_words, utilisation_table
+from reports.tables.length_sweep import (
+    costs_table,
+    crossover_table,
+    peaks_in_words,
+    ratios_table,
+    utilisation_table,
+)
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 
