@@ -1,9 +1,8 @@
 """Judge, number by number, what changed between two selections.
 
 Scores are paired by seed: B less A, with Student's t of the differences. Times are ratios, B over
-A, by the rule of
-`reports.analysis.time_comparison`; a rate is judged as the time that it stands for. Counts are
-compared to the last digit. Equal numbers are identical, which is no test.
+A, by the rule of `reports.analysis.time_comparison`; a rate is judged as the time that it stands
+for. Counts are compared to the last digit. Equal numbers are identical, which is no test.
 
 Holm's procedure (Holm, Scand. J. Statist. 6, 1979) corrects for the number of comparisons: it goes
 over all scores that differ, and over all times that differ. A change that does not survive it is

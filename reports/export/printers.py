@@ -1,8 +1,8 @@
-"""Prints tables as Markdown, CSV and LaTeX; HTML has a template.
+r"""Prints tables as Markdown, CSV and LaTeX; HTML has a template.
 
 LaTeX is plain ASCII that every engine and encoding typesets. No package is needed and no input
 encoding: symbols and accents are written as commands of the format itself, and what LaTeX cannot
-typeset (other scripts, emoji) is spelled out, as ``\\u9577``.
+typeset (other scripts, emoji) is spelled out, as ``\u9577``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 An ablation with one axis calls its baseline by that axis, as ``heads=8``. With several there is no
 such name: then the baseline is described by its mixer and its value on each axis.
+
+Variants that differ by one number only form a line. A report knows variants by their labels alone,
+as ``mixer=attention, dim=64``. Where each of them names a number under one name, and something else
+besides, there is a line a group: the variants that differ in that number only. Labels that say
+nothing of the kind are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +19,10 @@ from dataclasses import dataclass
 from reports.results.series import belongs
 from suite.schema import About
 
+AS_BASELINE = "as the baseline"
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
+_Named = Mapping[str, str]
+_PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 MAX_SHOWN = 4
 MAX_LETTERS = 34  # of a name beside a line of a figure
 
@@ -32,9 +41,6 @@ def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) 
     if len(others) > free:
         others = [others[round(i * (len(others) - 1) / (free - 1))] for i in range(free)]
     return [*first, *others]
-
-
-_PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 
 
 def what_baseline_is(about: About) -> str:
@@ -62,11 +68,6 @@ def _axes(about: About) -> list[str]:
     """The names before the equals signs of all labels, each once."""
     parts = (part for label in about.variants for part in label.split(", "))
     return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
-
-
-AS_BASELINE = "as the baseline"
-_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
-_Named = Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
