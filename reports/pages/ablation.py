@@ -208,8 +208,8 @@ def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> I
     if judged is None or not judged.is_score:
         return
     exhibits = [
-        len(sweep.curves) > 0 and budgets_exhibit(sweep, measured, judged),
-        len(sweep.about.variants) > 1 and tradeoff_exhibit(sweep.about, measured, judged),
+        budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None,
+        tradeoff_exhibit(sweep.about, measured, judged) if len(sweep.about.variants) > 1 else None,
     ]
     yield from filter(None, exhibits)
 
@@ -219,9 +219,9 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     about = sweep.about
     has_rates = any("learning_rate=" in variant for variant in about.labels)
     exhibits = (
-        has_rates and chosen_rates_exhibit(about, sweep.results),
-        len(about.tasks) > 1 and pooled_exhibit(about, measured),
-        has_counterpart(about.ablation) and published_exhibit(about, measured),
+        chosen_rates_exhibit(about, sweep.results) if has_rates else None,
+        pooled_exhibit(about, measured) if len(about.tasks) > 1 else None,
+        published_exhibit(about, measured) if has_counterpart(about.ablation) else None,
     )
     for shown in filter(None, exhibits):
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),))

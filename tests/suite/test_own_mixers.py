@@ -8,7 +8,7 @@ import pytest
 
 from models import MIXERS, mixer_class
 from reports.pages.summary import in_short
-from reports.results.readings import Coverage
+from reports.results.series import Coverage
 from suite import time_limit
 from suite.cells import mixer_version
 from suite.own_mixers import knob_names, taken_names
