@@ -52,8 +52,8 @@ _MEANINGS = {
     ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
-    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is none; "
-    "that is not to say that the two are equal.",
+    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
+    "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
