@@ -5,10 +5,12 @@ Pages are built from these values; `reports.export` prints them as HTML, Markdow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.stats.intervals import Estimate
+
+_NO_ESTIMATE = Estimate(n=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,19 +18,22 @@ class Entry:
     """One entry: exact numbers, and how they are written.
 
     Attributes:
-        estimate: In the unit of the measurements, unrounded.
         text: The number, or why there is none.
+        estimate: In the unit of the measurements, unrounded.
         interval: As ``[2.40, 2.43]``; empty where there is none.
         note: What must be said beside it; the page keeps its line breaks.
         tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
             number; else empty.
     """
 
-    estimate: Estimate
     text: str
+    estimate: Estimate = _NO_ESTIMATE
     interval: str = ""
     note: str = ""
     tone: str = ""
+
+
+NO_ENTRY = Entry(text="–", tone="none")  # where there is no number and nothing to say of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +51,11 @@ class Column:
 
     key: str
     title: str
-    measured_unit: str
-    unit: str
-    arrow: str
-    note: str
     entries: Mapping[str, Entry]
+    measured_unit: str = ""
+    unit: str = ""
+    arrow: str = ""
+    note: str = ""
 
     @property
     def is_text(self) -> bool:
@@ -197,3 +202,18 @@ class Section:
     def drawings(self) -> tuple[Drawing, ...]:
         """All of them, in their order."""
         return tuple(drawing for shown in self.exhibits for drawing in shown.all_drawings)
+
+
+def readable(name: str) -> str:
+    """A metric's or task's name without underscores."""
+    return name.replace("_", " ")
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital first; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def listed(parts: Sequence[str]) -> str:
+    """As ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -2,7 +2,7 @@
 
 Names and reasons come from users' files and from exceptions. HTML is escaped by Jinja; what it
 does not know (Markdown, spreadsheets, terminals, file names) is escaped here; LaTeX, which needs
-more, in `reports.export.latex`.
+more, in `reports.export.printers`.
 """
 
 from __future__ import annotations

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.analysis.cost import setting
-from reports.plots.style import MAX_LETTERS
-from reports.results.numeric_axes import LabelAxis, label_axis, named_values, number
 from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
-from reports.results.variant_labels import shown_name, what_baseline_is
+from reports.results.variant_labels import (
+    MAX_LETTERS,
+    LabelAxis,
+    label_axis,
+    named_values,
+    number,
+    shown_name,
+    what_baseline_is,
+)
 from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import CONTROLS, MIXER_ALONE, About, Better
 

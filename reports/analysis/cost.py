@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import Column, Entry
+from reports.document import NO_ENTRY, Column, Entry
 from reports.results.series import Series
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import Notation
-from suite.schema import About, Provenance, Status
+from suite.schema import About, Provenance
 
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
@@ -37,7 +37,7 @@ class StepTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class TrainingCost:
     """What one training takes of one thing.
 
     Attributes:
@@ -55,18 +55,18 @@ class Cost:
     amounts: Mapping[str, float]
 
 
-def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[Cost]:
+def training_costs(about: About, measured: Sequence[Series], task: str) -> Iterator[TrainingCost]:
     """Time, FLOPs and peak memory of one training on the task, as far as they are known."""
     times = step_times(measured, task)
     if times:
-        yield Cost(
+        yield TrainingCost(
             key="seconds", title="training time", unit="s", amounts=training_seconds(about, times),
             how="Time is training steps times the median training step"
             f"{where(about, times.environment_id)}.",
         )  # fmt: skip
     counted = _most_measured(measured, task, _FLOPS)
     if counted:
-        yield Cost(
+        yield TrainingCost(
             key="flops", title="training FLOPs", unit="FLOP",
             amounts=_training_flops(about, counted),
             how="Training FLOPs are three times those of a forward pass, times the batch, times "
@@ -74,7 +74,7 @@ def training_costs(about: About, measured: Sequence[Series], task: str) -> Itera
         )  # fmt: skip
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
-        yield Cost(
+        yield TrainingCost(
             key="bytes", title="peak memory", unit="B", amounts=_medians(about, sized),
             how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
         )  # fmt: skip
@@ -132,7 +132,7 @@ def cost_column(
 
 def _entry(device_seconds: float | None, factor: float) -> Entry:
     if device_seconds is None:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
+        return NO_ENTRY
     text = Notation().write(device_seconds / factor)
     return Entry(estimate=Estimate(n=1, point=device_seconds), text=text)
 
@@ -170,11 +170,7 @@ def _medians(about: About, series: Series) -> dict[str, float]:
 
 def _median(series: Series, variant: str) -> float | None:
     """Over processes, of what is ok or noisy; None where there is no number."""
-    kept = [
-        reading.value
-        for reading in series.of(variant)
-        if reading.has_number and reading.status in (Status.OK, Status.NOISY)
-    ]
+    kept = [reading.value for reading in series.of(variant) if reading.is_usable]
     return statistics.median(kept) if kept else None
 
 

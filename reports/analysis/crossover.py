@@ -30,7 +30,7 @@ _STEPS = 400  # between neighbouring lengths, in which ends are looked for
 _DIGITS = 3
 
 
-class Kind(StrEnum):
+class CrossoverKind(StrEnum):
     """What became of the question."""
 
     FASTER_FROM = "faster from"
@@ -54,7 +54,7 @@ class Crossover:
             text says so; without an interval for what is exact. None where there is none.
     """
 
-    kind: Kind
+    kind: CrossoverKind
     text: str
     place: Estimate | None = None
 
@@ -68,7 +68,7 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
     full = _ratios(growth, variant, baseline)
     if variant == baseline or len(full.places) < 2:
         return Crossover(
-            Kind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
+            CrossoverKind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
         )
     noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
     is_ahead = full.means < 0
@@ -76,17 +76,17 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
     beside = full.places[-1:] if not changes else full.places[changes[-1] : changes[-1] + 2]
     if set(beside) & set(noisy):
         where = " and ".join(f"{place:,}" for place in beside if place in noisy)
-        return Crossover(Kind.NOISY, f"noisy at {where}")
+        return Crossover(CrossoverKind.NOISY, f"noisy at {where}")
     clean = LogMeans({p: some for p, some in full.samples.items() if p not in noisy})
     if not changes:
         return _unchanged(clean, is_ahead=bool(is_ahead[-1]))
     place, text = _crossing(clean, clean.places.index(beside[0]))
     if place is None:
-        return Crossover(Kind.UNDECIDED, text)
+        return Crossover(CrossoverKind.UNDECIDED, text)
     several = f" (the last of {len(changes)} changes)" if len(changes) > 1 else ""
     if is_ahead[-1]:
-        return Crossover(Kind.FASTER_FROM, text + several, place)
-    return Crossover(Kind.FASTER_BELOW, f"faster only below {text}{several}", place)
+        return Crossover(CrossoverKind.FASTER_FROM, text + several, place)
+    return Crossover(CrossoverKind.FASTER_BELOW, f"faster only below {text}{several}", place)
 
 
 def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
@@ -112,16 +112,16 @@ def _unchanged(means: LogMeans, *, is_ahead: bool) -> Crossover:
     is_sure = np.abs(means.means) > least
     unsure = [f"{p:,}" for p, sure in zip(means.places, is_sure, strict=True) if not sure]
     if not is_sure.any():
-        return Crossover(Kind.UNDECIDED, _alike(means))
+        return Crossover(CrossoverKind.UNDECIDED, _alike(means))
     if is_ahead:
         doubt = f", though not surely at {', '.join(unsure)}" if unsure else ""
         text = f"below {means.places[0]:,} (faster at every length{doubt})"
-        return Crossover(Kind.ALWAYS, text)
+        return Crossover(CrossoverKind.ALWAYS, text)
     last = f"{means.places[-1]:,}"
     if last in unsure:
         text = f"not seen below {last}, where the two cannot be told apart"
-        return Crossover(Kind.UNDECIDED, text)
-    return Crossover(Kind.NEVER, f"not below {last}")
+        return Crossover(CrossoverKind.UNDECIDED, text)
+    return Crossover(CrossoverKind.NEVER, f"not below {last}")
 
 
 def _alike(means: LogMeans) -> str:

@@ -22,8 +22,15 @@ import numpy as np
 
 from reports.results.length_sweep import AXIS_SYMBOLS, Growth
 from reports.stats.intervals import Estimate
-from reports.stats.log_means import Array, LogMeans, log_means
-from reports.stats.power_mixture import MIN_PLACES, leading_term, term_names, terms_of
+from reports.stats.log_means import (
+    MIN_PLACES,
+    Array,
+    LogMeans,
+    leading_term,
+    log_means,
+    term_names,
+    terms_of,
+)
 
 _MOST_DRIFT = 0.05  # between two exact exponents that count as the same
 _LEADING_SHARE = 0.9

@@ -5,18 +5,23 @@ memory is the peak of the forward and backward pass; theory says nothing of memo
 out projections, fixed costs, and how well a machine is used. Which of them makes the difference can
 be computed: the FLOPs are split into theory's operations and n d^2; and the exponent of the time is
 that of the FLOPs less that of the use made of the machine.
+
+The use made of the machine is the FLOPs by formula, three times the forward ones since the backward
+pass costs twice as much, over the measured time of both, over the peak that the same instrument
+measured with a large product of matrices. Elementwise work counts as nothing, so what is bound by
+memory has a small share.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
-from reports.analysis.utilisation import FLOPS, MATRIX_PEAK, TIME, flops_per_second, machine_peak
 from reports.results.length_sweep import (
     AXIS_SYMBOLS,
     Axis,
@@ -25,10 +30,13 @@ from reports.results.length_sweep import (
     measured_in,
     place_label,
 )
+from reports.stats.log_means import leading_term
 from reports.stats.number_format import as_interval
-from reports.stats.power_mixture import leading_term
 from suite.schema import About, MixerFacts
 
+FLOPS, TIME = "forward_flops", "forward_backward_seconds"
+MATRIX_PEAK, COPY_PEAK = "matrix_peak_flops_per_second", "copy_peak_bytes_per_second"
+_FORWARD_AND_BACKWARD = 3
 MEMORY = "forward_backward_peak_bytes"
 STEPS, PATH = "sequential_operations", "maximum_path_length"
 _PEAK = "forward_peak_bytes"
@@ -271,3 +279,34 @@ def _distinct(first: float, last: float) -> tuple[str, str]:
 def _percent(share: float) -> str:
     size = 100 * share
     return f"{size:.0f} %" if size >= 10 else f"{size:.2g} %"
+
+
+def flops_per_second(
+    here: Iterable[Growth], variant: str, place: int, axis: Axis = "length"
+) -> float | None:
+    """Of the forward and the backward pass; None where there are no FLOPs or no time.
+
+    Args:
+        here: The growths of one environment.
+        variant: Its label.
+        place: Tokens, or the width.
+        axis: Which of the two `place` is.
+    """
+    counts, times = (find(here, metric, axis) for metric in (FLOPS, TIME))
+    if counts is None or times is None:
+        return None
+    num_flops, seconds = counts.point(variant, place), times.point(variant, place)
+    return _FORWARD_AND_BACKWARD * num_flops / seconds if num_flops and seconds else None
+
+
+def machine_peak(here: Iterable[Growth], metric: str) -> float | None:
+    """The peak rate of the machine: the median of all processes at all coordinates."""
+    found = [
+        value
+        for growth in here
+        if growth.metric == metric
+        for variant in growth.variants
+        for place in growth.places
+        for value in growth.values(variant, place).values()
+    ]
+    return statistics.median(found) if found else None

@@ -25,7 +25,7 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from reports.results.readings import Reading, is_noisy
+from reports.results.series import Reading, is_noisy
 from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
 from suite.schema import Status
 
@@ -34,7 +34,7 @@ CLEAR_GAP, SAME_WITHIN = 1.005, 1.02
 POWER = 0.8
 
 
-class Outcome(StrEnum):
+class TimeOutcome(StrEnum):
     """What can be said of the first, beside the second."""
 
     FASTER = "faster"
@@ -49,7 +49,7 @@ class DifferentEnvironments(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class TimeComparison:
     """The verdict on a pair.
 
     Attributes:
@@ -59,13 +59,13 @@ class Comparison:
     """
 
     ratio: Estimate
-    outcome: Outcome
+    outcome: TimeOutcome
     reason: str = ""
 
     @property
     def is_certain(self) -> bool:
         """Whether it is one of faster, slower and same."""
-        return self.outcome in (Outcome.FASTER, Outcome.SLOWER, Outcome.SAME)
+        return self.outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER, TimeOutcome.SAME)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Share:
         return f"{self.num} of {self.num_total}"
 
 
-def compare(a: Sequence[Reading], b: Sequence[Reading]) -> Comparison:
+def compare(a: Sequence[Reading], b: Sequence[Reading]) -> TimeComparison:
     """The verdict on `a` beside `b`: one reading a process each, paired by seed.
 
     Raises:
@@ -90,7 +90,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading]) -> Comparison:
     return _judged(tuple(ratios.values()), a, b)
 
 
-def judge_ratio(readings: Sequence[Reading]) -> Comparison:
+def judge_ratio(readings: Sequence[Reading]) -> TimeComparison:
     """The verdict on a ratio that the instrument gives itself, one a process: A/A, or slowed.
 
     Raises:
@@ -121,7 +121,7 @@ def refuse_different_environments(a: Sequence[Reading], b: Sequence[Reading]) ->
         )
 
 
-def smallest_detectable_effect(again: Sequence[Comparison]) -> float | None:
+def smallest_detectable_effect(again: Sequence[TimeComparison]) -> float | None:
     """The slow-down that comparisons like these find four times in five, as 0.031 for 3.1 %.
 
     From A/A pairs, whose spread is noise and nothing else. Their variances between processes are
@@ -136,7 +136,7 @@ def smallest_detectable_effect(again: Sequence[Comparison]) -> float | None:
     Returns:
         None where no pair has an interval.
     """
-    judged = [c for c in again if c.outcome is not Outcome.NOISY and c.ratio.low is not None]
+    judged = [c for c in again if c.outcome is not TimeOutcome.NOISY and c.ratio.low is not None]
     if not judged:
         return None
     squares = math.fsum((c.ratio.n - 1) * _spread(c.ratio) ** 2 for c in judged)
@@ -146,39 +146,36 @@ def smallest_detectable_effect(again: Sequence[Comparison]) -> float | None:
     return math.expm1(math.log(CLEAR_GAP) + steps * spread / math.sqrt(n))
 
 
-def false_alarms(again: Sequence[Comparison]) -> Share:
+def false_alarms(again: Sequence[TimeComparison]) -> Share:
     """How many A/A pairs were called different, of those that were judged."""
-    judged = [c for c in again if c.outcome is not Outcome.NOISY]
-    wrong = [c for c in judged if c.outcome in (Outcome.FASTER, Outcome.SLOWER)]
+    judged = [c for c in again if c.outcome is not TimeOutcome.NOISY]
+    wrong = [c for c in judged if c.outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER)]
     return Share(num=len(wrong), num_total=len(judged))
 
 
-def found(slowed: Sequence[Comparison]) -> Share:
+def found(slowed: Sequence[TimeComparison]) -> Share:
     """How many injected slow-downs were called slower, of all: noise hides some of them."""
-    return Share(num=sum(c.outcome is Outcome.SLOWER for c in slowed), num_total=len(slowed))
+    return Share(num=sum(c.outcome is TimeOutcome.SLOWER for c in slowed), num_total=len(slowed))
 
 
 def _values(readings: Sequence[Reading]) -> dict[int, float]:
-    usable = (Status.OK, Status.NOISY)
-    return {
-        r.seed: r.value for r in readings if r.has_number and r.value > 0 and r.status in usable
-    }
+    return {r.seed: r.value for r in readings if r.is_usable and r.value > 0}
 
 
-def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> Comparison:
+def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
     interval = mean_interval(logs)
     ratio = _exponential(interval)
     if interval.n < MIN_PROCESSES:
         reason = f"{interval.n} paired processes, and at least {MIN_PROCESSES} are needed"
-        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=reason)
+        return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=reason)
     outcome = _outcome(interval)
-    if outcome in (Outcome.FASTER, Outcome.SLOWER):
-        return Comparison(ratio=ratio, outcome=outcome)
+    if outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER):
+        return TimeComparison(ratio=ratio, outcome=outcome)
     noise = _noise(sides)
     if noise:
-        return Comparison(ratio=ratio, outcome=Outcome.NOISY, reason=noise)
-    reason = "" if outcome is not Outcome.AMBIGUOUS else _why_ambiguous(ratio)
-    return Comparison(ratio=ratio, outcome=outcome, reason=reason)
+        return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=noise)
+    reason = "" if outcome is not TimeOutcome.AMBIGUOUS else _why_ambiguous(ratio)
+    return TimeComparison(ratio=ratio, outcome=outcome, reason=reason)
 
 
 def _noise(sides: Sequence[Sequence[Reading]]) -> str:
@@ -188,16 +185,16 @@ def _noise(sides: Sequence[Sequence[Reading]]) -> str:
     return next(reasons, "")
 
 
-def _outcome(interval: Estimate) -> Outcome:
+def _outcome(interval: Estimate) -> TimeOutcome:
     assert interval.low is not None, "three values have an interval"
     assert interval.high is not None, "three values have an interval"
     gap, margin = math.log(CLEAR_GAP), math.log(SAME_WITHIN)
     if interval.high < -gap:
-        return Outcome.FASTER
+        return TimeOutcome.FASTER
     if interval.low > gap:
-        return Outcome.SLOWER
+        return TimeOutcome.SLOWER
     is_same = -margin < interval.low and interval.high < margin
-    return Outcome.SAME if is_same else Outcome.AMBIGUOUS
+    return TimeOutcome.SAME if is_same else TimeOutcome.AMBIGUOUS
 
 
 def _why_ambiguous(ratio: Estimate) -> str:

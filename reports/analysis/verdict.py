@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reports.analysis.claim_data import Divergence, Evidence, evidence
-from reports.analysis.claim_strength import details, smallest_levels, strength
+from reports.analysis.claim_data import (
+    Divergence,
+    Evidence,
+    details,
+    evidence,
+    smallest_levels,
+    strength,
+)
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
 from reports.stats.intervals import Estimate, mean_interval
@@ -24,7 +30,7 @@ from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
 from suite.schema import About, Registration
 
 
-class Outcome(StrEnum):
+class ClaimOutcome(StrEnum):
     """What can be said of a claim."""
 
     SUPPORTED = "supported"
@@ -41,15 +47,15 @@ class Outcome(StrEnum):
 
 
 _MEANINGS = {
-    Outcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
+    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
     "reaches the claimed size.",
-    Outcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
-    Outcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
+    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
+    ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
-    Outcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is none; "
-    "that is not to say that the two are equal.",
-    Outcome.UNDERPOWERED: "There are too few pairs for a verdict.",
-    Outcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
+    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
+    "none; that is not to say that the two are equal.",
+    ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
+    ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }
 
@@ -81,7 +87,7 @@ class Verdict:
         diverged: Both sides with their counts, where a seed of either diverged.
     """
 
-    outcome: Outcome
+    outcome: ClaimOutcome
     advantage: Estimate
     statement: str
     kind: str
@@ -114,7 +120,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
     """The verdict on what was found, at the level that its family leaves it."""
     advantage = mean_interval(found.differences if found.is_whole else (), 1 - family.level)
     outcome = _outcome(found, advantage)
-    is_open = outcome in (Outcome.INCONCLUSIVE, Outcome.UNDERPOWERED)
+    is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found, family)
     is_exploratory = about.registration is not None and not about.registration.is_confirmatory
     return Verdict(
@@ -137,7 +143,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
     )
 
 
-def judge(advantage: Estimate, by: float) -> Outcome:
+def judge(advantage: Estimate, by: float) -> ClaimOutcome:
     """The outcome for an interval of the advantage, and the smallest one that matters.
 
     Args:
@@ -146,27 +152,29 @@ def judge(advantage: Estimate, by: float) -> Outcome:
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
-        return Outcome.UNDERPOWERED
+        return ClaimOutcome.UNDERPOWERED
     if low > 0 and point >= by:
-        return Outcome.SUPPORTED
+        return ClaimOutcome.SUPPORTED
     if high < 0:
-        return Outcome.REFUTED
+        return ClaimOutcome.REFUTED
     if -by < low and high < by:
-        return Outcome.EQUIVALENT
-    return Outcome.REFUTED if high < by else Outcome.INCONCLUSIVE
+        return ClaimOutcome.EQUIVALENT
+    return ClaimOutcome.REFUTED if high < by else ClaimOutcome.INCONCLUSIVE
 
 
-def _outcome(found: Evidence, advantage: Estimate) -> Outcome:
+def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.trouble:
-        return Outcome.INVALID
+        return ClaimOutcome.INVALID
     if found.diverged:
-        return Outcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else Outcome.INCONCLUSIVE
+        return (
+            ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
+        )
     outcome = judge(advantage, found.claim.by)
-    is_hasty = outcome is Outcome.EQUIVALENT and found.is_restless
-    return Outcome.INCONCLUSIVE if is_hasty else outcome
+    is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_restless
+    return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
 
 
-def _kind(about: About, outcome: Outcome, *, is_exploratory: bool) -> str:
+def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
     words = [str(outcome)]
     if is_exploratory:
         words.append("exploratory")
@@ -186,7 +194,7 @@ def _why_exploratory(registration: Registration | None) -> str:
     return f"{text}; not as first stated: {changes}." if changes else f"{text}."
 
 
-def _finding(found: Evidence, advantage: Estimate, outcome: Outcome, family: Family) -> str:
+def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
     if found.trouble:
         return f"no verdict, since {found.trouble}"
     if found.diverged:
@@ -251,17 +259,17 @@ def _interval(ends: Sequence[str], family: Family) -> str:
     return f"{100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}"
 
 
-def _remark(found: Evidence, outcome: Outcome) -> str:
+def _remark(found: Evidence, outcome: ClaimOutcome) -> str:
     claim, series = found.claim, found.series
     unit = "" if series is None or series.unit == "1" else f" {series.unit}"
     match outcome:
-        case Outcome.UNDERPOWERED:
+        case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
-        case Outcome.EQUIVALENT:
+        case ClaimOutcome.EQUIVALENT:
             return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
-        case Outcome.REFUTED if claim.by:
+        case ClaimOutcome.REFUTED if claim.by:
             return f"; the claim needs +{claim.by:g}{unit}, which is above the whole interval"
-        case Outcome.INCONCLUSIVE if claim.by:
+        case ClaimOutcome.INCONCLUSIVE if claim.by:
             return f"; the claim needs +{claim.by:g}{unit}"
         case _:
             return ""

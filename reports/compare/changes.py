@@ -1,8 +1,8 @@
 """Judge, number by number, what changed between two selections.
 
 Scores are paired by seed: B less A, with Student's t of the differences. Times are ratios, B over
-A, by the rule of `time_comparison`; a rate is judged as the time that it stands for. Counts are
-compared to the last digit. Equal numbers are identical, which is no test.
+A, by the rule of `reports.analysis.time_comparison`; a rate is judged as the time that it stands
+for. Counts are compared to the last digit. Equal numbers are identical, which is no test.
 
 Holm's procedure (Holm, Scand. J. Statist. 6, 1979) corrects for the number of comparisons: it goes
 over all scores that differ, and over all times that differ. A change that does not survive it is
@@ -14,16 +14,22 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from reports.analysis.time_comparison import CLEAR_GAP, Outcome, compare, log_ratios
-from reports.analysis.welch import unpaired_ratio
+from scipy.special import stdtrit
+
+from reports.analysis.time_comparison import CLEAR_GAP, TimeOutcome, compare, log_ratios
 from reports.compare.pairs import MetricPair, MetricRows, Selection, UnpairedMetric, pair_metrics
-from reports.results.readings import Reading
-from reports.results.series import QUALITY, reading_of
-from reports.stats.intervals import Estimate, mean_interval, paired_differences, smallest_level
+from reports.results.series import QUALITY, Reading, reading_of
+from reports.stats.intervals import (
+    CONFIDENCE,
+    Estimate,
+    mean_interval,
+    paired_differences,
+    smallest_level,
+)
 from reports.stats.significance import SmallestLevels, holm
 
 MIN_PAIRS = 3
@@ -216,7 +222,7 @@ def _judge_time(pair: MetricPair) -> Change:
     if pair.is_identical:
         return replace(found, outcome=ChangeOutcome.IDENTICAL)
     found = replace(found, outcome=ChangeOutcome(timed.outcome), reason=timed.reason)
-    if timed.outcome is Outcome.NOISY:
+    if timed.outcome is TimeOutcome.NOISY:
         return found
     return replace(found, p=level_beyond_gap(tuple(log_ratios(b.values, a.values).values())))
 
@@ -254,3 +260,39 @@ def _correct(changes: list[Change]) -> list[Change]:
             if changes[i].is_certain and p >= families[str(i)].level:
                 corrected[i] = replace(changes[i], outcome=ChangeOutcome.POSSIBLE, reason=reason)
     return corrected
+
+
+def unpaired_ratio(a: Collection[float], b: Collection[float]) -> Estimate:
+    """Geometric mean of `b` over that of `a`, with the interval between processes.
+
+    Welch's t on the logarithms (Welch, Biometrika 34, 1947): the two may differ in their spread
+    and in their number. Nothing is paired.
+
+    Args:
+        a: One positive number a process.
+        b: Likewise.
+
+    Returns:
+        `n` counts the processes of both. No interval where one has a single process; no ratio
+        where one has none.
+    """
+    logs = [[math.log(value) for value in values if value > 0] for values in (a, b)]
+    n = sum(map(len, logs))
+    if not all(logs):
+        return Estimate(n=n)
+    means = [math.fsum(some) / len(some) for some in logs]
+    centre = means[1] - means[0]
+    degrees = [len(some) - 1 for some in logs]
+    if not all(degrees):
+        return Estimate(n=n, point=math.exp(centre))
+    squares = [  # of the standard errors
+        math.fsum((x - mean) ** 2 for x in some) / degree / len(some)
+        for some, mean, degree in zip(logs, means, degrees, strict=True)
+    ]
+    half = 0.0
+    if sum(squares):  # the degrees of freedom are Welch's and Satterthwaite's
+        freedom = sum(squares) ** 2 / sum(s**2 / d for s, d in zip(squares, degrees, strict=True))
+        half = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * math.sqrt(sum(squares))
+    ends = (centre, centre - half, centre + half)
+    point, low, high = (math.exp(min(end, 700.0)) for end in ends)
+    return Estimate(n=n, point=point, low=low, high=high)

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports.results.readings import Reading
-from reports.results.series import is_bound, reading_of
+from reports.results.series import Reading, is_bound, reading_of
 from suite.schema import CONTROLS, About, Better
 
 _Row = Mapping[Any, Any]  # a row of results: columns as `suite.schema.RESULT_COLUMNS`
@@ -71,7 +70,7 @@ class MetricRows:
     @cached_property
     def values(self) -> dict[int, float]:
         """Seed -> value, of the readings that are ok or noisy and have a number."""
-        return {r.seed: r.value for r in self.readings if r.is_ok or r.is_noisy_number}
+        return {r.seed: r.value for r in self.readings if r.is_usable}
 
     @property
     def fates(self) -> str:

@@ -146,13 +146,11 @@ def _table(
 
 def _column(title: str, measured_unit: str = "") -> Column:
     """Of text, or of numbers in several units, each of which is written with its own."""
-    return Column(
-        key=title, title=title, measured_unit=measured_unit, unit="", arrow="", note="", entries={}
-    )
+    return Column(key=title, title=title, measured_unit=measured_unit, entries={})
 
 
 def _text(text: str, note: str = "", tone: str = "") -> Entry:
-    return Entry(estimate=Estimate(n=0), text=text, note=note, tone=tone)
+    return Entry(text=text, note=note, tone=tone)
 
 
 def _row(change: Change) -> Row:

@@ -1,4 +1,4 @@
-"""Renders the Jinja templates: escaping, filters, and the script of a page.
+"""Renders the Jinja templates: escaping, filters, names of settings, and the script of a page.
 
 The script stands inside the page, and the page's policy (CSP) names it by its SHA-256: no other
 script can run there, whatever a name or a reason holds.
@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports.document import capitalized
 from reports.escape import (
     markdown_code,
     markdown_inline_code,
@@ -25,11 +26,23 @@ from reports.escape import (
     visible,
 )
 from reports.export.printers import in_print, to_markdown
-from reports.pages.ablation import used
-from reports.pages.glossary import setting_name, setting_value
-from reports.plots.style import capitalized
+from suite.schema import Provenance
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_SETTINGS = {
+    "dim": "width of the model (dim)",
+    "depth": "layers (depth)",
+    "length": "tokens in a sequence (length)",
+    "batch": "sequences in a step (batch)",
+    "steps": "training steps",
+    "warmup_steps": "steps until the learning rate is full (warm-up)",
+    "num_evaluations": "evaluations while training",
+    "cpus": "CPU cores for a trial",
+    "gpus": "GPUs for a trial",
+    "dims": "widths of the mixers alone (dims)",
+    "lengths": "lengths of the mixers alone",
+    "heads": "attention heads",
+}
 
 
 @cache
@@ -53,6 +66,32 @@ def markdown_templates() -> Environment:
     }
     made.filters |= {name: _whole(escape) for name, escape in escaped.items()}
     return made
+
+
+def setting_name(name: str) -> str:
+    """A setting as a page names it."""
+    return _SETTINGS.get(name, name.replace("_", " "))
+
+
+def setting_value(value: object) -> str:
+    """A setting's value, as people write it."""
+    match value:
+        case None:
+            return "not set"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def used(made: Provenance) -> str:
+    """What one trial used: ``2 CPUs, 2 threads, 1 GPU``."""
+    parts = [(made.num_cpus, "CPU"), (made.num_threads, "thread"), (made.num_gpus, "GPU")]
+    return ", ".join(
+        f"{number:g} {noun}{'' if number == 1 else 's'}" for number, noun in parts if number
+    )
 
 
 def _hash(script: str) -> str:

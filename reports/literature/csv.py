@@ -46,6 +46,11 @@ def refuse_broken() -> None:
         rows_of(path.name)
 
 
+def has_counterpart(ablation: str) -> bool:
+    """Whether a published score is compared with a variant of an ablation."""
+    return any(row["ablation"] == ablation for row in rows_of(COUNTERPARTS))
+
+
 @cache
 def rows_of(name: str) -> tuple[dict[str, str], ...]:
     """The rows of one file, by column.

@@ -16,7 +16,7 @@ from reports.document import Column, Entry, Exhibit, Row, Table
 from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from reports.results.series import Series
 from reports.stats.intervals import Estimate, mean_interval, paired_differences
-from reports.stats.number_format import for_scores
+from reports.stats.number_format import as_interval, for_scores
 from suite.schema import About
 
 _BASELINE = "baseline"  # in the file: whichever label that of the ablation has
@@ -147,14 +147,14 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
     ours = [_ours(about, measured, one) for one in kept]
     names = _names(kept)
     texts = {
-        "published": [_entry(one.printed) for one in kept],
-        "their effect": [_entry(_theirs(one)) for one in kept],
+        "published": [Entry(text=one.printed) for one in kept],
+        "their effect": [Entry(text=_theirs(one)) for one in kept],
         "ours": [entry for entry, _ in ours],
         "same direction?": [
-            _entry(_direction(one, entry, is_better))
+            Entry(text=_direction(one, entry, is_better))
             for one, (entry, is_better) in zip(kept, ours, strict=True)
         ],
-        "comparable?": [_entry(f"no: {one.differs}" if one.differs else "yes") for one in kept],
+        "comparable?": [Entry(text=f"no: {one.differs}" if one.differs else "yes") for one in kept],
     }
     columns = tuple(_column(title, names, entries) for title, entries in texts.items())
     rows = tuple(
@@ -176,13 +176,9 @@ def _names(kept: Sequence[Counterpart]) -> list[str]:
 
 def _column(title: str, names: Sequence[str], entries: Sequence[Entry]) -> Column:
     return Column(
-        key=title.rstrip("?").replace(" ", "_"), title=title, measured_unit="", unit="", arrow="",
-        note="", entries=dict(zip(names, entries, strict=True)),
+        key=title.rstrip("?").replace(" ", "_"), title=title,
+        entries=dict(zip(names, entries, strict=True)),
     )  # fmt: skip
-
-
-def _entry(text: str) -> Entry:
-    return Entry(estimate=Estimate(n=0), text=text)
 
 
 def _theirs(one: Counterpart) -> str:
@@ -199,7 +195,7 @@ def _ours(about: About, measured: Sequence[Series], one: Counterpart) -> tuple[E
     scores = [series for series in measured if series.is_whole_score]
     found = [s for s in scores if (s.task, s.metric) == (one.task, one.metric)]
     if one.variant not in about.variants or one.against not in about.variants or not found:
-        return Entry(estimate=Estimate(n=0), text="not among the variants here", tone="none"), None
+        return Entry(text="not among the variants here", tone="none"), None
     effect, unit, even = _effect_of_ours(found[0], one)
     if effect.point is None:
         return Entry(estimate=effect, text="no result", tone="none"), None
@@ -232,10 +228,7 @@ def _written(effect: Estimate, unit: str, even: float) -> str:
     width = [] if effect.half_width is None else [effect.half_width]
     notation = for_scores("1", width, [effect.point])
     write = notation.write if even else notation.write_signed
-    text = f"{write(effect.point)} {unit}".rstrip()
-    if effect.low is None or effect.high is None:
-        return text
-    return f"{text} [{write(effect.low)}, {write(effect.high)}]"
+    return " ".join(filter(None, (write(effect.point), unit, as_interval(effect, write))))
 
 
 def _direction(one: Counterpart, ours: Entry, is_better: bool | None) -> str:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from reports.analysis.time_comparison import compare
-from reports.document import Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.literature.csv import CONDITIONS, rows_of
-from reports.results.length_sweep import Growth, find
+from reports.results.length_sweep import MATERIALISED, Growth, find
 from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_ratio
-from reports.tables.crossover import MATERIALISED
+from reports.stats.number_format import as_interval, as_ratio
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
@@ -227,26 +226,23 @@ def _columns(
             key = f"ours_{what}_against_{rival.replace(' ', '_').replace('-', '_')}"
             yield _column(key, title, f"ours, against {rival}", names, mine)
     differences = [", ".join(_differences(some[0], ours)) for some in kept]
-    said = [Entry(estimate=Estimate(n=0), text=f"no: {text}") for text in differences]
-    yield Column(key="comparable", title="comparable?", measured_unit="", unit="", arrow="",
-                 note="", entries=dict(zip(names, said, strict=True)))  # fmt: skip
+    said = [Entry(text=f"no: {text}") for text in differences]
+    yield Column(key="comparable", title="comparable?", entries=dict(zip(names, said, strict=True)))
 
 
 def _column(
     key: str, title: str, note: str, names: Sequence[str], entries: Sequence[Entry]
 ) -> Column:
     return Column(
-        key=key, title=title, measured_unit="1", unit="", arrow="", note=note,
+        key=key, title=title, measured_unit="1", note=note,
         entries=dict(zip(names, entries, strict=True)),
     )  # fmt: skip
 
 
 def _number(estimate: Estimate | None) -> Entry:
     if estimate is None or estimate.point is None:
-        return Entry(estimate=Estimate(n=0), text="–", tone="none")
-    interval = ""
-    if estimate.low is not None and estimate.high is not None:
-        interval = f"[{as_ratio(estimate.low)}, {as_ratio(estimate.high)}]"
+        return NO_ENTRY
+    interval = as_interval(estimate, as_ratio)
     return Entry(estimate=estimate, text=as_ratio(estimate.point), interval=interval)
 
 

@@ -10,26 +10,40 @@ from dataclasses import dataclass, replace
 
 from reports.analysis.verdict import Verdict, verdict
 from reports.document import Drawing, Exhibit, Section, Table
+from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.budgets import budgets_exhibit
-from reports.pages.failures import MAX_TROUBLES, Trouble, troubles
-from reports.pages.glossary import READING, fates_in_words, metric_in_words
+from reports.pages.failures import MAX_TROUBLES, Trouble, fates_in_words, troubles
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import Point, in_short
+from reports.pages.summary import SummaryPoint, in_short
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
-from reports.results.readings import Coverage
-from reports.results.series import Series, all_series, compared
+from reports.results.series import Coverage, Series, all_series, compared
 from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
 from reports.tables.pooled import pooled_exhibit
-from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
+from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance, Status
 
 SCALES = ("quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
+_METRICS = {
+    "bits_per_character": "how many bits the model needs, on average, to tell the next character "
+    "of text that it was not trained on",
+    "accuracy": "the share of examples, none of them trained on, that the model answers rightly",
+    "mean_squared_error": "how far the model's number lies from the true one, squared, on average",
+    "perplexity": "between how many equally likely tokens the model, in effect, still hesitates",
+    "tokens_per_second": "how many tokens are trained on in a second",
+    "scaling_efficiency": "the speed with several workers, as a share of as many times the speed "
+    "of one",
+}
+_READING = (
+    "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
+    "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
+    "planned seeds ended well."
+)
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
     "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
@@ -61,7 +75,7 @@ class Page:
     about: About
     scales: tuple[str, ...]
     verdict: Verdict | None
-    in_short: tuple[Point, ...]
+    in_short: tuple[SummaryPoint, ...]
     coverage: Coverage
     mixers: Section | None
     tasks: tuple[Section, ...]
@@ -125,10 +139,11 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     """The page of one sweep; `scales` are all those of the ablation that have results."""
     about = sweep.about
     measured = without_controls(all_series(about, sweep.results))
-    mixers = mixers_section(about, sweep.results)
-    judged = verdict(about, measured)
+    mixers = mixers_section(about, sweep.results) if MIXER_ALONE in about.tasks else None
+    is_controlled = mixers is None and (sweep.results["metric"] == BASELINE_AGAIN).any()
+    judged = verdict(about, measured) if about.claim else None
     cover = whole_coverage(about, measured)
-    told = troubles(about, measured)
+    failures = () if cover.is_complete else troubles(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     return Page(
         about=about,
@@ -139,9 +154,9 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),
         others=tuple(_others(sweep, compared(measured))),
-        controls=None if mixers else _untitled(controls_section(about, sweep.results)),
-        troubles=told[:MAX_TROUBLES],
-        num_troubles=len(told),
+        controls=_untitled(controls_section(about, sweep.results)) if is_controlled else None,
+        troubles=failures[:MAX_TROUBLES],
+        num_troubles=len(failures),
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
@@ -149,12 +164,12 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     )
 
 
-def used(made: Provenance) -> str:
-    """What one trial used: ``2 CPUs, 2 threads, 1 GPU``."""
-    parts = [(made.num_cpus, "CPU"), (made.num_threads, "thread"), (made.num_gpus, "GPU")]
-    return ", ".join(
-        f"{number:g} {noun}{'' if number == 1 else 's'}" for number, noun in parts if number
-    )
+def metric_in_words(metric: str, unit: str, better: str) -> str:
+    """What is measured and which direction is good, as a sentence."""
+    name = metric.replace("_", " ")
+    meaning = _METRICS.get(metric, "" if unit == "1" else f"in {unit}")
+    said = f"{name[:1].upper()}{name[1:]}{f': {meaning}' if meaning else ''}"
+    return f"{said}." if better == "none" else f"{said}; {better} is better."
 
 
 def _size(scale: str) -> tuple[int, str]:
@@ -166,12 +181,13 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     beside = compared(measured)
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
-    along = tuple(axis_exhibits(sweep.about, measured, task))
-    is_told = len(table.rows) > MAX_DOTS and _has_groups(along)
-    score = score_figure(sweep.about, judged) if judged and not is_told else None
+    has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
+    along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
+    is_elsewhere = len(table.rows) > MAX_DOTS and _has_groups(along)
+    score = score_figure(sweep.about, judged) if judged and not is_elsewhere else None
     comparison = Exhibit(
         title="",
-        sentences=(READING,),
+        sentences=(_READING,),
         tables=(table,),
         drawings=(score,) if score else (),
     )
@@ -189,24 +205,27 @@ def _has_groups(along: Sequence[Exhibit]) -> bool:
 
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
     """In the three views, and against what the score costs."""
-    if judged is None:
+    if judged is None or not judged.is_score:
         return
-    yield from filter(None, [
-        budgets_exhibit(sweep, measured, judged.task),
-        tradeoff_exhibit(sweep.about, measured, judged),
-    ])  # fmt: skip
+    exhibits = [
+        budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None,
+        tradeoff_exhibit(sweep.about, measured, judged) if len(sweep.about.variants) > 1 else None,
+    ]
+    yield from filter(None, exhibits)
 
 
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
+    """Each section is asked for only where its data may exist."""
     about = sweep.about
-    for shown in (
-        chosen_rates_exhibit(about, sweep.results),
-        pooled_exhibit(about, measured),
-        published_exhibit(about, measured),
-    ):
-        if shown:
-            yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
-    looked_at = specimens_section(about)
+    has_rates = any("learning_rate=" in variant for variant in about.labels)
+    exhibits = (
+        chosen_rates_exhibit(about, sweep.results) if has_rates else None,
+        pooled_exhibit(about, measured) if len(about.tasks) > 1 else None,
+        published_exhibit(about, measured) if has_counterpart(about.ablation) else None,
+    )
+    for shown in filter(None, exhibits):
+        yield Section(title=shown.title, exhibits=(replace(shown, title=""),))
+    looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
 

@@ -1,20 +1,35 @@
-"""Shows metrics along a number: a figure each, and the numbers folded below it.
+"""Shows metrics along a number: a figure each, and a table of the numbers folded below it.
 
 What was measured before and after training are two views of one thing, and so are a score and
-those of its parts.
+those of its parts. Exploratory: means with their intervals, and no verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from reports.analysis.axis_series import AxisLine, AxisSeries, coordinate_series, label_series
-from reports.document import Exhibit, View
-from reports.plots.axis_series import axis_figure, figure_name, readable_axis, readable_metric
-from reports.plots.style import MAX_LINES, capitalized, listed, readable
-from reports.results.numeric_axes import label_axis, number, value_of_baseline
+from reports.analysis.axis_series import (
+    AxisLine,
+    AxisPoint,
+    AxisSeries,
+    coordinate_series,
+    label_series,
+)
+from reports.document import Column, Entry, Exhibit, Row, Table, View, capitalized, listed, readable
+from reports.plots.axis_series import (
+    axis_figure,
+    figure_name,
+    is_log_of_zero,
+    needs_log,
+    readable_axis,
+    readable_metric,
+    readable_place,
+)
+from reports.plots.style import MAX_LINES
 from reports.results.series import Series
-from reports.tables.axis_series import axis_table
+from reports.results.variant_labels import label_axis, number, value_of_baseline
+from reports.stats.number_format import as_interval, for_estimates
+from reports.tables.comparison import ARROWS, FOOTNOTE
 from suite.schema import About
 
 _STAGES = {"initial_": "before training", "trained_": "after training"}
@@ -77,3 +92,86 @@ def _view(series: AxisSeries) -> str:
     stage = next((text for word, text in _STAGES.items() if series.metric.startswith(word)), "")
     part = readable(series.of.replace("=", " ")) or ("" if stage else _WHOLE)
     return ", ".join(filter(None, [stage, part]))
+
+
+MAX_PLACES = 24
+_MINUS = "−"
+_Write = Callable[[float], str]
+_MEANS = "Means over seeds with their 95 % intervals; exploratory."
+
+
+def axis_table(series: AxisSeries) -> Table:
+    """Every line; of very many places, evenly spaced ones."""
+    places = _shown_places(series.places)
+    unit, write = _notation(series)
+    columns = tuple(_column(series, place, unit, write) for place in places)
+    of = f" ({series.of.replace('=', ' ')})" if series.of else ""
+    return Table(
+        name=figure_name(series), task=series.task, row_title=series.row_title,
+        title=f"{readable_metric(series.metric)}{of} by {readable_axis(series)}",
+        columns=columns, rows=tuple(_row(line, columns) for line in series.lines),
+        footnotes=tuple(_footnotes(series, places)),
+    )  # fmt: skip
+
+
+def _shown_places(places: Sequence[float]) -> list[float]:
+    if len(places) <= MAX_PLACES:
+        return list(places)
+    last = len(places) - 1
+    return [places[round(i * last / (MAX_PLACES - 1))] for i in range(MAX_PLACES)]
+
+
+def _notation(series: AxisSeries) -> tuple[str, _Write]:
+    """Unit and spelling, the same for all columns, so that a row can be read along."""
+    points = [point for line in series.lines for point in line.points.values()]
+    every = (there.estimate for line in series.lines for there in line.at.values())
+    written = for_estimates(series.unit, every)
+    return written.unit, _three_digits if points and needs_log(points) else written.write
+
+
+def _three_digits(value: float) -> str:
+    """As ``1.14e-06``: of numbers from 1 down to a millionth no common place would do."""
+    return f"{value:.3g}".replace("-", _MINUS, 1) if value < 0 else f"{value:.3g}"
+
+
+def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Column:
+    return Column(
+        key=f"{series.metric}_{series.axis}={place:g}",
+        title=f"{readable_axis(series).partition(' (')[0]} {readable_place(place)}",
+        measured_unit=series.unit,
+        unit=unit,
+        arrow=ARROWS[series.better],
+        note="as trained" if place == series.trained_at else "",
+        entries={line.name: _entry(line.at.get(place), write) for line in series.lines},
+    )
+
+
+def _entry(point: AxisPoint | None, write: _Write) -> Entry:
+    if point is None or point.estimate.point is None:
+        return Entry(text=point.fate if point else "–", tone="none")
+    text = write(point.estimate.point) + ("†" if point.is_partial else "")
+    interval = as_interval(point.estimate, write)
+    return Entry(estimate=point.estimate, text=text, interval=interval)
+
+
+def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
+    is_group = len(line.variants) > 1
+    holds = ["holds the baseline"] if line.is_baseline and is_group else []
+    return Row(
+        name=line.name if is_group else line.variants[0],
+        note="; ".join(filter(None, [line.note, *holds])), is_baseline=line.is_baseline,
+        entries=tuple(column.entries[line.name] for column in columns),
+    )  # fmt: skip
+
+
+def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
+    found = [_MEANS]
+    if any(point.is_partial for line in series.lines for point in line.at.values()):
+        found.append(FOOTNOTE.partition(";")[0] + ".")
+    if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
+        found.append("−37.93 stands for a gradient of 0, or less than float32 can tell from it.")
+    if len(places) < len(series.places):
+        found.append(
+            f"Shown are {len(places)} of {len(series.places):,} places; results.csv has all."
+        )
+    return found

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from reports.document import Column, Entry, Exhibit, Row, Table
-from reports.plots.style import readable
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Row, Table, readable
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_scores
@@ -22,7 +21,6 @@ _SENTENCE = (
     "average. A small margin of few seeds may be luck."
 )
 _FOOTNOTE = "‡ The lowest or the highest rate that was tried: a better one may lie beyond."
-_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
 
 _Chosen = Mapping[tuple[str, str], Choice]  # task, mixer
 
@@ -59,10 +57,9 @@ def _column(chosen: _Chosen, task: str, mixers: Sequence[str]) -> Column:
     entries = {}
     for mixer in mixers:
         choice = chosen.get((task, mixer))
-        entries[mixer] = _entry(choice) if choice else _NOTHING
+        entries[mixer] = _entry(choice) if choice else NO_ENTRY
     return Column(
-        key=task, title=readable(task), measured_unit="1", unit="", arrow="", note="learning rate",
-        entries=entries,
+        key=task, title=readable(task), measured_unit="1", note="learning rate", entries=entries,
     )  # fmt: skip
 
 

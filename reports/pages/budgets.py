@@ -1,30 +1,33 @@
 """Compares learning curves at equal steps, at equal training FLOPs and at equal training time.
 
-Three views of the same curves; each with its table and its figure. All exploratory.
+Three views of the same curves; each with its table and its figure. All exploratory. The budget of a
+table is the least that a variant spent in all, so that every curve reaches it; scores there lie on
+the straight line between two points of a curve, and nothing is extrapolated.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from reports.analysis.cost import StepTimes, step_times, where
-from reports.document import Exhibit, View
-from reports.plots.learning_curves import curves_figure
-from reports.plots.style import listed, readable
-from reports.results.frame import Sweep
-from reports.results.learning_curves import (
+from reports.analysis.cost import TRAINING_STEP, StepTimes, step_times, where
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, View, listed, readable
+from reports.plots.learning_curves import (
     SECONDS,
     STEPS,
     Curves,
     by_flops,
     by_seconds,
+    curves_figure,
     learning_curves,
 )
-from reports.results.series import Series
+from reports.results.frame import Sweep
+from reports.results.series import QUALITY, Reading, Series, belongs
+from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_quantities
-from reports.tables.budgets import budget_table, common_budget
-from reports.tables.comparison import primary
-from suite.schema import About
+from reports.tables.comparison import columns, table_of_variants
+from suite.schema import About, Status
 
 EXPLORATORY = "All of this is exploratory: the verdict rests on the one claim alone."
 _SAME = 1e-9  # relative difference of what a step takes, below which it is none
@@ -35,21 +38,19 @@ _STRAIGHT = (
 )
 
 
-def budgets_exhibit(sweep: Sweep, measured: Sequence[Series], task: str) -> Exhibit | None:
+def budgets_exhibit(sweep: Sweep, measured: Sequence[Series], judged: Series) -> Exhibit | None:
     """The views of one task; None where it has no learning curves.
 
     Args:
         sweep: Its curves are read.
-        measured: Of the same sweep: the score, and the times of training steps.
-        task: Its name.
+        measured: Of the same sweep: the times of training steps.
+        judged: The score of the task.
     """
-    judged = primary(measured, task)
-    if judged is None or not judged.is_score:
-        return None
     curves = learning_curves(sweep.about, sweep.curves, judged)
     if curves is None:
         return None
-    times = step_times(measured, task)
+    is_timed = any(series.metric == TRAINING_STEP for series in measured)
+    times = step_times(measured, judged.task) if is_timed else None
     kinds = [curves, by_flops(curves), by_seconds(curves, times.seconds if times else {})]
     views = tuple(_view(sweep.about, one, judged, times) for one in kinds if one.seeds)
     return Exhibit(
@@ -119,3 +120,105 @@ def _plain(curves: Curves) -> str:
     """The metric and its direction, in words."""
     metric = readable(curves.metric.removeprefix("validation_"))
     return metric if curves.better == "none" else f"{metric}, {curves.better} is better"
+
+
+_FOOTNOTE = "† Mean over the seeds that have a score there, not over all."
+
+
+def common_budget(curves: Curves, judged: Series) -> float | None:
+    """The largest that every variant reaches with every seed that ended well.
+
+    A seed that diverged or still trains does not set it, else it would set it for all.
+
+    Args:
+        curves: Against what the budget is of.
+        judged: The task's score: says which seeds ended well.
+
+    Returns:
+        None where no seed did.
+    """
+    ends = [
+        seed.spent[-1]
+        for variant, some in curves.seeds.items()
+        for seed in some
+        if seed.seed in judged.values(variant)
+    ]
+    return min((end for end in ends if end > 0), default=None)
+
+
+def budget_table(about: About, curves: Curves, judged: Series, budget: float) -> Table:
+    """Score and difference to the baseline at the budget; every variant that meets the task.
+
+    Args:
+        about: Gives names, order and the baseline.
+        curves: Against what the budget is of.
+        judged: The task's score: says what became of seeds without a point.
+        budget: In the unit of what the curves are held against.
+    """
+    variants = [variant for variant in about.variants if belongs(variant, curves.task)]
+    there = _at(curves, judged, budget, variants)
+    filled = [
+        *(_with_reasons(column, there, curves) for column in columns(about, there, variants)),
+        *_whole(curves, variants),
+    ]
+    view = curves.against.view
+    is_partial = any("†" in entry.text for entry in filled[0].entries.values())
+    return table_of_variants(
+        about, filled, name=f"{curves.task}-at-{view.replace(' ', '-').lower()}",
+        title=f"{readable(curves.metric)} at {view}", task=curves.task,
+        footnotes=(_FOOTNOTE,) if is_partial else (),
+    )  # fmt: skip
+
+
+def _at(curves: Curves, judged: Series, budget: float, variants: Sequence[str]) -> Series:
+    """The scores there, one reading a seed, as if they had been measured so."""
+    readings = {v: tuple(_readings(curves, judged, budget, v)) for v in variants}
+    return Series(
+        task=curves.task, probe=QUALITY, metric=curves.metric, unit=curves.unit,
+        better=curves.better, readings=readings,
+    )  # fmt: skip
+
+
+def _readings(curves: Curves, judged: Series, budget: float, variant: str) -> Iterator[Reading]:
+    """What the seeds have there; of a seed that has nothing, what became of it."""
+    scores = {curve.seed: curve.score_at(budget) for curve in curves.seeds.get(variant, ())}
+    fates = {reading.seed: reading for reading in judged.of(variant) if not reading.is_ok}
+    for seed in sorted({*scores, *fates}):
+        score = scores.get(seed)
+        if score is not None:
+            yield Reading(
+                seed=seed, at="", environment_id="", value=score, spread_low=math.nan,
+                spread_high=math.nan, status=Status.OK, reason="",
+            )  # fmt: skip
+        elif seed in fates:
+            yield replace(fates[seed], value=math.nan)
+
+
+def _with_reasons(column: Column, there: Series, curves: Curves) -> Column:
+    """With the reason in the place of a number that a variant cannot have there."""
+    if column.key != there.metric:
+        return column
+    entries = dict(column.entries)
+    for variant, entry in column.entries.items():
+        if not there.of(variant):
+            text = "no point by then" if variant in curves.seeds else curves.against.missing
+            entries[variant] = replace(entry, text=text)
+    return replace(column, entries=entries)
+
+
+def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
+    """What each variant spent in all: says whose training is cut short by the budget."""
+    if curves.against is STEPS:
+        return
+    spent = {v: max(seed.spent[-1] for seed in some) for v, some in curves.seeds.items()}
+    written = for_quantities(curves.against.unit, list(spent.values()))
+    entries = {
+        v: Entry(estimate=Estimate(n=1, point=spent[v]), text=written.write(spent[v]))
+        if v in spent
+        else NO_ENTRY
+        for v in variants
+    }
+    yield Column(
+        key=f"whole_training_{curves.against.key}", title="its whole training",
+        measured_unit=curves.against.unit, unit=written.unit, entries=entries,
+    )  # fmt: skip

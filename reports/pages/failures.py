@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.results.floors import floors_of
-from reports.results.readings import Reading
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import Reading, Series, belongs, floors_of, num_expected
 from suite.schema import FLOORS, About, Status
 
 MAX_TROUBLES = 200  # that a page tells
+_FATES = {
+    "noisy": "a time whose stopping criterion was not met; it is shown, and marked",
+    "skipped": "cannot be, for the reason given",
+    "diverged": "its training loss became infinite or no number",
+    "not a number": "it ended with a result that is none",
+    "out of memory": "it needed more memory than there was",
+    "timeout": "it took longer than it was allowed",
+    "crashed": "its process died",
+    "error": "it stopped with an error",
+    "missing": "planned, and not yet measured",
+}
 NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
 _MAX_NAMES = 12
 _MAX_REASON = 600  # characters of a reason
@@ -95,4 +104,11 @@ def _reason(reading: Reading) -> str:
     is_long = len(reading.reason) > _MAX_REASON
     return (
         f"{reading.reason[:_MAX_REASON]}… (results.csv has it whole)" if is_long else reading.reason
+    )
+
+
+def fates_in_words(fates: Iterable[str]) -> tuple[Mapping[str, str], ...]:
+    """Each word of a list of mishaps with its meaning, once, as `word` and `meaning`."""
+    return tuple(
+        {"word": fate, "meaning": _FATES[fate]} for fate in dict.fromkeys(fates) if fate in _FATES
     )

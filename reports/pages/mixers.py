@@ -17,11 +17,15 @@ from reports.literature.speed import published_table
 from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
-from reports.tables.controls import controls_table, in_words, instruments
-from reports.tables.crossover import crossover_table
+from reports.tables.controls import controls_table, describe_controls, instruments
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, ratios_table
-from reports.tables.utilisation import peaks_in_words, utilisation_table
+from reports.tables.length_sweep import (
+    costs_table,
+    crossover_table,
+    peaks_in_words,
+    ratios_table,
+    utilisation_table,
+)
 from suite.schema import MIXER_ALONE, About, Provenance
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
@@ -221,4 +225,6 @@ def _controls(case: _Case) -> Exhibit | None:
     if not kept:
         return None
     table = controls_table(case.about, kept, case.growths)
-    return Exhibit(title="Can these times be trusted?", sentences=in_words(kept), tables=(table,))
+    return Exhibit(
+        title="Can these times be trusted?", sentences=describe_controls(kept), tables=(table,)
+    )

@@ -1,17 +1,26 @@
-"""The section that shows what trained models attend to and write; no number here is judged.
+"""Builds the section on what trained models attend to and write; no number here is judged.
 
-The models of the first seed, one a variant, on the first example of the validation data. Language
-models continue the same held-out prompt.
+The models of the first seed, one a variant, on the first example of the validation data: attention
+maps and position matrices, one a head, with summary numbers. Language models continue the same
+held-out prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.document import Column, Entry, Exhibit, Row, Section, Table
+from reports.document import Column, Entry, Exhibit, Row, Section, Table, View
 from reports.escape import one_line, slug
-from reports.pages.attention_maps import attention_exhibit, biases_exhibit, cosines_exhibit
-from reports.results.variant_labels import shown_variants
+from reports.plots.heatmaps import (
+    COSINE_SHADES,
+    WEIGHT_SHADES,
+    Panel,
+    bias_shades,
+    grid_figure,
+    one_row_a_layer,
+)
+from reports.results.matrices import HeadFocus, Matrix, at_distance, head_focus, matrices, of_heads
+from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
 from reports.stats.intervals import Estimate
 from suite.schema import About, Specimen
 
@@ -33,7 +42,7 @@ def samples_exhibit(about: About, task: str) -> Exhibit | None:
     prompt = f"The prompt: “{_verses(*prompts)}”" if len(prompts) == 1 else ""
     return Exhibit(
         title=f"What they write on {task}", sentences=tuple(filter(None, (_HOW_MADE, prompt))),
-        tables=(_table(about, task, {variant: written[variant] for variant in chosen}),),
+        tables=(_samples_table(about, task, {variant: written[variant] for variant in chosen}),),
     )  # fmt: skip
 
 
@@ -46,15 +55,9 @@ def _verses(text: str) -> str:
     return one_line(text.strip("\n").replace("\n", " / "))
 
 
-def _table(about: About, task: str, written: Mapping[str, str]) -> Table:
-    entries = {
-        variant: Entry(estimate=Estimate(n=0), text=_verses(text))
-        for variant, text in written.items()
-    }
-    column = Column(
-        key="continuation", title="continuation", measured_unit="", unit="", arrow="", note="",
-        entries=entries,
-    )  # fmt: skip
+def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table:
+    entries = {variant: Entry(text=_verses(text)) for variant, text in written.items()}
+    column = Column(key="continuation", title="continuation", entries=entries)
     rows = [Row(name=v, entries=(entries[v],), is_baseline=v == about.baseline) for v in written]
     return Table(
         name=slug(f"{task}-samples"), title=f"What the models of {task} write", task=task,
@@ -84,3 +87,191 @@ def _exhibits(about: About) -> Iterator[Exhibit]:
                 exhibit = made(about, task)
                 if exhibit:
                     yield exhibit
+
+
+_HOW_TO_READ = (
+    "One square a head. A row is a token that looks, a column a token that it looks at, both in "
+    "the order of the example; the darker, the more of the row’s weight lies there. The diagonal "
+    "is the token itself, the line just below it the token before. Of many heads, layers or "
+    "variants some are shown."
+)
+_FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere else to look."
+
+
+def attention_exhibit(about: About, task: str) -> Exhibit | None:
+    """A view each of the baseline and a few others; None where no mixer has weights."""
+    maps = {v: of_heads(some, "attention") for v, some in about.specimens[task].items()}
+    chosen = shown_variants(about, {variant for variant, found in maps.items() if found})
+    if not chosen:
+        return None
+    return Exhibit(
+        title=f"Attention maps on {task}", sentences=(_HOW_TO_READ,),
+        views=tuple(_view(about, task, variant, maps[variant]) for variant in chosen),
+    )  # fmt: skip
+
+
+def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View:
+    focuses = {matrix.name: head_focus(matrix) for matrix in maps}
+    known = {name: found for name, found in focuses.items() if found is not None}
+    named = one_line(shown_name(about, variant))
+    drawing = grid_figure(
+        one_row_a_layer(maps), WEIGHT_SHADES,
+        name=slug(f"{task}-attention-{variant}"),
+        title=f"Attention of {named} on {task}",
+        caption=f"The first {len(maps[0].values)} tokens of a held-out example. Shades grow with "
+        "the square root of the weight.",
+        description=_in_words(known) or f"Maps of {len(maps)} heads.",
+    )  # fmt: skip
+    tables = (_table(task, variant, known),) if known else ()
+    return View(title=named, drawings=(drawing,), tables=tables)
+
+
+def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
+    return " ".join(
+        f"{name[:1].upper()}{name[1:]}: {found.mostly}, {found.distance:.1f} tokens away on "
+        f"average, entropy {found.entropy:.1f} of at most {found.most_entropy:.1f} bits."
+        for name, found in focuses.items()
+    )
+
+
+def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
+    """Where the weight of each head lies; the place after only where somebody sees it."""
+    places = {
+        "itself": "on itself", "previous": "on the token before", "next": "on the token after",
+        "first": "on the first token",
+    }  # fmt: skip
+    is_causal = any(found.next is None for found in focuses.values())
+    columns = [
+        _column(f"weight_on_{key}", title, "%", _values(focuses, key), 0)
+        for key, title in places.items()
+        if key != "next" or not is_causal
+    ]
+    distances, entropies = _values(focuses, "distance"), _values(focuses, "entropy")
+    most = f"of at most {max(_values(focuses, 'most_entropy').values()):.2f}"
+    columns.append(_column("distance", "how far away", "tokens", distances, 1, "on average"))
+    columns.append(_column("entropy", "entropy", "bit", entropies, 2, most))
+    rows = [Row(name=name, entries=tuple(c.entries[name] for c in columns)) for name in focuses]
+    return Table(
+        name=slug(f"{task}-attention-{variant}"), title=f"Where the heads of {variant} look",
+        task=task, row_title="head", columns=tuple(columns), rows=tuple(rows),
+        footnotes=(_FOOTNOTE,),
+    )  # fmt: skip
+
+
+def _values(focuses: Mapping[str, HeadFocus], name: str) -> dict[str, float]:
+    return {head: getattr(focus, name) for head, focus in focuses.items()}
+
+
+def _column(
+    key: str, title: str, unit: str, values: Mapping[str, float], digits: int, note: str = ""
+) -> Column:
+    """One number a head; of shares the percentage is shown."""
+    factor = 100 if unit == "%" else 1
+    entries = {
+        name: Entry(estimate=Estimate(n=1, point=value), text=f"{factor * value:.{digits}f}")
+        for name, value in values.items()
+    }
+    measured = "1" if unit == "%" else unit.removesuffix("s")
+    return Column(
+        key=key, title=title, measured_unit=measured, unit=unit, note=note, entries=entries
+    )
+
+
+_COSINES = (
+    "How alike the vectors are by which a model knows two places, one as row, one as column: dark "
+    "blue where they point in the same direction, white where they have nothing in common, brown "
+    "where they are opposed."
+)
+_BIASES = (
+    "What each head adds to the score of one token (column) for another (row) because of their "
+    "distance, whatever the tokens are. A causal model uses what lies on and below the diagonal."
+)
+
+
+def cosines_exhibit(about: About, task: str) -> Exhibit | None:
+    """Of absolute positions; matrices that several variants share stand there once."""
+    shared = _shared(about, task)
+    if not shared:
+        return None
+    num_having = sum(len(variants) for _, variants in shared)
+    panels = [
+        Panel(title=_names(variants, num_having), matrix=matrix)
+        for matrix, variants in shared[:MAX_SHOWN]
+    ]
+    drawing = grid_figure(
+        [panels], COSINE_SHADES,
+        name=slug(f"{task}-positions"),
+        title=f"Cosines between positions on {task}",
+        caption=f"Of the first {len(panels[0].matrix.values)} places; "
+        f"{_how_many(len(panels), len(shared), num_having)}",
+        description=" ".join(f"{_falling(panel)}." for panel in panels),
+    )  # fmt: skip
+    return Exhibit(
+        title=f"The position matrix on {task}", sentences=(_COSINES,), drawings=(drawing,)
+    )
+
+
+def biases_exhibit(about: About, task: str) -> Exhibit | None:
+    """Of relative positions that add to scores; a view a variant."""
+    biases = {v: of_heads(some, "positions") for v, some in about.specimens[task].items()}
+    chosen = shown_variants(about, {variant for variant, found in biases.items() if found})
+    if not chosen:
+        return None
+    return Exhibit(
+        title=f"What distance adds to scores on {task}", sentences=(_BIASES,),
+        views=tuple(_bias_view(about, task, variant, biases) for variant in chosen),
+    )  # fmt: skip
+
+
+def _bias_view(
+    about: About, task: str, variant: str, biases: Mapping[str, Sequence[Matrix]]
+) -> View:
+    rows = one_row_a_layer(biases[variant])
+    panels = [panel for row in rows for panel in row]
+    named = one_line(shown_name(about, variant))
+    drawing = grid_figure(
+        rows, bias_shades(panels),
+        name=slug(f"{task}-biases-{variant}"),
+        title=f"What distance adds to the scores of {named} on {task}",
+        caption=f"The first {len(panels[0].matrix.values)} places. A shade means the same number "
+        "in all squares; layers that add what the first one adds are left out.",
+        description=" ".join(f"{_falling(panel)}." for panel in panels),
+    )  # fmt: skip
+    return View(title=named, drawings=(drawing,))
+
+
+def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:
+    """Each matrix with the variants that have it, in the order of the table."""
+    found: dict[bytes, tuple[Matrix, list[str]]] = {}
+    of_task = about.specimens[task]
+    for variant in (v for v in about.variants if v in of_task):
+        for matrix in matrices(of_task[variant], "positions"):
+            if not matrix.layer:
+                key = matrix.values.tobytes()
+                found.setdefault(key, (matrix, []))[1].append(variant)
+    return list(found.values())
+
+
+def _names(variants: Sequence[str], num_having: int) -> str:
+    """Whose matrix it is."""
+    if len(variants) == 1:
+        return variants[0]
+    if len(variants) == num_having:
+        return "all variants"
+    return f"{variants[0]} and {len(variants) - 1} more"
+
+
+def _how_many(num_drawn: int, num_distinct: int, num_having: int) -> str:
+    if num_drawn < num_distinct:
+        return f"drawn are {num_drawn} of {num_distinct} matrices that differ."
+    if num_distinct == 1 and num_having > 1:
+        return f"the same in all {num_having} variants that have one."
+    return "variants that share a matrix stand over it together."
+
+
+def _falling(panel: Panel) -> str:
+    """How a matrix changes with the distance, in words."""
+    size = len(panel.matrix.values)
+    places = [distance for distance in (0, 1, 4, 16, 32) if distance < size]
+    parts = [f"{at_distance(panel.matrix, place):.2g} at distance {place}" for place in places]
+    return f"{one_line(panel.title)}: {', '.join(parts)}"

@@ -1,21 +1,24 @@
-"""The summary at the top of a page: answer, confidence, published figure, how to repeat.
-
-What was compared, how sure the answer is, what was published, whether the claim came before its
-results, how much of it was measured, and the command that repeats it.
-"""
+"""Builds the summary at the top of a page, and the overview of all ablations and their claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.analysis.verdict import Verdict
-from reports.escape import one_line
-from reports.pages.glossary import SCALES
-from reports.results.readings import Coverage
+from reports.analysis.verdict import Verdict, judged_together, verdict
+from reports.escape import one_line, slug
+from reports.results.frame import Sweep
+from reports.results.series import Coverage, Series, all_series
 from reports.results.variant_labels import what_baseline_is
+from reports.tables.comparison import whole_coverage, without_controls
 from suite.schema import MIXER_ALONE, About
 
+_SCALES = {
+    "quick": "small enough for two CPU cores and some minutes",
+    "standard": "for one GPU and some hours",
+    "paper": "as in a paper, for a cluster",
+}
 _HASH_DIGITS = 12
 _INDICATIVE = (
     "This scale is small enough for a laptop. It shows the direction of large "
@@ -25,10 +28,94 @@ _UNPROVEN = (
     "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
     "all the same."
 )
+_ALONE = "There is no other to be judged with, so nothing is corrected."
+_TOGETHER = (
+    "They are judged together: of many claims one may come out by chance alone, so each of them "
+    "must meet a stricter level (Holm's method), and the chance of any false verdict among them "
+    "stays at 5 %. Judged alone, a claim has the verdict of its own page."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class Glance:
+    """One ablation.
+
+    Attributes:
+        alone: The verdict on its claim; None where it makes none.
+        together: The same, judged as one of all the claims shown.
+        published: The published figure and where it stands.
+        stated: Whether the claim was there before its results.
+    """
+
+    ablation: str
+    link: str
+    question: str
+    scale: str
+    measured: str
+    alone: Verdict | None
+    together: Verdict | None
+    published: str
+    stated: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """All ablations, in the order of their names."""
+
+    glances: tuple[Glance, ...]
+
+    @property
+    def claims(self) -> tuple[Glance, ...]:
+        """The ablations that make a claim."""
+        return tuple(glance for glance in self.glances if glance.together is not None)
+
+    @property
+    def without_claim(self) -> tuple[Glance, ...]:
+        """The ablations that make none."""
+        return tuple(glance for glance in self.glances if glance.together is None)
+
+    @property
+    def judged(self) -> str:
+        """How the claims came out, and by which rule."""
+        words = Counter(str(glance.together.outcome) for glance in self.claims if glance.together)
+        tally = ", ".join(f"{number} {word}" for word, number in words.items())
+        num = len(self.claims)
+        return f"1 claim: {tally}. {_ALONE}" if num == 1 else f"{num} claims: {tally}. {_TOGETHER}"
+
+
+def overview(shown: Mapping[str, Sweep]) -> Overview:
+    """The overview over the sweep that each ablation's page shows."""
+    cases = {
+        name: (sweep.about, without_controls(all_series(sweep.about, sweep.results)))
+        for name, sweep in sorted(shown.items())
+    }
+    claimed = {name: case for name, case in cases.items() if case[0].claim is not None}
+    together = judged_together(claimed) if claimed else {}
+    return Overview(
+        glances=tuple(
+            _glance(about, measured, together.get(name))
+            for name, (about, measured) in cases.items()
+        )
+    )
+
+
+def _glance(about: About, measured: Sequence[Series], together: Verdict | None) -> Glance:
+    alone = verdict(about, measured) if about.claim else None
+    return Glance(
+        ablation=about.ablation,
+        link=f"{slug(about.ablation)}/index.html",
+        question=about.question,
+        scale=scale_in_words(about.scale),
+        measured=coverage_in_words(whole_coverage(about, measured)),
+        alone=alone,
+        together=together,
+        published=published_in_words(about),
+        stated=stated_in_words(about, alone),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryPoint:
     """One thing to know.
 
     Attributes:
@@ -41,7 +128,7 @@ class Point:
     is_code: bool = False
 
 
-def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[Point, ...]:
+def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[SummaryPoint, ...]:
     """The points of a page, in the order in which a reader asks."""
     return tuple(_points(about, judged, coverage))
 
@@ -88,25 +175,27 @@ def coverage_in_words(coverage: Coverage) -> str:
 
 def scale_in_words(scale: str) -> str:
     """A scale and what it takes."""
-    return f"{scale} ({SCALES[scale]})" if scale in SCALES else scale
+    return f"{scale} ({_SCALES[scale]})" if scale in _SCALES else scale
 
 
-def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[Point]:
-    yield Point(title="Compared", text=_compared(about))
+def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[SummaryPoint]:
+    yield SummaryPoint(title="Compared", text=_compared(about))
     if judged is not None:
-        yield Point(title="How sure", text=" ".join((judged.outcome.meaning, *judged.details)))
+        yield SummaryPoint(
+            title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
+        )
     if about.is_indicative:
-        yield Point(title="Indicative", text=_INDICATIVE)
+        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
     published = published_in_words(about)
     if published:
-        yield Point(title="Published", text=published)
+        yield SummaryPoint(title="Published", text=published)
     stated = stated_in_words(about, judged)
     if stated:
-        yield Point(title="Stated", text=stated)
-    yield Point(title="Measured", text=coverage_in_words(coverage))
+        yield SummaryPoint(title="Stated", text=stated)
+    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage))
     for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
-        yield Point(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
-    yield Point(title="Repeat it", text=about.regenerate, is_code=True)
+        yield SummaryPoint(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
+    yield SummaryPoint(title="Repeat it", text=about.regenerate, is_code=True)
 
 
 def _compared(about: About) -> str:

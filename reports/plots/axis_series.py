@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from matplotlib.ticker import LogLocator
 
 from reports.analysis.axis_series import LENGTH, AxisLine, AxisSeries
-from reports.document import Drawing
+from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.line_chart import (
     ChartLine,
@@ -21,7 +21,7 @@ from reports.plots.line_chart import (
     draw,
     evenly_spaced,
 )
-from reports.plots.style import GREY, MAX_LINES, axis_title, capitalized, caption, label, readable
+from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
 
 _LOG = "_log10"
 _LOG_OF_ZERO = -37.9  # the smallest normal number of float32, which stands for 0

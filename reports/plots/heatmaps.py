@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from reports.document import Drawing
-from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label
-from reports.plots.svg import to_svg
+from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
 from reports.results.matrices import Matrix
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches

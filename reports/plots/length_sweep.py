@@ -5,7 +5,7 @@ Both axes are logarithmic: a straight line is a power of the length, and its slo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from matplotlib.ticker import LogLocator
@@ -25,8 +25,9 @@ from reports.plots.line_chart import (
 )
 from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from reports.results.length_sweep import Growth
+from reports.results.series import median_of
 from reports.results.variant_labels import shown_name, what_baseline_is
-from reports.stats.intervals import Estimate, median_range
+from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_ratio
 from suite.schema import MIXER_ALONE, About
 
@@ -108,15 +109,15 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
 
 def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
     """The first variants that have a positive number somewhere, or a ratio to the baseline."""
-    measure: Callable[..., Estimate] = _ratio if is_ratio else _estimate
     found = []
     for index, variant in enumerate(about.variants):
         timed = (variant, about.baseline) if is_ratio else (variant,)
-        estimates: dict[float, Estimate] = {
-            place: estimate
-            for place in growth.places
-            if (estimate := measure(growth, place, *timed)).point and estimate.point > 0
-        }
+        estimates: dict[float, Estimate] = {}
+        for place in growth.places:
+            readings = [growth.of(one, place) for one in timed]
+            estimate = compare(*readings).ratio if is_ratio else median_of(*readings)
+            if estimate.point and estimate.point > 0:
+                estimates[place] = estimate
         hollow = [at for at in growth.places if any(growth.is_noisy(v, at) for v in timed)]
         is_baseline = variant == about.baseline
         if estimates and not (is_ratio and is_baseline):
@@ -126,21 +127,6 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
             )  # fmt: skip
             found.append(line)
     return found[:MAX_LINES]
-
-
-def _estimate(growth: Growth, place: int, variant: str) -> Estimate:
-    """Median over processes, and all of them; of a single process, the spread of its samples."""
-    values = list(growth.values(variant, place).values())
-    if len(values) != 1:
-        return median_range(values)
-    only = next(r for r in growth.of(variant, place) if r.value == values[0])
-    if not only.spread_low <= only.spread_high:  # so too where they are NaN
-        return Estimate(n=1, point=values[0])
-    return Estimate(n=1, point=values[0], low=only.spread_low, high=only.spread_high)
-
-
-def _ratio(growth: Growth, place: int, variant: str, baseline: str) -> Estimate:
-    return compare(growth.of(variant, place), growth.of(baseline, place)).ratio
 
 
 def _diamond(line: ChartLine, place: Estimate | None) -> Iterator[Stroke]:

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullLocator
 
 from reports.document import Drawing
-from reports.plots.style import MAX_LETTERS, drawing_style, label, line_look, marker
-from reports.plots.svg import to_svg
+from reports.plots.style import drawing_style, label, line_look, marker, to_svg
+from reports.results.variant_labels import MAX_LETTERS
 from reports.stats.intervals import Estimate
 
 Look = Mapping[str, Any]  # as matplotlib's `plot` takes it

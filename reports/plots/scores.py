@@ -14,22 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.document import Drawing
+from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.style import (
-    BLUE,
-    GREY,
-    INK,
-    axis_title,
-    capitalized,
-    drawing_style,
-    label,
-    readable,
-)
-from reports.plots.svg import to_svg
-from reports.results.floors import floors_of
-from reports.results.readings import coverage
-from reports.results.series import Series, belongs, num_expected
+from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
+from reports.results.series import Series, belongs, coverage, floors_of, num_expected
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import mean_interval
 from reports.stats.number_format import for_scores

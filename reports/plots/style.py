@@ -1,24 +1,31 @@
-"""Holds the style of all figures: fonts, colours, markers, and how names and titles are written.
+"""Holds the style of all figures, and turns a figure into SVG with the same bytes everywhere.
 
 Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can
-tell apart; beyond them, line styles and markers differ.
+tell apart; beyond them, line styles and markers differ. Letters are drawn as paths, so that a page
+looks alike everywhere. Ids are salted with a constant and start with the figure's name, so that
+several figures can stand in one page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import html
+import io
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import matplotlib
 from matplotlib import font_manager
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
+from reports.document import readable
 from reports.escape import one_line
 from reports.stats.number_format import for_quantities
 
 MAX_LINES = 12  # in one chart
-MAX_LETTERS = 34  # of a name beside a line
 INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"
 FONT = "DejaVu Sans"
 UNKNOWN_GLYPH = "□"
@@ -68,21 +75,6 @@ def glyphs(family: str) -> frozenset[int]:
     return frozenset(font.get_charmap())
 
 
-def readable(name: str) -> str:
-    """A metric's or task's name without underscores."""
-    return name.replace("_", " ")
-
-
-def capitalized(text: str) -> str:
-    """The text with a capital first; the rest stays as it is."""
-    return text[:1].upper() + text[1:]
-
-
-def listed(parts: Sequence[str]) -> str:
-    """As ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
-
-
 def axis_title(metric: str, unit: str, better: str) -> str:
     """Name, unit and direction of a metric, as on an axis."""
     shown = "" if unit == "1" else f" ({unit})"
@@ -99,3 +91,24 @@ def with_unit(unit: str, value: float) -> str:
 def caption(sentences: Mapping[str, bool]) -> str:
     """The sentences that hold, in one line."""
     return " ".join(sentence for sentence, holds in sentences.items() if holds)
+
+
+def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
+    """The figure as SVG text, with a title and a description for those who cannot see it.
+
+    The name stands before every id; it must be distinct within a page.
+    """
+    FigureCanvasSVG(figure)
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    )
+    body = re.sub(r"<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
+    body = body[body.index("<svg") :]
+    body = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\1{name}-", body)
+    start, end = re.sub(r"\n\s*\n", "\n", body).split(">", 1)
+    return (
+        f'{start} role="img" aria-labelledby="{name}-title {name}-desc">\n '
+        f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
+        f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>{end}'
+    )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
 
-from reports.analysis.cost import Cost, training_costs
-from reports.document import Drawing, Exhibit, View
+from reports.analysis.cost import TrainingCost, training_costs
+from reports.document import Drawing, Exhibit, View, capitalized, listed, readable
 from reports.escape import slug
 from reports.plots.line_chart import (
     LineChart,
@@ -20,18 +20,7 @@ from reports.plots.line_chart import (
     Stroke,
     draw,
 )
-from reports.plots.style import (
-    GREY,
-    MAX_LINES,
-    axis_title,
-    capitalized,
-    caption,
-    line_look,
-    listed,
-    marker,
-    readable,
-    with_unit,
-)
+from reports.plots.style import GREY, MAX_LINES, axis_title, caption, line_look, marker, with_unit
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
 from reports.stats.number_format import for_quantities
@@ -69,9 +58,7 @@ class _Scored:
 
 
 def tradeoff_exhibit(about: About, measured: Sequence[Series], judged: Series) -> Exhibit | None:
-    """The score of `judged` against each cost; None where fewer than two variants have both."""
-    if not judged.is_score:
-        return None
+    """A score against each cost; None where fewer than two variants have both."""
     costs = training_costs(about, measured, judged.task)
     views = tuple(view for cost in costs if (view := _view(about, judged, cost)))
     if not views:
@@ -100,7 +87,7 @@ def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> l
     return front
 
 
-def _view(about: About, judged: Series, cost: Cost) -> View | None:
+def _view(about: About, judged: Series, cost: TrainingCost) -> View | None:
     every = _scored(about, judged, cost)
     if len(every) < 2:
         return None
@@ -119,7 +106,7 @@ def _joined(about: About, front: Sequence[str]) -> str:
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
 
-def _scored(about: About, judged: Series, cost: Cost) -> list[_Scored]:
+def _scored(about: About, judged: Series, cost: TrainingCost) -> list[_Scored]:
     """Every variant that has both, in the order of the ablation."""
     found = []
     for index, variant in enumerate(about.variants):
@@ -133,7 +120,7 @@ def _scored(about: About, judged: Series, cost: Cost) -> list[_Scored]:
 
 
 def _drawn(
-    about: About, judged: Series, cost: Cost, every: Sequence[_Scored], front: Sequence[str]
+    about: About, judged: Series, cost: TrainingCost, every: Sequence[_Scored], front: Sequence[str]
 ) -> Drawing:
     shown = every[:MAX_LINES]
     scored = {one.variant: one for one in every}
@@ -170,7 +157,7 @@ def _marks(one: _Scored) -> Iterator[Stroke]:
     )  # fmt: skip
 
 
-def _cost_axis(cost: Cost, amounts: Sequence[float]) -> PlotAxis:
+def _cost_axis(cost: TrainingCost, amounts: Sequence[float]) -> PlotAxis:
     notation = for_quantities(cost.unit, amounts)
     is_log = max(amounts) > _WIDE * min(amounts)
     right = 1.06 * max(amounts)
@@ -189,7 +176,7 @@ def _cost_axis(cost: Cost, amounts: Sequence[float]) -> PlotAxis:
     )  # fmt: skip
 
 
-def _describe(shown: Sequence[_Scored], judged: Series, cost: Cost, front: str) -> str:
+def _describe(shown: Sequence[_Scored], judged: Series, cost: TrainingCost, front: str) -> str:
     """The same numbers in words, for those who cannot see the figure."""
     unit = "" if judged.unit == "1" else f" {judged.unit}"
     parts = [

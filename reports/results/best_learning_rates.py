@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.results.numeric_axes import named_values
+from reports.results.variant_labels import named_values
 from suite.schema import Status
 
 ANY_MIXER = "*"

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from reports.atomic_write import write_whole
 from reports.escape import without_passwords
 from suite.schema import About, Better, Status
 
@@ -112,11 +111,6 @@ def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer)
     return buffer.getvalue()
-
-
-def write_parquet(path: Path, frame: pd.DataFrame, about: About | None = None) -> bool:
-    """Write the frame whole or not at all; says whether the file changed."""
-    return write_whole(path, to_parquet_bytes(frame, about))
 
 
 def read_sweep(results_path: Path, curves_path: Path) -> Sweep:

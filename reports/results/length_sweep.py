@@ -14,13 +14,13 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.results.readings import Reading, is_noisy
-from reports.results.series import is_bound, reading_of
+from reports.results.series import Reading, is_bound, is_noisy, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
 _COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
+MATERIALISED = "kernel=materialised"  # in labels: attention with its matrix written out
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
 _Key = tuple[str, str, str]  # metric, unit, axis
@@ -58,8 +58,7 @@ class Growth:
 
     def values(self, variant: str, place: int) -> dict[int, float]:
         """Seed -> value, of the readings that are ok or noisy and have a number."""
-        usable = (r for r in self.of(variant, place) if r.has_number and r.status in _RANK)
-        return {r.seed: r.value for r in usable}
+        return {r.seed: r.value for r in self.of(variant, place) if r.is_usable}
 
     def is_noisy(self, variant: str, place: int) -> bool:
         """Whether most processes there did not meet their stopping criterion."""

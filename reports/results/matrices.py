@@ -47,7 +47,7 @@ class Matrix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaze:
+class HeadFocus:
     """Where a head looks: shares of the weight that tokens give, the mean over tokens.
 
     The first two tokens are not counted, since there the places coincide.
@@ -90,7 +90,7 @@ def of_heads(specimens: Sequence[Specimen], kind: SpecimenKind) -> list[Matrix]:
     return [matrix for matrix in matrices(specimens, kind) if matrix.layer]
 
 
-def gaze(matrix: Matrix) -> Gaze | None:
+def head_focus(matrix: Matrix) -> HeadFocus | None:
     """Where the weight of an attention map lies; None of too few tokens, or without weight."""
     weights, size = matrix.values, len(matrix.values)
     if size < _FEWEST or weights.shape != (size, size):
@@ -105,7 +105,7 @@ def gaze(matrix: Matrix) -> Gaze | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         bits = -np.where(shares > 0, shares * np.log2(shares), 0.0).sum(axis=1)
     num_seen = rows + 1 if is_causal else np.full(len(rows), size)
-    return Gaze(
+    return HeadFocus(
         itself=float(weights[rows, rows].mean()),
         previous=float(weights[rows, rows - 1].mean()),
         next=None if is_causal else float(weights[later, later + 1].mean()),

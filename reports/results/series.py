@@ -1,21 +1,133 @@
-"""Series: the rows that may stand in one column, of one metric, task and machine."""
+"""Reads measurements from a results frame: readings, their coverage, and series of them.
+
+A series holds the rows that may stand in one column, of one metric, task and machine. A failure is
+a reading too: it stays in the denominator, and is named. Floors are simple predictors that need no
+architecture: each has one reading and no seed, and is shown beside the score of its task only.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from reports.results.readings import Reading
-from suite.schema import MIXER_ALONE, About, Better, Status
+from reports.stats.intervals import Estimate, median_range
+from suite.schema import FLOORS, MIXER_ALONE, About, Better, Status
 
+_LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
+FLOOR_NOTE = "floor"  # of its row
+FLOORS_FOOTNOTE = (
+    "Floors need no architecture: they are computed once, without seeds, from the same training "
+    "data, and scored on the same test split. Their differences are plain numbers."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One measurement of one variant: of one seed, or of one timing process.
+
+    Attributes:
+        at: The coordinate, as ``length=1024``; empty where there is none.
+        value: NaN where there is none.
+    """
+
+    seed: int
+    at: str
+    environment_id: str
+    value: float
+    spread_low: float
+    spread_high: float
+    status: Status
+    reason: str
+
+    @property
+    def has_number(self) -> bool:
+        """Whether the value can be computed with."""
+        return math.isfinite(self.value) and abs(self.value) < _LARGEST
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it may stand in a mean."""
+        return self.status is Status.OK and self.has_number
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a number, ok or noisy."""
+        return self.status in (Status.OK, Status.NOISY) and self.has_number
+
+    @property
+    def fate(self) -> str:
+        """What became of it, in words."""
+        if self.status is Status.OK and not self.has_number:
+            return "not a number"
+        return str(self.status).replace("_", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How many of the expected readings are ok; the others by what became of them."""
+
+    num_ok: int
+    num_total: int
+    others: Mapping[str, int]
+    skipped_because: str = ""
+
+    def __str__(self) -> str:
+        if self.skipped_because:
+            return f"skipped: {self.skipped_because}"
+        if not self.num_total:
+            return "nothing planned"
+        others = (f"{number} {fate}" for fate, number in self.others.items())
+        return "; ".join([f"{self.num_ok} of {self.num_total}", *others])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every expected reading is ok."""
+        return self.num_ok == self.num_total
+
+
+def is_noisy(readings: Sequence[Reading]) -> bool:
+    """Whether most processes did not meet their stopping criterion.
+
+    A single one may be unlucky: the interval between processes then says what the rest is worth.
+    """
+    noisy = sum(reading.status is Status.NOISY for reading in readings)
+    return 2 * noisy > len(readings)
+
+
+def median_of(readings: Sequence[Reading]) -> Estimate:
+    """Median over processes, noisy ones too; of a single one, with the spread of its samples."""
+    usable = [reading for reading in readings if reading.is_usable]
+    if len(usable) != 1:
+        return median_range([reading.value for reading in usable])
+    only = usable[0]
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=only.value)
+    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
+    """Coverage of one entry; expected seeds without a reading are missing."""
+    fates = Counter(reading.fate for reading in readings)
+    total = max(num_expected, len(readings))
+    missing = {"missing": total - len(readings)} if total > len(readings) else {}
+    all_skipped = bool(readings) and fates["skipped"] == total
+    return Coverage(
+        num_ok=fates["ok"],
+        num_total=total,
+        others={fate: fates[fate] for fate in sorted(fates) if fate != "ok" and fates[fate]}
+        | missing,
+        skipped_because="; ".join(sorted({r.reason for r in readings})) if all_skipped else "",
+    )
+
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -70,6 +182,10 @@ class Series:
         """
         return self._usable.get(variant, ())
 
+    def seeds_diverged(self, variant: str) -> list[int]:
+        """The seeds of a variant whose training diverged."""
+        return [r.seed for r in self.of(variant) if r.status is Status.DIVERGED]
+
     def values(self, variant: str) -> dict[int, float]:
         """Seed -> value, of the readings that are usable."""
         return dict(self._values.get(variant, {}))
@@ -79,7 +195,7 @@ class Series:
         """Found once: with a thousand seeds, who asks for each seed would look a million times."""
         takes_noisy = self.unit == "s"
         return {
-            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_noisy_number))
+            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_usable))
             for variant, some in self.readings.items()
         }
 
@@ -153,6 +269,21 @@ def belongs(variant: str, task: str) -> bool:
 def num_expected(series: Series, about: About) -> int:
     """Readings that each variant should have: the seeds for a score, else as many as any has."""
     return max(about.num_seeds, series.num_seen) if series.is_score else max(1, series.num_seen)
+
+
+def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:
+    """How much better `a` is than `b`, seed by seed; a diverged seed is worse than any score.
+
+    So infinite where one of the two diverged, and zero where both did.
+    """
+    sign = -1.0 if series.better == "lower" else 1.0
+    mine, theirs = (
+        {seed: sign * value for seed, value in series.values(variant).items()}
+        | dict.fromkeys(series.seeds_diverged(variant), -math.inf)
+        for variant in (a, b)
+    )
+    both = sorted(mine.keys() & theirs.keys())
+    return tuple(0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed] for seed in both)
 
 
 def _planned(about: About) -> Iterator[_Key]:
@@ -229,3 +360,26 @@ def _one_a_seed(readings: _Readings) -> _Readings:
             by_seed.setdefault(reading.seed, reading)
         kept[variant] = tuple(by_seed.values())
     return kept
+
+
+def floors_of(about: About, series: Series) -> tuple[str, ...]:
+    """The labels that stand beside a series: none but beside the whole score of a task.
+
+    What a curve says at some step is no such score, though a table may show it as one.
+    """
+    scored = {spec.name for spec in about.metrics.get(series.task, {}).get(FLOORS, ())}
+    is_theirs = series.is_whole_score and series.metric in scored
+    return about.floors.get(series.task, ()) if is_theirs else ()
+
+
+def beside_scores(measured: Iterable[Series]) -> tuple[Series, ...]:
+    """The same, with the readings of floors in the score of their task, under their labels."""
+    every = tuple(measured)
+    floors = {(s.task, s.metric): s.readings for s in every if s.probe == FLOORS}
+    return tuple(
+        replace(s, readings={**s.readings, **floors.get((s.task, s.metric), {})})
+        if s.is_whole_score
+        else s
+        for s in every
+        if s.probe != FLOORS
+    )

@@ -1,16 +1,30 @@
-"""Variants as pages name them, and the few of which a page shows samples.
+"""Reads variant labels: names of variants for pages, and the numbers that labels run along.
 
 An ablation with one axis calls its baseline by that axis, as ``heads=8``. With several there is no
 such name: then the baseline is described by its mixer and its value on each axis.
+
+Variants that differ by one number only form a line. A report knows variants by their labels alone,
+as ``mixer=attention, dim=64``. Where each of them names a number under one name, and something else
+besides, there is a line a group: the variants that differ in that number only. Labels that say
+nothing of the kind are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+import math
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
+from reports.results.series import belongs
 from suite.schema import About
 
+AS_BASELINE = "as the baseline"
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
+_Named = Mapping[str, str]
+_PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 MAX_SHOWN = 4
+MAX_LETTERS = 34  # of a name beside a line of a figure
 
 
 def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) -> list[str]:
@@ -27,9 +41,6 @@ def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) 
     if len(others) > free:
         others = [others[round(i * (len(others) - 1) / (free - 1))] for i in range(free)]
     return [*first, *others]
-
-
-_PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 
 
 def what_baseline_is(about: About) -> str:
@@ -57,3 +68,122 @@ def _axes(about: About) -> list[str]:
     """The names before the equals signs of all labels, each once."""
     parts = (part for label in about.variants for part in label.split(", "))
     return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The variants that differ in one number only.
+
+    Attributes:
+        name: What they share, as ``mixer=attention``.
+        variants: The number -> the variant that has it, ascending.
+        note: What the name does not say; empty where nothing.
+    """
+
+    name: str
+    variants: Mapping[float, str]
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelAxis:
+    """A number that labels name.
+
+    Attributes:
+        name: As in the labels, as ``dim``.
+        others: The names that tell the groups apart, as ``mixer``.
+    """
+
+    name: str
+    others: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+
+def label_axis(about: About, task: str) -> LabelAxis | None:
+    """The number that the labels of a task's variants run along; None where there is none.
+
+    Of several the one with most values. What has one name only is no group: a list of single
+    changes has no lines.
+    """
+    known = _known(about, task)
+    if not any(len(named) > 1 for named in known.values()):
+        return None
+    name = _running(list(known.values()))
+    if name is None:
+        return None
+    others = tuple(dict.fromkeys(n for named in known.values() for n in named if n != name))
+    return LabelAxis(name=name, others=others, groups=_groups(about, known, name, others))
+
+
+def number(text: str) -> float | None:
+    """What a plain number says; None of any other text."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def named_values(label: str) -> dict[str, str]:
+    """What a label says under each name; empty where it is no list of ``name=value``."""
+    parts = [part.partition("=") for part in label.split(", ")]
+    named = {name: value for name, _, value in parts}
+    return named if all(named) and all(named.values()) and len(named) == len(parts) else {}
+
+
+def value_of_baseline(about: About, name: str) -> str:
+    """As a label would spell it; empty where nothing is known of it."""
+    named = named_values(about.baseline)
+    known = {**about.settings, **about.model, **named}
+    value = known.get(name, "")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _known(about: About, task: str) -> dict[str, _Named]:
+    """Variant -> its names without the task; those that say something, and the baseline."""
+    met = [variant for variant in about.variants if belongs(variant, task)]
+    named = {variant: _without_task(named_values(variant)) for variant in met}
+    found = {variant: names for variant, names in named.items() if names}
+    if about.baseline in met and about.baseline not in found:
+        names = set.intersection(*(set(some) for some in found.values())) if found else set()
+        ordered = [n for some in list(found.values())[:1] for n in some if n in names]
+        said = {name: value_of_baseline(about, name) for name in ordered}
+        if said and all(said.values()) and said not in found.values():
+            found[about.baseline] = said
+    return found
+
+
+def _without_task(named: _Named) -> _Named:
+    return {name: value for name, value in named.items() if name != "task"}
+
+
+def _running(known: Sequence[_Named]) -> str | None:
+    """The name that all share with most numbers under it, at least two; the last of equals."""
+    shared = [name for name in known[0] if all(name in named for named in known)]
+    sizes = {n: len({number(named[n]) for named in known} - {None}) for n in shared}
+    best = max(sizes.values(), default=0)
+    return [name for name, size in sizes.items() if size == best][-1] if best > 1 else None
+
+
+def _groups(
+    about: About, known: Mapping[str, _Named], name: str, others: Sequence[str]
+) -> tuple[Group, ...]:
+    found: dict[str, dict[float, str]] = {}
+    for variant, named in known.items():
+        place = number(named[name])
+        if place is not None:
+            rest = ", ".join(f"{n}={value}" for n, value in named.items() if n != name)
+            found.setdefault(rest, {}).setdefault(place, variant)
+    return tuple(
+        Group(
+            name=rest or AS_BASELINE, variants=dict(sorted(variants.items())),
+            note="" if rest else _plain(about, others),
+        )
+        for rest, variants in found.items()
+    )  # fmt: skip
+
+
+def _plain(about: About, others: Sequence[str]) -> str:
+    """What the group without other names has under them."""
+    said = {name: value_of_baseline(about, name) for name in others}
+    known = ", ".join(f"{name}={value}" for name, value in said.items() if value)
+    return known or what_baseline_is(about)

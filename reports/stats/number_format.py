@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from reports.stats.intervals import Estimate
@@ -60,6 +60,13 @@ def for_scores(unit: str, half_widths: Sequence[float], values: Sequence[float])
     if widths:
         return Notation(unit=shown, decimals=_decimals(statistics.median_low(widths), digits=2))
     return Notation(unit=shown, decimals=_decimals(largest, digits=4) if largest else 0)
+
+
+def for_estimates(unit: str, estimates: Iterable[Estimate]) -> Notation:
+    """As `for_scores`, from the intervals and the points of estimates."""
+    known = [estimate for estimate in estimates if estimate.point is not None]
+    widths = [width for one in known if (width := one.half_width) is not None]
+    return for_scores(unit, widths, [one.point for one in known if one.point is not None])
 
 
 def for_quantities(unit: str, values: Sequence[float]) -> Notation:

@@ -1,23 +1,41 @@
-"""The comparison table of one task: one row a variant, then the floors.
+"""Builds the comparison table of one task: one row a variant, then the floors.
 
-One typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
+Scores: mean and interval over seeds, and the difference to the baseline, paired by seed. Times:
+median over processes, and the ratio to the baseline, paired by process. Counts: the number. One
+typed table; the page, Markdown, CSV and LaTeX all print from it, and say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from reports.analysis.cost import cost_column
-from reports.document import Column, Entry, Row, Table
-from reports.results.floors import FOOTNOTE as FLOORS_FOOTNOTE
-from reports.results.floors import NOTE as FLOOR
-from reports.results.floors import beside_scores, floors_of
-from reports.results.readings import Coverage, Reading, coverage
-from reports.results.series import Series, belongs, num_expected
+from reports.analysis.cost import TRAINING_STEP, cost_column
+from reports.analysis.time_comparison import TimeOutcome, compare
+from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.results.series import (
+    FLOOR_NOTE,
+    FLOORS_FOOTNOTE,
+    Coverage,
+    Reading,
+    Series,
+    belongs,
+    beside_scores,
+    coverage,
+    floors_of,
+    is_noisy,
+    median_of,
+    num_expected,
+)
 from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import Estimate
-from reports.tables.columns import columns
-from suite.schema import CONTROLS, About
+from reports.stats.intervals import (
+    Estimate,
+    mean_interval,
+    paired_differences,
+    paired_ratio,
+)
+from reports.stats.number_format import Notation, as_interval, for_estimates, for_quantities
+from suite.schema import CONTROLS, About, Better
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
 
@@ -28,7 +46,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     here = [series for series in without_controls(measured) if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
-    if judged is not None and judged.is_score:
+    if judged and judged.is_score and any(series.metric == TRAINING_STEP for series in here):
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()
     rows = tuple(
@@ -52,13 +70,12 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
 
 def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:
     """One a floor; where a column says nothing of it, a dash."""
-    nothing = Entry(estimate=Estimate(n=0), text="–", tone="none")
     for floor in floors_of(about, judged):
         yield Row(
             name=floor,
             is_floor=True,
-            note=FLOOR,
-            entries=tuple(column.entries.get(floor, nothing) for column in filled),
+            note=FLOOR_NOTE,
+            entries=tuple(column.entries.get(floor, NO_ENTRY) for column in filled),
             coverage=str(coverage(judged.of(floor), 1)),
         )
 
@@ -129,5 +146,205 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
         for floor in floors_of(about, series):
             readings.extend(series.of(floor))
             total += 1
-    found = coverage(readings, total)
-    return Coverage(num_ok=found.num_ok, num_total=found.num_total, others=found.others)
+    return replace(coverage(readings, total), skipped_because="")
+
+
+ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
+_TITLES = {
+    "num_parameters": "parameters",
+    "forward_flops": "forward FLOPs per sequence",
+    "forward_seconds": "forward",
+    "forward_backward_seconds": "forward and backward",
+    "training_step_seconds": "training step",
+    "decode_token_seconds": "decoding a token",
+    "peak_memory_bytes": "peak memory of a training step",
+}
+
+
+def columns(about: About, series: Series, variants: Sequence[str]) -> Iterator[Column]:
+    """The columns that one series fills."""
+    if series.is_score:
+        yield _scores(about, series, variants)
+        if len(variants) > 1:
+            yield _differences(about, series, variants)
+    else:
+        yield _quantities(about, series, variants)
+
+
+def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
+    floors = floors_of(about, series)
+    labels = (*variants, *floors)
+    estimates = {v: mean_interval(tuple(series.values(v).values())) for v in labels}
+    written = for_estimates(series.unit, [estimates[variant] for variant in variants])
+    expected = num_expected(series, about)
+    entries = {
+        label: _entry(
+            estimate,
+            written.write,
+            or_else=no_number(series.of(label)),
+            mark="†" if label not in floors and estimate.n < expected else "",
+        )
+        for label, estimate in estimates.items()
+    }
+    return _column(series, written, entries, note="mean [95 % interval]")
+
+
+def _differences(about: About, series: Series, variants: Sequence[str]) -> Column:
+    reference = series.values(about.baseline)
+    others = [variant for variant in variants if variant != about.baseline]
+    estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
+    written = for_estimates(series.unit, estimates.values())
+    entries = (
+        {about.baseline: Entry(text="baseline")}
+        | {
+            variant: _entry(
+                estimate,
+                written.write_signed,
+                or_else=NO_ENTRY,
+                tone=tone(estimate, series.better),
+            )
+            for variant, estimate in estimates.items()
+        }
+        | {
+            floor: _floor_difference(about, series, floor, written)
+            for floor in floors_of(about, series)
+        }
+    )
+    return Column(
+        key=f"{series.metric}_difference",
+        title="difference to baseline",
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="paired by seed [95 % interval]",
+        entries=entries,
+    )
+
+
+def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
+    """To the baseline's mean: a plain number, since nothing of it is paired."""
+    reference = mean_interval(tuple(series.values(about.baseline).values())).point
+    own = mean_interval(tuple(series.values(floor).values())).point
+    if own is None or reference is None:
+        return NO_ENTRY
+    difference = own - reference
+    return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
+
+
+def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column:
+    """Medians of times and memory, with the ratio to the baseline; counts as they are."""
+    is_count = not series.is_bound_to_environment
+    estimates = {
+        variant: _count(tuple(series.values(variant).values()))
+        if is_count
+        else median_of(series.of(variant))
+        for variant in variants
+    }
+    written = for_quantities(series.unit, _points(estimates.values()))
+    entries = {
+        variant: _entry(
+            estimate,
+            written.write,
+            or_else=no_number(series.of(variant)),
+            notes=[
+                *([] if is_count else _ratio(about, series, variant)),
+                *_remarks(series, variant),
+            ],
+        )
+        for variant, estimate in estimates.items()
+    }
+    is_exact = is_count or series.unit in ("B", "bytes")
+    kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
+    machine = "" if is_count else _machine(about, series)
+    return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
+
+
+def _column(
+    series: Series, written: Notation, entries: Mapping[str, Entry], note: str = ""
+) -> Column:
+    return Column(
+        key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
+        title=_TITLES.get(series.metric, series.metric.replace("_", " ")),
+        measured_unit=series.unit,
+        unit=written.unit,
+        arrow=ARROWS[series.better],
+        note="; ".join(filter(None, (series.at, note))),
+        entries=entries,
+    )
+
+
+def _entry(
+    estimate: Estimate,
+    write: Callable[[float], str],
+    *,
+    or_else: Entry,
+    mark: str = "",
+    notes: Sequence[str] = (),
+    tone: str = "",
+) -> Entry:
+    if estimate.point is None:
+        return or_else
+    return Entry(
+        estimate=estimate,
+        text=write(estimate.point) + mark,
+        interval=as_interval(estimate, write),
+        note=", ".join(filter(None, [tone, *notes])),
+        tone=tone,
+    )
+
+
+def no_number(readings: Sequence[Reading], otherwise: str = "no result") -> Entry:
+    """What became of the readings, in place of a number."""
+    fates = dict.fromkeys(reading.fate for reading in readings)
+    return Entry(text=", ".join(fates) or otherwise, tone="none")
+
+
+def _count(values: Sequence[float]) -> Estimate:
+    """Counts that agree need no interval."""
+    if len(set(values)) == 1:
+        return Estimate(n=len(values), point=values[0])
+    return mean_interval(values)
+
+
+def _ratio(about: About, series: Series, variant: str) -> list[str]:
+    if variant == about.baseline:
+        return []
+    if series.unit == "s":
+        return _verdict(series.of(variant), series.of(about.baseline))
+    ratio = paired_ratio(series.values(variant), series.values(about.baseline))
+    return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+
+
+def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[str]:
+    """How many times as long, and whether that is sure; what is noisy says so anyway."""
+    found = compare(readings, reference)
+    if found.ratio.point is None:
+        return []
+    ratio = f"{found.ratio.point:.2f} × baseline"
+    return [ratio] if found.outcome is TimeOutcome.NOISY else [ratio, str(found.outcome)]
+
+
+def _remarks(series: Series, variant: str) -> list[str]:
+    """The coordinate, where the column has no common one; noise."""
+    own = {reading.at for reading in series.of(variant)} if not series.at else set()
+    noisy = ["noisy"] if is_noisy(series.of(variant)) else []
+    return [*sorted(filter(None, own)), *noisy]
+
+
+def _machine(about: About, series: Series) -> str:
+    """The machine, where the sweep saw several."""
+    provenance = about.provenances.get(series.environment_id)
+    if provenance is None or len(about.provenances) == 1:
+        return ""
+    return f"{provenance.device}, {provenance.num_threads} threads"
+
+
+def tone(difference: Estimate, better: Better) -> str:
+    """``better`` or ``worse`` where the interval of a difference says so; else empty."""
+    if not difference.excludes_zero or difference.point is None or better == "none":
+        return ""
+    return "better" if (difference.point > 0) == (better == "higher") else "worse"
+
+
+def _points(estimates: Iterable[Estimate]) -> list[float]:
+    return [estimate.point for estimate in estimates if estimate.point is not None]

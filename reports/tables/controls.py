@@ -16,17 +16,16 @@ import pandas as pd
 
 from reports.analysis.exponent import exponent, which_growth
 from reports.analysis.time_comparison import (
-    Comparison,
     Share,
+    TimeComparison,
     false_alarms,
     found,
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.document import Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.results.length_sweep import Growth, find
-from reports.results.readings import Reading
-from reports.results.series import Series, all_series
+from reports.results.series import Reading, Series, all_series
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_interval, as_percent, as_quantity
 from suite.schema import (
@@ -47,7 +46,6 @@ _KERNELS = {
 }
 _SLOWED = f"{INJECTED - 1:.0%}".replace("%", " %")
 _MAX_NAMED = 3
-_EMPTY = Entry(estimate=Estimate(n=0), text="–", tone="none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,7 @@ class Instrument:
         """Every number of the metric."""
         return [r.value for some in self.of(metric) for r in some if r.has_number]
 
-    def judged(self, metric: str) -> list[Comparison]:
+    def judged(self, metric: str) -> list[TimeComparison]:
         """The verdict on a ratio at each coordinate, over processes."""
         return [judge_ratio(some) for some in self.of(metric) if any(r.has_number for r in some)]
 
@@ -133,12 +131,11 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         growths: Of the same sweep; the synthetic kernels are among them.
     """
     checks = [_checks(one, growths) for one in kept]
-    names = [name for name in checks[0] if any(of[name] != _EMPTY for of in checks)]
+    names = [name for name in checks[0] if any(of[name] != NO_ENTRY for of in checks)]
     columns = tuple(
         Column(
             key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
-            unit="", arrow="", note=_machine(about, one, kept),
-            entries={name: of[name] for name in names},
+            note=_machine(about, one, kept), entries={name: of[name] for name in names},
         )
         for one, of in zip(kept, checks, strict=True)
     )  # fmt: skip
@@ -157,7 +154,7 @@ def _machine(about: About, one: Instrument, kept: Sequence[Instrument]) -> str:
     return f"{made.device}, {made.num_threads} threads"
 
 
-def in_words(kept: Sequence[Instrument]) -> tuple[str, str]:
+def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     """What the checks are, and what they came to; two sentences for someone who is new to it."""
     again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
@@ -207,11 +204,9 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
 
 def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:
     """A dash where there is no number."""
-    return (
-        _EMPTY
-        if point is None
-        else Entry(estimate=Estimate(n=n, point=point), text=text, note=note)
-    )
+    if point is None:
+        return NO_ENTRY
+    return Entry(estimate=Estimate(n=n, point=point), text=text, note=note)
 
 
 def _share(share: Share) -> Entry:
@@ -221,7 +216,7 @@ def _share(share: Share) -> Entry:
 
 def _median(values: Sequence[float], write: Callable[[float], str]) -> Entry:
     if not values:
-        return _EMPTY
+        return NO_ENTRY
     middle = statistics.median(values)
     return _entry(write(middle), len(values), middle, f"at most {write(max(values))}")
 
@@ -229,7 +224,7 @@ def _median(values: Sequence[float], write: Callable[[float], str]) -> Entry:
 def _outliers(one: Instrument) -> Entry:
     samples = sum(one.numbers("num_samples"))
     if not samples:
-        return _EMPTY
+        return NO_ENTRY
     mild, severe = (sum(one.numbers(f"{kind}_outliers")) / samples for kind in ("mild", "severe"))
     text = f"{as_percent(mild)} mild, {as_percent(severe)} severe"
     return _entry(text, round(samples), mild + severe)
@@ -240,10 +235,10 @@ def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
     growth = find(growths, metric, "length", one.environment_id)
     timed = [variant for variant in growth.variants if growth.measured(variant)] if growth else []
     if one.task != MIXER_ALONE or growth is None or not timed:
-        return _EMPTY
+        return NO_ENTRY
     estimate = exponent(growth, timed[0]).estimate
     if estimate.point is None:
-        return _EMPTY
+        return NO_ENTRY
     law = which_growth(growth, timed[0]).replace("n^2", "n²")
     note = f"told as {law}" if law else ""
     return Entry(

@@ -10,15 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.exponent import Exponent
-from reports.analysis.theory_gap import MEMORY, PATH, STEPS, TableOneRow, theory_gaps
-from reports.analysis.utilisation import FLOPS, TIME
-from reports.document import Column, Entry, Remark, Table
+from reports.analysis.theory_gap import FLOPS, MEMORY, PATH, STEPS, TIME, TableOneRow, theory_gaps
+from reports.document import NO_ENTRY, Column, Entry, Remark, Table
 from reports.results.length_sweep import AXIS_SYMBOLS, find
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import as_interval
 from reports.tables.comparison import table_of_variants
-from reports.tables.length_sweep import no_number
 from suite.schema import MIXER_ALONE, About
 
 _TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
@@ -144,7 +142,7 @@ def _path(row: TableOneRow, last: int) -> Entry:
 
 def _count(number: float | None, *notes: str) -> Entry:
     if number is None:
-        return no_number(())
+        return NO_ENTRY
     return Entry(estimate=Estimate(n=1, point=number), text=f"{number:,.0f}", note=_lines(*notes))
 
 
@@ -154,9 +152,7 @@ def _counts(name: str, place: int, entries: Mapping[str, Entry]) -> Column:
 
 
 def _column(key: str, title: str, entries: Mapping[str, Entry], note: str = "") -> Column:
-    return Column(
-        key=key, title=title, measured_unit="1", unit="", arrow="", note=note, entries=entries
-    )
+    return Column(key=key, title=title, measured_unit="1", note=note, entries=entries)
 
 
 def _lines(*parts: str) -> str:

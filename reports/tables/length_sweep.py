@@ -1,24 +1,44 @@
-"""Tabulate what the mixers alone cost: one row a variant, one column a length or a width.
+"""Tabulate what the mixers alone cost: by length or width, against a rival, of the machine's peak.
 
-Each time stands beside its ratio to the baseline and the verdict on that ratio; a word such as
-faster stands only where the interval of the ratio says so.
+One row a variant. Each time stands beside its ratio to the baseline and the verdict on that ratio;
+a word such as faster stands only where the interval of the ratio says so. A second table says from
+which length each is faster than the baseline, and than attention with its matrix written out, which
+papers compare with.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from reports.analysis.time_comparison import Comparison, Outcome, compare
-from reports.document import Column, Entry, Table
+from reports.analysis.crossover import CrossoverKind, crossover
+from reports.analysis.theory_gap import (
+    COPY_PEAK,
+    MATRIX_PEAK,
+    TIME,
+    flops_per_second,
+    machine_peak,
+)
+from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
+from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
-from reports.results.length_sweep import Growth, place_label
-from reports.results.readings import Reading
+from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
+from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, median_range
-from reports.stats.number_format import Notation, as_interval, as_ratio, for_quantities
-from reports.tables.comparison import table_of_variants
+from reports.stats.number_format import (
+    Notation,
+    as_interval,
+    as_percent,
+    as_quantity,
+    as_ratio,
+    for_quantities,
+)
+from reports.tables.comparison import no_number, table_of_variants
 from suite.schema import MIXER_ALONE, About
 
-_TONES = {Outcome.FASTER: "better", Outcome.SLOWER: "worse"}
+_REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
+_UNSURE = (CrossoverKind.NOISY, CrossoverKind.NOT_MEASURED, CrossoverKind.UNDECIDED)
+_TONES = {TimeOutcome.FASTER: "better", TimeOutcome.SLOWER: "worse"}
 
 
 def costs_table(about: About, growth: Growth, title: str) -> Table | None:
@@ -41,12 +61,6 @@ def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
     return _table(about, columns, f"{growth.metric}-by-{growth.axis}-ratios", title)
 
 
-def no_number(readings: Sequence[Reading]) -> Entry:
-    """What became of the readings, in place of a number; a dash where there are none."""
-    fates = dict.fromkeys(reading.fate for reading in readings)
-    return Entry(estimate=Estimate(n=0), text=", ".join(fates) or "–", tone="none")
-
-
 def _table(about: About, columns: Sequence[Column], name: str, title: str) -> Table | None:
     if not any(e.estimate.point is not None for c in columns for e in c.entries.values()):
         return None
@@ -59,7 +73,7 @@ def _column(
 ) -> Column:
     return Column(
         key=f"{growth.metric}_{growth.axis}={place}", title=place_label(growth.axis, place),
-        measured_unit=measured_unit, unit=unit, arrow="", note="", entries=entries,
+        measured_unit=measured_unit, unit=unit, entries=entries,
     )  # fmt: skip
 
 
@@ -67,7 +81,7 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     readings = growth.of(variant, place)
     estimate = median_range(tuple(growth.values(variant, place).values()))
     if estimate.point is None:
-        return no_number(readings)
+        return no_number(readings, "–")
     text = notation.write(estimate.point)
     noise = "noisy" if growth.is_noisy(variant, place) else ""
     if variant == about.baseline:
@@ -83,17 +97,117 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
 
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if variant == about.baseline:
-        return Entry(estimate=Estimate(n=0), text="baseline")
+        return Entry(text="baseline")
     found = compare(growth.of(variant, place), growth.of(about.baseline, place))
     ratio = found.ratio
     if ratio.point is None:
-        return no_number(growth.of(variant, place))
+        return no_number(growth.of(variant, place), "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
         note=_verdict(found), tone=_TONES.get(found.outcome, ""),
     )  # fmt: skip
 
 
-def _verdict(found: Comparison) -> str:
+def _verdict(found: TimeComparison) -> str:
     """Empty where there is no pair to judge."""
     return "" if found.ratio.point is None else str(found.outcome)
+
+
+def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
+    """From which length each variant is faster than each rival; None where no other was timed.
+
+    Args:
+        about: Names the baseline, and a variant ``kernel=materialised`` where there is one.
+        timed: As ``forward and backward`` -> the times of that.
+    """
+    columns = [
+        Column(
+            key=f"{growth.metric}_against_{rival}", title=f"than {shown_name(about, rival)}",
+            measured_unit="tokens", unit="from so many tokens on", note=kind,
+            entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
+        )
+        for kind, growth in timed.items()
+        for rival in _rivals(about, growth)
+    ]  # fmt: skip
+    if not columns or not columns[0].entries:
+        return None
+    return table_of_variants(
+        about, columns, name=f"{MIXER_ALONE}-crossover", title="Faster from which length?",
+        task=MIXER_ALONE,
+    )  # fmt: skip
+
+
+def _rivals(about: About, growth: Growth) -> list[str]:
+    """The baseline, and the first with its matrix written out."""
+    written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
+    return list(dict.fromkeys([about.baseline, *written_out[:1]]))
+
+
+def _entry(growth: Growth, variant: str, rival: str) -> Entry:
+    if variant == rival:
+        return NO_ENTRY
+    found = crossover(growth, variant, rival)
+    head, *rest = _REST.split(found.text, maxsplit=1)
+    return Entry(
+        estimate=found.place or Estimate(n=0),
+        text=head,
+        interval=" ".join(rest),
+        tone="none" if found.kind in _UNSURE else "",
+    )
+
+
+def utilisation_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
+    """FLOPs a second and their share of the matrix peak; None where no peak was measured."""
+    here = measured_in(growths, environment_id)
+    times, peak = find(here, TIME), machine_peak(here, MATRIX_PEAK)
+    if times is None or peak is None:
+        return None
+    last = {v: (times.measured(v) or times.places)[-1] for v in times.variants}
+    rates = {variant: flops_per_second(here, variant, place) for variant, place in last.items()}
+    if not any(rates.values()):
+        return None
+    shares = {
+        variant: Entry(estimate=Estimate(n=1, point=rate / peak), text=as_percent(rate / peak))
+        if rate
+        else NO_ENTRY
+        for variant, rate in rates.items()
+    }
+    shares_column = Column(
+        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1",
+        entries=shares,
+    )  # fmt: skip
+    return table_of_variants(
+        about, [_rates_column(times, rates, last), shares_column],
+        name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,
+    )  # fmt: skip
+
+
+def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:
+    """The peaks that the instrument measured, in one sentence."""
+    here = measured_in(growths, environment_id)
+    matrix, copy = (machine_peak(here, metric) for metric in (MATRIX_PEAK, COPY_PEAK))
+    parts = []
+    if matrix is not None:
+        parts.append(f"multiplies large matrices at {as_quantity('FLOP/s', matrix)}")
+    if copy is not None:
+        parts.append(f"copies memory at {as_quantity('B/s', copy)}")
+    return f"In the same processes this machine {' and '.join(parts)} (medians)."
+
+
+def _rates_column(
+    times: Growth, rates: Mapping[str, float | None], last: Mapping[str, int]
+) -> Column:
+    notation = for_quantities("FLOP/s", [rate for rate in rates.values() if rate])
+    longest = max(last.values())
+    entries = {}
+    for variant, rate in rates.items():
+        where = "" if last[variant] == longest else f"at {last[variant]:,} tokens"
+        entries[variant] = (
+            Entry(estimate=Estimate(n=1, point=rate), text=notation.write(rate), note=where)
+            if rate
+            else no_number(times.of(variant, last[variant]), "–")
+        )
+    return Column(
+        key="flops_per_second", title=f"FLOPs a second at {longest:,} tokens",
+        measured_unit="FLOP/s", unit=notation.unit, note="forward and backward", entries=entries,
+    )  # fmt: skip

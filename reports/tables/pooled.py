@@ -6,15 +6,13 @@ task (`reports.stats.aggregate`); a variant that lacks a task is left out of the
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import Column, Entry, Exhibit, Table
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, capitalized, readable
 from reports.escape import slug
-from reports.plots.style import capitalized, readable
-from reports.results.series import Series, belongs, num_expected
+from reports.results.series import Series, advantages, belongs, num_expected
 from reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,
     improvement,
@@ -22,16 +20,14 @@ from reports.stats.aggregate import (
     pooled_interval,
 )
 from reports.stats.intervals import Estimate, paired_differences
-from reports.stats.number_format import Notation, as_percent, for_scores
-from reports.tables.columns import ARROWS
-from reports.tables.comparison import primary, table_of_variants
-from suite.schema import About, Better, Status
+from reports.stats.number_format import Notation, as_interval, as_percent, for_estimates
+from reports.tables.comparison import ARROWS, primary, table_of_variants, tone
+from suite.schema import About, Better
 
 _MOST_VARIANTS = 500  # each costs thousands of draws
 _ALL_TASKS = "all tasks"
 _Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
-_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
-_BASELINE = Entry(estimate=Estimate(n=0), text="baseline")
+_BASELINE = Entry(text="baseline")
 _FOOTNOTE = "† Some seed did not end well; the tables of the tasks say which."
 
 
@@ -137,8 +133,7 @@ def _column(
         values = pool.values(variant)
         point = aggregate(values) if values else None
         estimates[variant] = Estimate(n=sum(map(len, values.values())), point=point)
-    points = [one.point for one in estimates.values() if one.point is not None]
-    written = for_scores(pool.first.unit, [], points)
+    written = for_estimates(pool.first.unit, estimates.values())
     entries = {}
     for variant, one in estimates.items():
         if one.point is None:
@@ -166,9 +161,7 @@ def _differences(pool: _Pool) -> Column:
     others = [variant for variant in pool.variants if variant != pool.about.baseline]
     pairs = {variant: pool.differences(variant) for variant in others}
     estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
-    points = [one.point for one in estimates.values() if one.point is not None]
-    widths = [one.half_width for one in estimates.values() if one.half_width is not None]
-    written = for_scores(first.unit, widths, points)
+    written = for_estimates(first.unit, estimates.values())
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(
         key=f"{first.metric}_difference", title="difference to baseline",
@@ -185,21 +178,17 @@ def _differences(pool: _Pool) -> Column:
 
 def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
     if one.point is None:
-        return _NOTHING
-    interval, tone = "", ""
-    if one.low is not None and one.high is not None:
-        interval = f"[{written.write_signed(one.low)}, {written.write_signed(one.high)}]"
-        if one.excludes_zero and pool.first.better != "none":
-            tone = "better" if (one.point > 0) == (pool.first.better == "higher") else "worse"
-    text = written.write_signed(one.point)
-    return Entry(estimate=one, text=text, interval=interval, note=tone, tone=tone)
+        return NO_ENTRY
+    text, interval = written.write_signed(one.point), as_interval(one, written.write_signed)
+    verdict = tone(one, pool.first.better)
+    return Entry(estimate=one, text=text, interval=interval, note=verdict, tone=verdict)
 
 
 def _improvements(pool: _Pool) -> Column:
     """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
     return Column(
-        key="probability_of_improvement", title="beats the baseline", measured_unit="1", unit="",
-        arrow="↑", note="share of paired seeds [95 % interval]",
+        key="probability_of_improvement", title="beats the baseline", measured_unit="1", arrow="↑",
+        note="share of paired seeds [95 % interval]",
         entries={
             variant: _BASELINE if variant == pool.about.baseline else _improvement(pool, variant)
             for variant in pool.variants
@@ -208,24 +197,12 @@ def _improvements(pool: _Pool) -> Column:
 
 
 def _improvement(pool: _Pool, variant: str) -> Entry:
+    baseline = pool.about.baseline
     if pool.first.better == "none":
-        return _NOTHING
-    sign = 1.0 if pool.first.better == "higher" else -1.0
-    pairs = [sign * one for series in pool.scores for one in _ends(pool, series, variant)]
+        return NO_ENTRY
+    pairs = [one for series in pool.scores for one in advantages(series, variant, baseline)]
     found = improvement(pairs).probability
-    if found.point is None or found.low is None or found.high is None:
-        return _NOTHING
-    interval = f"[{as_percent(found.low)}, {as_percent(found.high)}]"
+    if found.point is None:
+        return NO_ENTRY
+    interval = as_interval(found, as_percent)
     return Entry(estimate=found, text=as_percent(found.point), interval=interval)
-
-
-def _ends(pool: _Pool, series: Series, variant: str) -> Iterator[float]:
-    """Differences by seed; infinite where one of the two diverged, none where one is missing."""
-    worst = -math.inf if series.better == "higher" else math.inf
-    mine, theirs = (
-        series.values(name)
-        | {r.seed: worst for r in series.of(name) if r.status is Status.DIVERGED}
-        for name in (variant, pool.about.baseline)
-    )
-    for seed in sorted(mine.keys() & theirs.keys()):
-        yield 0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed]

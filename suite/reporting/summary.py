@@ -18,7 +18,8 @@ def findings_of(sweep: Sweep) -> Findings:
     """The summary, by the rules of the report."""
     about = sweep.about
     measured = all_series(about, sweep.results)
-    judged, metric = verdict(about, measured), judged_metric(about)
+    judged = verdict(about, measured) if about.claim else None
+    metric = judged_metric(about)
     means: dict[str, float] = {}
     for series in measured:
         if series.is_whole_score and metric is not None and series.metric == metric.name:

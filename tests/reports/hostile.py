@@ -6,7 +6,8 @@ from dataclasses import replace
 from types import ModuleType
 
 from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.schema import ClaimSpec, DataSet, Provenance, Registration, Specimen
+from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Specimen
+from tests.reports import mixers_alone
 
 NAMES = (
     "<script>window.pwned = 1</script>", "{{7*7}}{% raise %}", "=HYPERLINK(\"http://x\")",
@@ -87,3 +88,33 @@ def _specimens() -> tuple[Specimen, ...]:
         levels="AECA/w==",
     )  # fmt: skip
     return matrix, Specimen(kind="text", title=NAMES[5], text=f"{NAMES[0]}\n{NAMES[8]} {_URI}")
+
+
+_MIXERS = {
+    "kernel=materialised": "kernel=materialised, x=<script>alert(1)</script>",
+    "mixer=lstm": "</td></table>\x1b[31m",
+    "mixer=conv": r"=HYPERLINK($\input{x}$)",
+    "mixer=dilated_conv": "a|b ```",
+    "mixer=performer": "![x](javascript:alert(1)) \u202egnp",
+}
+
+
+def of_mixers_alone() -> Sweep:
+    """The sweep of mixers alone, with hostile labels, formulas, reasons and device."""
+    said = mixers_alone.about()
+    facts = {_MIXERS.get(name, name): fact for name, fact in said.subjects.items()}
+    facts["baseline"] = MixerFacts(
+        mixer="<b>attention|", time="n**2 * <i>", maximum_path_length="$"
+    )
+    names = {"variants": tuple(_MIXERS.get(v, v) for v in said.variants), "subjects": facts}
+    place = Provenance(
+        commit="c", device="<img src=x>|`", num_threads=2, num_cpus=2, num_gpus=0, versions={}
+    )
+    about = mixers_alone.about(
+        **names, claim=None, provenances={mixers_alone.PLACE.environment_id: place}
+    )
+    rows = mixers_alone.sweep().results.to_dict("records")
+    for row in rows:
+        row["variant"] = _MIXERS.get(row["variant"], row["variant"])
+        row["reason"] = row["reason"] and f"{row['reason']} <script>| http://u:CANARY@h"
+    return Sweep(about, results_frame(rows), curves_frame([]))

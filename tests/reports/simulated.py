@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.results.readings import Reading
-from reports.results.series import Series
+from reports.results.series import Reading, Series
 from suite.schema import About, ClaimSpec, Status
 
 Case = tuple[About, Sequence[Series]]

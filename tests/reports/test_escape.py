@@ -15,7 +15,7 @@ from reports.escape import (
     slug,
     visible,
 )
-from reports.export.latex import latex_text
+from reports.export.printers import latex_text
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r＝＋－＠"))

@@ -6,7 +6,6 @@ import csv
 import re
 import time
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
@@ -16,46 +15,20 @@ import pytest
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, curves_frame, results_frame
 from tests.reports import hostile
+from tests.reports.read_page import ReadPage
 
 SCRIPT = (Path(hostile.__file__).parents[2] / "reports/export/templates/page.js").read_text()
 FORMULA_STARTS = tuple("=+-@\t\r＝＋－＠")
 NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")
 
 
-class _Read(HTMLParser):
-    """What a browser would make of a page: tags, attributes, words, scripts."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.links: list[str] = []
-        self.scripts: list[str] = []
-        self.words = ""
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.links += [value or "" for name, value in attrs if name == "href"]
-
-    def handle_endtag(self, tag: str) -> None:
-        self.tags.append(f"/{tag}")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags[-1:] == ["script"]:
-            self.scripts.append(data)
-        elif self.tags[-1:] != ["style"]:
-            self.words += data
-
-
 @pytest.fixture(scope="module")
 def reports(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a hostile report and its overview."""
+    """The folder of two hostile reports, and the overview of the first."""
     folder = tmp_path_factory.mktemp("hostile") / "in/reports"
     sweep = hostile.sweep(synthetic)
     render("heads", [sweep], folder)
+    render("complexity", [hostile.of_mixers_alone()], folder)
     render_overview({"heads": [sweep]}, folder)
     return folder
 
@@ -69,20 +42,21 @@ def _files(folder: Path, *suffixes: str) -> Iterator[tuple[Path, str]]:
 @pytest.mark.bad_input(48)
 def test_a_page_holds_one_script_and_it_is_ours(reports: Path) -> None:
     for path, _ in _files(reports, ".html"):
-        page = _Read(path)
+        page = ReadPage(path)
         assert "".join(page.scripts) == SCRIPT
         assert page.tags.count("script") == 1
         assert not {"img", "iframe", "object", "b onclick"} & set(page.tags)
         assert not {name for name in page.attributes if name.startswith("on")}
         assert not [link for link in page.links if ":" in link]
-        assert hostile.NAMES[0] in page.words
         assert "</td></table>" in page.words
+    for name in ("index.html", "heads/index.html"):
+        assert hostile.NAMES[0] in ReadPage(reports / name).words
 
 
 @pytest.mark.bad_input(48)
 def test_templates_are_not_filled_in_by_names(reports: Path) -> None:
-    for path, _ in _files(reports, ".html"):
-        words = _Read(path).words
+    for name in ("index.html", "heads/index.html"):
+        words = ReadPage(reports / name).words
         assert "{{7*7}}" in words
         assert "49" not in re.findall(r"(?<![\d.])\d+(?![\d.])", words)
 
@@ -137,7 +111,7 @@ def test_everything_stays_in_its_folder(reports: Path) -> None:
 
 
 def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> None:
-    words = _Read(reports / "heads/index.html").words
+    words = ReadPage(reports / "heads/index.html").words
     assert words.index("Exploratory") < words.index("What failed")
 
 
@@ -148,7 +122,7 @@ def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
     page = render("heads", [hostile.many(synthetic, 10_000)], tmp_path)
     assert time.process_time() - start < 30
     text = page.read_text()
-    assert "Shown are 301 of 10,000 rows; tables/t.csv has them all." in _Read(page).words
+    assert "Shown are 301 of 10,000 rows; tables/t.csv has them all." in ReadPage(page).words
     assert text.count("<tr") < 1_500
     assert len(text) < 3_000_000
     assert re.search(r'class="is-baseline">\s*<th scope="row"><span class="label">v=9999<', text)
@@ -161,7 +135,7 @@ def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
 def test_a_reason_for_every_row(synthetic: ModuleType, tmp_path: Path) -> None:
     failed = hostile.with_reasons(hostile.many(synthetic, 1_500))
     page = render("heads", [failed], tmp_path)
-    words = _Read(page).words
+    words = ReadPage(page).words
     assert "These are the first 200 of 1500" in words
     assert "reason 199" in words
     assert "reason 200" not in words
@@ -171,14 +145,14 @@ def test_a_long_reason_is_cut_and_says_where_it_is_whole(
     synthetic: ModuleType, tmp_path: Path
 ) -> None:
     page = render("heads", [hostile.many(synthetic, 3)], tmp_path)
-    assert "r" * 600 + "… (results.csv has it whole)" in _Read(page).words
+    assert "r" * 600 + "… (results.csv has it whole)" in ReadPage(page).words
     assert "r" * 10_000 in (page.parent / "results.csv").read_text()
 
 
 @pytest.mark.bad_input(48)
 def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
     empty = Sweep(synthetic.about(provenances={}), results_frame([]), curves_frame([]))
-    words = _Read(render("heads", [empty], tmp_path)).words
+    words = ReadPage(render("heads", [empty], tmp_path)).words
     assert "no result" in words
     assert "0 of 3; 3 missing" in words
     assert words.count("not yet measured") >= 2 * 4  # once a task and probe, and what it means
@@ -195,7 +169,7 @@ def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
         sweep.results[sweep.results["seed"] == 0],
         curves_frame([]),
     )
-    words = _Read(render("heads", [one], tmp_path)).words
+    words = ReadPage(render("heads", [one], tmp_path)).words
     assert "underpowered" in words
     assert "with 1 seed each" in words
     assert "nan" not in words.replace("training loss is nan", "").lower()
@@ -206,7 +180,7 @@ def test_all_nan(synthetic: ModuleType, tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     nan = Sweep(sweep.about, sweep.results.assign(value=float("nan")), curves_frame([]))
     page = render("heads", [nan], tmp_path)
-    assert "not a number" in _Read(page).words
+    assert "not a number" in ReadPage(page).words
     assert (
         "data-value"
         not in page.read_text().partition("shakespeare characters</h2>")[2].partition("</table>")[0]

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,45 +25,10 @@ from reports.results.frame import (
     Sweep,
     curves_frame,
     results_frame,
-    write_parquet,
+    to_parquet_bytes,
 )
 from suite.schema import Registration
-
-_VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-class _Balanced(HTMLParser):
-    """Fails on a tag that is not closed in order; collects what is said and which tags stand."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.words: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-def _parsed(page: Path) -> _Balanced:
-    parser = _Balanced()
-    parser.feed(page.read_text(encoding="utf-8"))
-    parser.close()
-    assert parser.open == []
-    return parser
+from tests.reports.read_page import ReadPage
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -91,7 +55,7 @@ def test_a_page_says_when_its_claim_was_stated(
     synthetic: ModuleType, tmp_path: Path, registration: Registration | None, said: str
 ) -> None:
     page = render("heads", [_plain(synthetic, registration=registration)], tmp_path)
-    words = " ".join("".join(_parsed(page).words).split())
+    words = " ".join(ReadPage(page).words.split())
     assert said in words
     is_late = registration is not None and registration.num_pairs_before > 0
     assert ("xploratory, since 2 paired seeds" in words) == is_late
@@ -178,8 +142,8 @@ def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(
     synthetic: ModuleType, tmp_path: Path
 ) -> None:
     sweep = synthetic.sweep()
-    write_parquet(tmp_path / "results.parquet", sweep.results, sweep.about)
-    write_parquet(tmp_path / "curves.parquet", sweep.curves)
+    (tmp_path / "results.parquet").write_bytes(to_parquet_bytes(sweep.results, sweep.about))
+    (tmp_path / "curves.parquet").write_bytes(to_parquet_bytes(sweep.curves))
     made = []
     for salt, zone in (("0", "UTC"), ("4711", "Asia/Tokyo")):
         out = tmp_path / salt
@@ -194,7 +158,7 @@ def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(
 
 
 def test_the_page_is_sound_and_needs_nothing_from_elsewhere(page: Path) -> None:
-    parsed = _parsed(page)
+    parsed = ReadPage(page)
     assert not {"img", "link", "iframe", "object"} & set(parsed.tags)
     assert parsed.tags.count("script") == 1
     local = [link for link in parsed.links if not link.startswith("#")]
@@ -223,7 +187,7 @@ def test_the_script_of_a_page_is_the_one_that_its_policy_allows(page: Path) -> N
 
 
 def test_page_and_markdown_say_the_same(synthetic: ModuleType, page: Path) -> None:
-    words = " ".join("".join(_parsed(page).words).split())
+    words = " ".join(ReadPage(page).words.split())
     markdown = (page.parent / "report.md").read_text().replace("\\", "")
     for fact in (
         "How many attention heads at a fixed width?", "8 heads beat one", "3 paired seeds",
@@ -339,8 +303,8 @@ def test_overview_shows_every_ablation_and_every_claim(
         curves_frame([]),
     )
     page = render_overview({"zero": [empty], "heads": _both(synthetic)}, tmp_path)
-    parsed = _parsed(page)
-    words = " ".join("".join(parsed.words).split())
+    parsed = ReadPage(page)
+    words = " ".join(parsed.words.split())
     assert set(parsed.links) == {"heads/index.html", "zero/index.html"}
     markdown = (tmp_path / "index.md").read_text().replace("\\", "")
     for fact in (
@@ -351,7 +315,7 @@ def test_overview_shows_every_ablation_and_every_claim(
     ):  # fmt: skip
         assert fact in words, fact
         assert fact in markdown, fact
-    assert "No ablation" in "".join(_parsed(render_overview({}, tmp_path)).words)
+    assert "No ablation" in ReadPage(render_overview({}, tmp_path)).words
 
 
 def test_overview_judges_all_claims_together(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -362,7 +326,7 @@ def test_overview_judges_all_claims_together(synthetic: ModuleType, tmp_path: Pa
         name = f"n{number:02}"
         frames = (sweep.results.assign(ablation=name), sweep.curves.assign(ablation=name))
         sweeps[name] = [Sweep(replace(sweep.about, ablation=name), *frames)]
-    words = " ".join("".join(_parsed(render_overview(sweeps, tmp_path)).words).split())
+    words = " ".join(ReadPage(render_overview(sweeps, tmp_path)).words.split())
     assert "40 claims:" in words
     assert words.count("judged among the 40 claims here; alone: supported") == 40
     assert "Holm's method" in words

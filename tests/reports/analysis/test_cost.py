@@ -15,6 +15,7 @@ from reports.results.frame import results_frame
 from reports.results.series import Series, all_series
 from reports.tables.comparison import comparison_table
 from suite.schema import About
+from tests.reports.conftest import known
 
 TASK = "majority"
 
@@ -38,8 +39,7 @@ def _column(synthetic: ModuleType, **place: Any) -> Column | None:
 
 def test_a_training_is_its_steps_times_the_median_step(synthetic: ModuleType) -> None:
     sweep = synthetic.sweep()
-    times = step_times(_measured(sweep), TASK)
-    assert times is not None
+    times = known(step_times(_measured(sweep), TASK))
     found = training_seconds(sweep.about, times)
     assert found["heads=2"] == pytest.approx(300 * _step(sweep, "heads=2"))
     assert times.environment_id == synthetic.PLACE.environment_id
@@ -58,8 +58,7 @@ def test_a_training_is_its_steps_times_the_median_step(synthetic: ModuleType) ->
 def test_cost_counts_devices_and_says_where(
     synthetic: ModuleType, place: dict[str, Any], unit: str, num_devices: int
 ) -> None:
-    column = _column(synthetic, **place)
-    assert column is not None
+    column = known(_column(synthetic, **place))
     assert column.unit == unit
     assert "on AMD EPYC 7B13 with" in column.note
     exact = num_devices * 300 * _step(synthetic.sweep(), "heads=2")
@@ -72,8 +71,7 @@ def test_cost_counts_devices_and_says_where(
 def test_long_trainings_cost_hours(synthetic: ModuleType) -> None:
     sweep = synthetic.sweep()
     about = synthetic.about(settings={"steps": 1_000_000})
-    column = cost_column(about, _measured(sweep), TASK, about.variants)
-    assert column is not None
+    column = known(cost_column(about, _measured(sweep), TASK, about.variants))
     assert column.unit == "core-hours"
     assert float(column.entries["heads=1"].text) == pytest.approx(
         1e6 * _step(sweep, "heads=1") / 3600, rel=1e-3
@@ -139,6 +137,5 @@ def test_the_environment_with_most_times_is_taken(synthetic: ModuleType) -> None
         for place, values in (("slow", (9.0,)), ("fast", (0.01, 0.02, 0.03)))
         for seed, value in enumerate(values)
     ]  # fmt: skip
-    times = step_times(all_series(said, results_frame(rows)), TASK)
-    assert times is not None
+    times = known(step_times(all_series(said, results_frame(rows)), TASK))
     assert (times.environment_id, times.seconds) == ("fast", {"heads=8": 0.02})

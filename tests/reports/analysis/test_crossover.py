@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from reports.analysis.crossover import Crossover, Kind, crossover
+from reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from reports.analysis.time_comparison import DifferentEnvironments
 from reports.stats.intervals import Estimate
 from tests.reports.made_growth import LENGTHS, counted, growth, reading, timed
@@ -37,16 +37,17 @@ def _found(
 @pytest.mark.parametrize(
     ("a", "b", "kind", "text", "point"),
     [
-        (lambda n: 1000 * n, lambda n: n * n, Kind.FASTER_FROM, "1,000", 1000),
-        (lambda n: n * n, lambda n: 1000 * n, Kind.FASTER_BELOW, "faster only below 1,000", 1000),
-        (lambda n: FACTORS[int(n)] * n, lambda n: n, Kind.FASTER_FROM,
+        (lambda n: 1000 * n, lambda n: n * n, CrossoverKind.FASTER_FROM, "1,000", 1000),
+        (lambda n: n * n, lambda n: 1000 * n, CrossoverKind.FASTER_BELOW,
+         "faster only below 1,000", 1000),
+        (lambda n: FACTORS[int(n)] * n, lambda n: n, CrossoverKind.FASTER_FROM,
          "1,450 (the last of 3 changes)", 1448.1547),
-        (_linear, _linear, Kind.UNDECIDED,
+        (_linear, _linear, CrossoverKind.UNDECIDED,
          "the two cannot be told apart anywhere from 64 to 4,096", None),
     ],
 )  # fmt: skip
 def test_exact_numbers_have_a_crossover_without_an_interval(
-    a: Law, b: Law, kind: Kind, text: str, point: float | None
+    a: Law, b: Law, kind: CrossoverKind, text: str, point: float | None
 ) -> None:
     found = _found(a, b)
     assert (found.kind, found.text) == (kind, text)
@@ -66,15 +67,20 @@ def test_intervals_keep_their_word_at_three_processes() -> None:
 @pytest.mark.parametrize(
     ("slow", "noise", "seed", "kind", "text", "ends"),
     [
-        (1.0, 0.02, 0, Kind.FASTER_FROM, "1,010 [955, 1,060]", (955, 1010, 1060)),
-        (10.0, 0.02, 0, Kind.NEVER, "not below 4,096", None),
-        (0.05, 0.02, 0, Kind.ALWAYS, "below 64 (faster at every length)", None),
-        (0.97 * _attention(4096) / _linear(4096), 0.05, 3, Kind.FASTER_FROM,
+        (1.0, 0.02, 0, CrossoverKind.FASTER_FROM, "1,010 [955, 1,060]", (955, 1010, 1060)),
+        (10.0, 0.02, 0, CrossoverKind.NEVER, "not below 4,096", None),
+        (0.05, 0.02, 0, CrossoverKind.ALWAYS, "below 64 (faster at every length)", None),
+        (0.97 * _attention(4096) / _linear(4096), 0.05, 3, CrossoverKind.FASTER_FROM,
          "4,070 [3,600, beyond 4,096]", (3600, 4070, 4096)),
     ],
 )  # fmt: skip
 def test_the_text_holds_the_point_and_both_ends(
-    slow: float, noise: float, seed: int, kind: Kind, text: str, ends: tuple[float, ...] | None
+    slow: float,
+    noise: float,
+    seed: int,
+    kind: CrossoverKind,
+    text: str,
+    ends: tuple[float, ...] | None,
 ) -> None:
     found = _found(lambda n: slow * _linear(n), _attention, np.random.default_rng(seed), noise)
     assert (found.kind, found.text) == (kind, text)
@@ -87,7 +93,7 @@ def test_two_of_the_same_speed_seldom_seem_to_have_a_crossover() -> None:
     found = [_found(_linear, _linear, rng) for _ in range(100)]
     bounded = [x for x in found if x.place and "below 64" not in x.text and "beyond" not in x.text]
     assert len(bounded) <= 9
-    assert sum(x.kind is Kind.UNDECIDED for x in found) > 50
+    assert sum(x.kind is CrossoverKind.UNDECIDED for x in found) > 50
 
 
 @pytest.mark.parametrize("variant", ["a", "b"])
@@ -95,9 +101,9 @@ def test_noise_beside_the_crossover_makes_it_noisy(variant: str) -> None:
     rng = np.random.default_rng(2)
     values = {"a": timed(_linear, rng), "b": timed(_attention, rng)}
     beside = crossover(growth(values, noisy=[(variant, 1024)]), "a", "b")
-    assert beside == Crossover(Kind.NOISY, "noisy at 1,024")
+    assert beside == Crossover(CrossoverKind.NOISY, "noisy at 1,024")
     elsewhere = crossover(growth(values, noisy=[(variant, 64)]), "a", "b")
-    assert elsewhere.kind is Kind.FASTER_FROM
+    assert elsewhere.kind is CrossoverKind.FASTER_FROM
 
 
 @pytest.mark.parametrize(
@@ -112,8 +118,8 @@ def test_noise_at_the_top_hides_whether_there_is_one(slow: float, noise: float, 
 
 def test_what_cannot_be_compared() -> None:
     of = growth({"a": counted(_linear), "b": {}, "c": counted(_attention)})
-    assert crossover(of, "a", "a") == Crossover(Kind.NOT_MEASURED, "the baseline")
-    assert crossover(of, "b", "a") == Crossover(Kind.NOT_MEASURED, "not measured")
+    assert crossover(of, "a", "a") == Crossover(CrossoverKind.NOT_MEASURED, "the baseline")
+    assert crossover(of, "b", "a") == Crossover(CrossoverKind.NOT_MEASURED, "not measured")
     of.readings["c"][64] = (reading(1.0, place="elsewhere"),)  # type: ignore[index]
     with pytest.raises(DifferentEnvironments):
         crossover(of, "a", "c")

@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.analysis.theory_gap import MEMORY, PATH, STEPS, TableOneRow, table_one, theory_gaps
-from reports.analysis.utilisation import FLOPS, TIME, flops_per_second
+from reports.analysis.theory_gap import (
+    FLOPS,
+    MEMORY,
+    PATH,
+    STEPS,
+    TIME,
+    TableOneRow,
+    flops_per_second,
+    table_one,
+    theory_gaps,
+)
 from reports.results.length_sweep import Axis, Growth
 from suite.schema import MixerFacts
 from tests.reports.made_growth import HERE, LENGTHS, counted, growth, timed

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from reports.analysis.time_comparison import (
-    Comparison,
     DifferentEnvironments,
-    Outcome,
+    TimeComparison,
+    TimeOutcome,
     compare,
     false_alarms,
     found,
@@ -19,10 +19,11 @@ from reports.analysis.time_comparison import (
     smallest_detectable_effect,
 )
 from suite.schema import Status
+from tests.reports.conftest import known
 from tests.reports.made_growth import HERE, reading, readings
 
 
-def _ratio(logs: list[float]) -> Comparison:
+def _ratio(logs: list[float]) -> TimeComparison:
     return judge_ratio(readings(math.exp(x) for x in logs))
 
 
@@ -35,21 +36,21 @@ def _spread_of(middle: float, half: float) -> list[float]:
 @pytest.mark.parametrize(
     ("middle", "half", "outcome"),
     [
-        (-0.050, 0.044, Outcome.FASTER),
-        (-0.050, 0.046, Outcome.AMBIGUOUS),  # reaches into the last half per cent
-        (0.050, 0.044, Outcome.SLOWER),
-        (0.050, 0.046, Outcome.AMBIGUOUS),
-        (0.000, 0.019, Outcome.SAME),
-        (0.000, 0.021, Outcome.AMBIGUOUS),
-        (0.010, 0.004, Outcome.SLOWER),  # small and certain: a difference
-        (0.004, 0.003, Outcome.SAME),  # certain, and too small to matter
+        (-0.050, 0.044, TimeOutcome.FASTER),
+        (-0.050, 0.046, TimeOutcome.AMBIGUOUS),  # reaches into the last half per cent
+        (0.050, 0.044, TimeOutcome.SLOWER),
+        (0.050, 0.046, TimeOutcome.AMBIGUOUS),
+        (0.000, 0.019, TimeOutcome.SAME),
+        (0.000, 0.021, TimeOutcome.AMBIGUOUS),
+        (0.010, 0.004, TimeOutcome.SLOWER),  # small and certain: a difference
+        (0.004, 0.003, TimeOutcome.SAME),  # certain, and too small to matter
     ],
 )
-def test_rules(middle: float, half: float, outcome: Outcome) -> None:
+def test_rules(middle: float, half: float, outcome: TimeOutcome) -> None:
     verdict = _ratio(_spread_of(middle, half))
     assert verdict.outcome is outcome
-    assert verdict.is_certain == (outcome is not Outcome.AMBIGUOUS)
-    assert bool(verdict.reason) == (outcome is Outcome.AMBIGUOUS)
+    assert verdict.is_certain == (outcome is not TimeOutcome.AMBIGUOUS)
+    assert bool(verdict.reason) == (outcome is TimeOutcome.AMBIGUOUS)
 
 
 def test_the_interval_is_that_of_scipy_on_logarithms_paired_by_process() -> None:
@@ -66,20 +67,23 @@ def test_the_interval_is_that_of_scipy_on_logarithms_paired_by_process() -> None
 def test_what_a_machine_did_to_both_cancels() -> None:
     slow_down = [1.0, 3.0, 0.7]
     verdict = compare(readings(2.0 * x for x in slow_down), readings(1.0 * x for x in slow_down))
-    assert verdict.outcome is Outcome.SLOWER
+    assert verdict.outcome is TimeOutcome.SLOWER
     assert verdict.ratio.low == pytest.approx(2.0)
 
 
 def test_the_other_way_round_says_the_opposite() -> None:
     a, b = readings([1.0, 1.01, 0.99]), readings([1.2, 1.22, 1.19])
-    assert (compare(a, b).outcome, compare(b, a).outcome) == (Outcome.FASTER, Outcome.SLOWER)
+    assert (compare(a, b).outcome, compare(b, a).outcome) == (
+        TimeOutcome.FASTER,
+        TimeOutcome.SLOWER,
+    )
 
 
 @pytest.mark.parametrize("other", [1.0, 1.03])  # the same, were it not for the noise; ambiguous
 def test_restless_processes_are_never_called_alike_but_keep_their_ratio(other: float) -> None:
     noisy = [reading(1.0, seed, status=Status.NOISY, reason="±4.1 % after 8 s") for seed in (1, 2)]
     verdict = compare((*readings([1.001]), *noisy), readings([other, 1.0, other]))
-    assert verdict.outcome is Outcome.NOISY
+    assert verdict.outcome is TimeOutcome.NOISY
     assert verdict.ratio.point == pytest.approx(1.0, abs=0.03)
     assert verdict.reason == "±4.1 % after 8 s"
 
@@ -89,22 +93,22 @@ def test_a_difference_that_the_processes_agree_on_stands_whatever_the_noise_insi
     noisy = [
         reading(v, s, status=Status.NOISY, reason="±40 %") for s, v in enumerate([1, 1.3, 1.1])
     ]
-    assert compare(noisy, readings([9.0, 9.0, 9.0])).outcome is Outcome.FASTER
-    assert compare(noisy, readings([1.2, 1.2, 1.2])).outcome is Outcome.NOISY
+    assert compare(noisy, readings([9.0, 9.0, 9.0])).outcome is TimeOutcome.FASTER
+    assert compare(noisy, readings([1.2, 1.2, 1.2])).outcome is TimeOutcome.NOISY
 
 
 def test_one_noisy_process_of_three_is_judged_by_the_interval_between_them() -> None:
     one = reading(1.3, 2, status=Status.NOISY, reason="±9 %")
     calm = compare((*readings([1.0, 1.0]), one), readings([20.0, 20.0, 20.0]))
-    assert calm.outcome is Outcome.FASTER
+    assert calm.outcome is TimeOutcome.FASTER
     close = compare((*readings([1.0, 1.0]), one), readings([1.2, 1.2, 1.2]))
-    assert close.outcome is Outcome.AMBIGUOUS
+    assert close.outcome is TimeOutcome.AMBIGUOUS
 
 
 def test_two_processes_are_too_few_however_clear() -> None:
     failed = reading(math.nan, 2, status=Status.OUT_OF_MEMORY)
     verdict = compare((*readings([1.0, 1.0]), failed), readings([9.0, 9.0, 9.0]))
-    assert verdict.outcome is Outcome.NOISY
+    assert verdict.outcome is TimeOutcome.NOISY
     assert verdict.reason == "2 paired processes, and at least 3 are needed"
 
 
@@ -130,8 +134,7 @@ def test_a_cell_without_a_number_names_no_environment() -> None:
 def test_the_smallest_detectable_effect_is_found_four_times_in_five(num_processes: int) -> None:
     rng = np.random.default_rng(3)
     again = [_ratio(list(rng.normal(0, 0.01, num_processes))) for _ in range(400)]
-    effect = smallest_detectable_effect(again)
-    assert effect is not None
+    effect = known(smallest_detectable_effect(again))
     with_it = [
         _ratio(list(rng.normal(math.log1p(effect), 0.01, num_processes))) for _ in range(1000)
     ]

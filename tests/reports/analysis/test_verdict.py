@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.analysis.claim_data import evidence
-from reports.analysis.claim_strength import smallest_levels
-from reports.analysis.verdict import Outcome, Verdict, judge, judged_together, verdict
+from reports.analysis.claim_data import evidence, smallest_levels
+from reports.analysis.verdict import ClaimOutcome, Verdict, judge, judged_together, verdict
 from reports.results.frame import results_frame
 from reports.results.series import all_series
 from reports.stats.intervals import Estimate, mean_interval, smallest_level
 from reports.stats.significance import power
 from suite.schema import ClaimSpec, Provenance, Registration
-from tests.reports.simulated import Case, about, series
+from tests.reports.conftest import known
+from tests.reports.simulated import Case
 from tests.reports.simulated import about as made_about
 from tests.reports.simulated import series as made_series
 
@@ -24,29 +24,35 @@ from tests.reports.simulated import series as made_series
 @pytest.mark.parametrize(
     ("low", "point", "high", "by", "outcome"),
     [
-        (0.01, 0.03, 0.05, 0.02, Outcome.SUPPORTED),
-        (0.01, 0.02, 0.03, 0.02, Outcome.SUPPORTED),  # the point reaches exactly what is claimed
-        (0.00, 0.03, 0.06, 0.02, Outcome.INCONCLUSIVE),  # zero is not above zero
-        (0.01, 0.019, 0.03, 0.02, Outcome.INCONCLUSIVE),  # better, but perhaps not by as much
-        (-0.01, 0.03, 0.07, 0.02, Outcome.INCONCLUSIVE),
-        (-0.05, -0.03, -0.01, 0.02, Outcome.REFUTED),
-        (-0.015, -0.01, -0.005, 0.02, Outcome.REFUTED),  # small, and surely the wrong way
-        (-0.03, -0.01, 0.01, 0.02, Outcome.REFUTED),  # never as much as claimed, perhaps worse
-        (-0.01, 0.0, 0.01, 0.02, Outcome.EQUIVALENT),
-        (0.005, 0.01, 0.015, 0.02, Outcome.EQUIVALENT),  # surely better, surely too little
-        (-0.02, 0.0, 0.01, 0.02, Outcome.REFUTED),  # touches the margin: not inside
-        (0.01, 0.02, 0.03, 0.0, Outcome.SUPPORTED),
-        (0.0, 0.0, 0.0, 0.0, Outcome.INCONCLUSIVE),
-        (-0.01, 0.0, 0.01, 0.0, Outcome.INCONCLUSIVE),
+        (0.01, 0.03, 0.05, 0.02, ClaimOutcome.SUPPORTED),
+        (
+            0.01,
+            0.02,
+            0.03,
+            0.02,
+            ClaimOutcome.SUPPORTED,
+        ),  # the point reaches exactly what is claimed
+        (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
+        (0.01, 0.019, 0.03, 0.02, ClaimOutcome.INCONCLUSIVE),  # better, but perhaps not by as much
+        (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
+        (-0.05, -0.03, -0.01, 0.02, ClaimOutcome.REFUTED),
+        (-0.015, -0.01, -0.005, 0.02, ClaimOutcome.REFUTED),  # small, and surely the wrong way
+        (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),  # never as much as claimed, perhaps worse
+        (-0.01, 0.0, 0.01, 0.02, ClaimOutcome.EQUIVALENT),
+        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.EQUIVALENT),  # surely better, surely too little
+        (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin: not inside
+        (0.01, 0.02, 0.03, 0.0, ClaimOutcome.SUPPORTED),
+        (0.0, 0.0, 0.0, 0.0, ClaimOutcome.INCONCLUSIVE),
+        (-0.01, 0.0, 0.01, 0.0, ClaimOutcome.INCONCLUSIVE),
     ],
 )
-def test_rules(low: float, point: float, high: float, by: float, outcome: Outcome) -> None:
+def test_rules(low: float, point: float, high: float, by: float, outcome: ClaimOutcome) -> None:
     assert judge(Estimate(n=3, point=point, low=low, high=high), by) is outcome
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_two_pairs_are_too_few_however_clear(n: int) -> None:
-    assert judge(Estimate(n=n, point=1.0, low=0.9, high=1.1), 0.1) is Outcome.UNDERPOWERED
+    assert judge(Estimate(n=n, point=1.0, low=0.9, high=1.1), 0.1) is ClaimOutcome.UNDERPOWERED
 
 
 def _judged(
@@ -66,14 +72,13 @@ def _judged(
             given = {"value": value} if isinstance(value, float) else value
             if given:
                 rows.append(synthetic.row(said, name, "t", "quality", spec, seed=seed) | given)
-    answer = verdict(said, all_series(said, results_frame(rows)))
-    assert answer is not None
+    answer = known(verdict(said, all_series(said, results_frame(rows))))
     return answer
 
 
 def test_lower_is_better_and_the_sentence_says_it_all(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [2.000, 2.110, 2.200], [2.030, 2.142, 2.231])
-    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.sentence == (
         "A beats B: supported, indicative; a is better than b by 0.0310 bit "
         "(95 % interval 0.0285 to 0.0335, 3 paired seeds)."
@@ -82,7 +87,7 @@ def test_lower_is_better_and_the_sentence_says_it_all(synthetic: ModuleType) -> 
 
 def test_higher_is_better_turns_the_sign(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [2.0, 2.1, 2.2], [2.03, 2.13, 2.24], better="higher")
-    assert answer.outcome is Outcome.REFUTED
+    assert answer.outcome is ClaimOutcome.REFUTED
     assert "a is worse than b by 0.033" in answer.sentence
     assert answer.advantage.point == pytest.approx(-0.1 / 3)
 
@@ -105,28 +110,27 @@ def test_large_scale_is_not_called_indicative(synthetic: ModuleType) -> None:
 )
 def test_a_lost_seed_makes_it_invalid(synthetic: ModuleType, mishap: Any, words: str) -> None:
     answer = _judged(synthetic, [1.0, 1.1, mishap], [2.0, 2.1, 2.2])
-    assert answer.outcome is Outcome.INVALID
+    assert answer.outcome is ClaimOutcome.INVALID
     assert f"a has m for {words}" in answer.sentence
 
 
 def test_no_result_at_all(synthetic: ModuleType) -> None:
     said = synthetic.about()
-    found = verdict(said, all_series(said, results_frame([])))
-    assert found is not None
-    assert found.outcome is Outcome.INVALID
+    found = known(verdict(said, all_series(said, results_frame([]))))
+    assert found.outcome is ClaimOutcome.INVALID
     assert "heads=8 has bits per character for 0 of 3; 3 missing" in found.sentence
 
 
 @pytest.mark.bad_input(20)
 def test_single_seed_is_underpowered(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [1.0], [2.0])
-    assert answer.outcome is Outcome.UNDERPOWERED
+    assert answer.outcome is ClaimOutcome.UNDERPOWERED
     assert "(1 paired seed); at least 3 pairs" in answer.sentence
 
 
 def test_a_metric_without_direction_cannot_be_judged(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [1.0, 1.0, 1.0], [2.0, 2.0, 2.0], better="none")
-    assert answer.outcome is Outcome.INVALID
+    assert answer.outcome is ClaimOutcome.INVALID
 
 
 def test_no_claim_no_verdict(synthetic: ModuleType) -> None:
@@ -150,9 +154,8 @@ def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
         for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
         for seed in range(3)
     ]
-    answer = verdict(said, all_series(said, results_frame(rows)))
-    assert answer is not None
-    assert answer.outcome is Outcome.REFUTED
+    answer = known(verdict(said, all_series(said, results_frame(rows))))
+    assert answer.outcome is ClaimOutcome.REFUTED
     assert "a is slower than b, 0.67 times as fast" in answer.sentence
     assert "3 paired processes" in answer.sentence
 
@@ -188,15 +191,14 @@ def _timed(synthetic: ModuleType, rows: list[tuple[str, str, int]], at: str = ""
             made.append(synthetic.row(
                 said, name, "t", "step_time", spec, seed=seed, environment_id="x"
             ) | there)  # fmt: skip
-    answer = verdict(said, all_series(said, results_frame(made)))
-    assert answer is not None
+    answer = known(verdict(said, all_series(said, results_frame(made))))
     return answer
 
 
 def test_two_that_never_met_on_one_machine_have_no_verdict(synthetic: ModuleType) -> None:
     apart = [(place, name, seed) for place, name in ("xa", "yb") for seed in range(3)]
     answer = _timed(synthetic, apart)
-    assert answer.outcome is Outcome.INVALID
+    assert answer.outcome is ClaimOutcome.INVALID
     assert answer.finding == (
         "no verdict, since a was measured on EPYC 7B13 (1 thread, torch 2.13.0) and b on H100 "
         "(2 threads, torch 2.13.0); times of different devices, thread counts or torch versions "
@@ -206,26 +208,25 @@ def test_two_that_never_met_on_one_machine_have_no_verdict(synthetic: ModuleType
 
 def test_one_machine_that_saw_both_is_enough(synthetic: ModuleType) -> None:
     rows = [(place, name, seed) for place, name in ("xa", "yb", "ya") for seed in range(3)]
-    assert _timed(synthetic, rows).outcome is not Outcome.INVALID
+    assert _timed(synthetic, rows).outcome is not ClaimOutcome.INVALID
 
 
 def test_a_claim_at_a_coordinate_is_judged_there_only(synthetic: ModuleType) -> None:
     rows = [("x", name, seed) for name in "ab" for seed in range(3)]
     answer = _timed(synthetic, rows, at="length=64")
-    assert answer.outcome is Outcome.INCONCLUSIVE
+    assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert "3 paired processes" in answer.sentence
 
 
 def _found(synthetic: ModuleType, a: list[Any], b: list[Any], **about: Any) -> Verdict:
     said = made_about(synthetic, len(a), about.pop("by", 0.0), **about)
-    answer = verdict(said, [made_series(a, b)])
-    assert answer is not None
+    answer = known(verdict(said, [made_series(a, b)]))
     return answer
 
 
 def test_a_diverged_seed_leaves_it_open_however_good_the_others_are(synthetic: ModuleType) -> None:
     answer = _found(synthetic, [9.0, 9.1, None], [1.0, 1.1, 1.2])
-    assert answer.outcome is Outcome.INCONCLUSIVE
+    assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.advantage.point is None
     assert "a in 1 of 3 and b in 0 of 3" in answer.finding
     assert [(side.num, side.num_total) for side in answer.diverged] == [(1, 3), (0, 3)]
@@ -247,26 +248,26 @@ def test_diverged_seeds_of_either_side_are_told_and_count(synthetic: ModuleType)
 
 def test_a_diverged_seed_does_not_excuse_a_missing_one(synthetic: ModuleType) -> None:
     answer = _judged(synthetic, [1.0, {"status": "diverged", "value": None}, None], [2.0, 2.1, 2.2])
-    assert answer.outcome is Outcome.INVALID
+    assert answer.outcome is ClaimOutcome.INVALID
     assert "1 of 3; 1 diverged; 1 missing" in answer.finding
     assert answer.details == ()
 
 
 def test_a_single_diverged_seed_is_too_few(synthetic: ModuleType) -> None:
-    assert _found(synthetic, [None], [1.0]).outcome is Outcome.UNDERPOWERED
+    assert _found(synthetic, [None], [1.0]).outcome is ClaimOutcome.UNDERPOWERED
 
 
 def test_seeds_that_never_met_have_no_verdict(synthetic: ModuleType) -> None:
     rows: list[Any] = [(1.0, 1.0, 1.0, None, None, None), (None, None, None, 2.0, 2.0, 2.0)]
     answer = _judged(synthetic, *(list(row) for row in rows), num_seeds=3)
-    assert answer.outcome is Outcome.INVALID
+    assert answer.outcome is ClaimOutcome.INVALID
     assert "no seed has both a and b" in answer.finding
 
 
 def test_an_open_verdict_says_how_many_seeds_would_settle_it(synthetic: ModuleType) -> None:
     """Mean 0.1, standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at 18."""
     answer = _found(synthetic, [1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
-    assert answer.outcome is Outcome.INCONCLUSIVE
+    assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
     assert answer.smallest_effect is not None
     assert power(answer.smallest_effect, 0.2, 3) == pytest.approx(0.8)
@@ -298,7 +299,7 @@ def test_what_no_number_of_seeds_would_settle(synthetic: ModuleType) -> None:
 
 def test_six_pairs_have_an_exact_p(synthetic: ModuleType) -> None:
     answer = _found(synthetic, [1.1, 1.2, 1.15, 1.3, 1.1, 1.2], [1.0] * 6)
-    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.num_seeds_to_settle is None
     assert answer.sign_flip is not None
     assert answer.sign_flip.p == 2 / 2**6
@@ -308,7 +309,7 @@ def test_six_pairs_have_an_exact_p(synthetic: ModuleType) -> None:
 def test_a_claim_that_was_stated_late_is_exploratory(synthetic: ModuleType) -> None:
     late = Registration(sha256="ab" * 16, num_pairs_before=3, changes=("by was 0.1",))
     answer = _found(synthetic, [1.1, 1.2, 1.15], [1.0] * 3, registration=late)
-    assert answer.outcome is Outcome.SUPPORTED
+    assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.kind == "supported, exploratory"
     assert answer.is_exploratory
     assert answer.remark == (
@@ -335,7 +336,7 @@ def test_times_are_judged_by_their_ratio(synthetic: ModuleType) -> None:
     assert steady is not None
     assert disturbed is not None
     assert steady.is_ratio
-    assert steady.outcome is disturbed.outcome is Outcome.SUPPORTED
+    assert steady.outcome is disturbed.outcome is ClaimOutcome.SUPPORTED
     assert steady.finding == disturbed.finding
     assert steady.finding == (
         "a is faster than b, 2.00 times as fast (95 % interval 1.90 to 2.10, 3 paired processes)"
@@ -364,8 +365,8 @@ def test_where_neither_is_surely_better_the_advantage_keeps_its_sign(synthetic: 
 
 
 def _case(synthetic: ModuleType, differences: list[float], by: float = 0.0) -> Case:
-    said = about(synthetic, len(differences), by)
-    return said, [series([1 + d for d in differences], [1.0] * len(differences))]
+    said = made_about(synthetic, len(differences), by)
+    return said, [made_series([1 + d for d in differences], [1.0] * len(differences))]
 
 
 def test_a_claim_alone_is_judged_as_on_its_page(synthetic: ModuleType) -> None:
@@ -376,12 +377,11 @@ def test_a_claim_alone_is_judged_as_on_its_page(synthetic: ModuleType) -> None:
 
 def test_what_is_clear_alone_may_be_open_among_others(synthetic: ModuleType) -> None:
     clear = _case(synthetic, [0.1, 0.2, 0.15])  # p = 0.037
-    alone = verdict(*clear)
-    assert alone is not None
-    assert alone.outcome is Outcome.SUPPORTED
+    alone = known(verdict(*clear))
+    assert alone.outcome is ClaimOutcome.SUPPORTED
     cases = {f"open {k}": _case(synthetic, [0.1, -0.2, 0.1]) for k in range(3)}
     together = judged_together({"clear": clear} | cases)["clear"]
-    assert together.outcome is Outcome.INCONCLUSIVE
+    assert together.outcome is ClaimOutcome.INCONCLUSIVE
     assert together.level == 0.05 / 4
     assert together.num_claims == 4
     assert "98.75 % interval" in together.finding
@@ -396,17 +396,17 @@ def test_the_clearest_leaves_more_for_the_next(synthetic: ModuleType) -> None:
     together = judged_together(cases)
     assert list(together) == ["second", "first"]
     assert [together[name].level for name in together] == [0.05, 0.025]
-    assert {each.outcome for each in together.values()} == {Outcome.SUPPORTED}
+    assert {each.outcome for each in together.values()} == {ClaimOutcome.SUPPORTED}
 
 
 def test_lost_claims_count_and_those_that_claim_nothing_do_not(synthetic: ModuleType) -> None:
     silent = (synthetic.about(claim=None), [])
-    lost = (about(synthetic, 3, 0.0), [series([1.0, 2.0], [1.0, 2.0])])
+    lost = (made_about(synthetic, 3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])])
     together = judged_together(
         {"silent": silent, "lost": lost, "open": _case(synthetic, [0.1, -0.2, 0.1])}
     )
     assert list(together) == ["lost", "open"]
-    assert together["lost"].outcome is Outcome.INVALID
+    assert together["lost"].outcome is ClaimOutcome.INVALID
     assert together["open"].level == 0.025
 
 
@@ -415,11 +415,10 @@ def test_the_smallest_level_is_where_the_rule_comes_to_decide(
     synthetic: ModuleType, by: float
 ) -> None:
     """The closed form against the rule itself, on either side of it."""
-    open_words = {Outcome.INCONCLUSIVE, Outcome.UNDERPOWERED}
+    open_words = {ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED}
     for number in range(60):
         values = np.random.default_rng(number).normal(0.8, 1, 3 + number % 5).tolist()
-        found = evidence(*_case(synthetic, values, by))
-        assert found is not None
+        found = known(evidence(*_case(synthetic, values, by)))
         level = smallest_levels(found).decides
         above, below = (
             judge(mean_interval(values, 1 - min(1.0, level * factor)), by)

@@ -20,6 +20,7 @@ from reports.results.series import all_series
 from suite.planning.loader import find
 from suite.schema import About
 from tests.reports import mixers_alone
+from tests.reports.conftest import known
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
 FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv")
@@ -32,8 +33,7 @@ def _one(name: str, ablation: str = "heads") -> Counterpart:
 
 
 def _exhibit(sweep: Any) -> Exhibit:
-    made = published_exhibit(sweep.about, all_series(sweep.about, sweep.results))
-    assert made is not None
+    made = known(published_exhibit(sweep.about, all_series(sweep.about, sweep.results)))
     return made
 
 
@@ -101,8 +101,7 @@ def test_ours_is_the_paired_difference_of_the_same_variants(synthetic: ModuleTyp
 def test_what_is_open_is_called_open(synthetic: ModuleType) -> None:
     sweep = synthetic.sweep()
     one_seed = sweep.results[sweep.results["seed"] == 0]
-    found = published_exhibit(sweep.about, all_series(sweep.about, one_seed))
-    assert found is not None
+    found = known(published_exhibit(sweep.about, all_series(sweep.about, one_seed)))
     texts = _texts(found)[f"{ROW}BLEU"]
     assert texts["same_direction"] == "open"
     assert "[" not in texts["ours"]
@@ -112,8 +111,7 @@ def test_a_variant_that_is_not_there_says_so(synthetic: ModuleType) -> None:
     texts = _texts(_exhibit(synthetic.sweep()))
     assert texts["depth=1 against heads=8: BLEU"]["ours"] == "not among the variants here"
     said = synthetic.about()
-    nothing = published_exhibit(said, all_series(said, results_frame([])))
-    assert nothing is not None
+    nothing = known(published_exhibit(said, all_series(said, results_frame([]))))
     assert _texts(nothing)[f"{ROW}BLEU"]["ours"] == "no result"
 
 
@@ -153,8 +151,7 @@ def test_every_variant_is_one_of_its_ablation() -> None:
 
 def test_several_tasks_stand_in_rows_of_their_own() -> None:
     said: About = mixers_alone.about(ablation="linear_attention", tasks=("listops",))
-    found = published_exhibit(said, ())
-    assert found is not None
+    found = known(published_exhibit(said, ()))
     names = [row.name for row in found.tables[0].rows]
     assert len(set(names)) == len(names)
     assert "listops: mixer=linformer against baseline: accuracy" in names

@@ -17,6 +17,7 @@ from reports.results.frame import Sweep
 from reports.results.length_sweep import growths
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
+from tests.reports.conftest import known
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
 
@@ -34,8 +35,7 @@ def _made(about: About | None = None) -> Table | None:
 
 
 def _table() -> Table:
-    made = _made()
-    assert made is not None
+    made = known(_made())
     return made
 
 
@@ -127,16 +127,14 @@ def test_the_same_hardware_is_no_difference() -> None:
         versions={},
     )  # fmt: skip
     about = mixers_alone.about(provenances={mixers_alone.PLACE.environment_id: place})
-    made = _made(about)
-    assert made is not None
+    made = known(_made(about))
     assert made.rows[0].entries[-1].text == "no: whole model, batch 32"
 
 
 def test_one_kernel_is_one_rival_and_none_is_no_table() -> None:
     said = mixers_alone.about()
     one = {name: facts for name, facts in said.subjects.items() if name != "kernel=materialised"}
-    made = _made(mixers_alone.about(subjects=one))
-    assert made is not None
+    made = known(_made(mixers_alone.about(subjects=one)))
     notes = [column.note for column in made.columns]
     assert notes == ["published", "ours, against attention"] * 2 + [""]
     none = {name: MixerFacts(mixer="lstm") for name in said.variants}

@@ -13,6 +13,7 @@ from reports.document import Drawing, Exhibit, View
 from reports.pages.budgets import budgets_exhibit
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import all_series
+from reports.tables.comparison import primary
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import entry, known
 
@@ -35,7 +36,8 @@ def drawn() -> None:
 
 
 def _exhibit(sweep: Sweep, task: str = TASK) -> Exhibit:
-    return known(budgets_exhibit(sweep, all_series(sweep.about, sweep.results), task))
+    measured = all_series(sweep.about, sweep.results)
+    return known(budgets_exhibit(sweep, measured, known(primary(measured, task))))
 
 
 def _view(sweep: Sweep, title: str, task: str = TASK) -> View:
@@ -188,7 +190,8 @@ def test_without_curves_there_is_nothing(is_empty: str) -> None:
     sweep = synthetic.sweep()
     results = results_frame([]) if is_empty == "both" else sweep.results
     bare = Sweep(sweep.about, results, curves_frame([]))
-    assert budgets_exhibit(bare, all_series(bare.about, bare.results), TASK) is None
+    measured = all_series(bare.about, bare.results)
+    assert budgets_exhibit(bare, measured, known(primary(measured, TASK))) is None
 
 
 def test_the_order_of_rows_does_not_matter() -> None:

@@ -15,9 +15,10 @@ from reports.document import Section
 from reports.pages.ablation import Page, page
 from reports.pages.mixers import controls_section, main_environment, mixers_section
 from reports.render import render
-from reports.results.frame import Sweep, curves_frame, results_frame
-from suite.schema import CONTROLS, MIXER_ALONE, MixerFacts, Provenance
+from reports.results.frame import Sweep, curves_frame
+from suite.schema import CONTROLS, MIXER_ALONE, Provenance
 from tests.reports import mixers_alone
+from tests.reports.conftest import known
 
 OTHER = Provenance(
     commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1,
@@ -42,14 +43,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _section(sweep: Sweep) -> Section:
-    found = mixers_section(sweep.about, sweep.results)
-    assert found is not None
+    found = known(mixers_section(sweep.about, sweep.results))
     return found
 
 
 def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
-    section = _page().mixers
-    assert section is not None
+    section = known(_page().mixers)
     assert [shown.title for shown in section.exhibits] == [
         "Table 1, measured", "Faster from which length?", "Time and memory against length",
         "Times by length", "Use made of the machine", "Can these times be trusted?",
@@ -58,8 +57,7 @@ def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
 
 
 def test_the_crossovers_are_drawn_for_each_kind_of_time() -> None:
-    section = _page().mixers
-    assert section is not None
+    section = known(_page().mixers)
     (shown,) = (one for one in section.exhibits if one.title == "Faster from which length?")
     assert [view.title for view in shown.views] == ["forward and backward", "forward"]
     assert all(len(view.drawings) == 1 for view in shown.views)
@@ -224,54 +222,3 @@ def test_without_controls_a_report_is_as_it_was(synthetic: ModuleType) -> None:
     assert (made.mixers, made.controls) == (None, None)
     assert len(made.definitions) == 2
     assert controls_section(sweep.about, sweep.results) is None
-
-
-HOSTILE = {
-    "kernel=materialised": "kernel=materialised, x=<script>alert(1)</script>",
-    "mixer=lstm": "</td></table>\x1b[31m",
-    "mixer=conv": r"=HYPERLINK($\input{x}$)",
-    "mixer=dilated_conv": "a|b ```",
-    "mixer=performer": "![x](javascript:alert(1)) \u202egnp",
-}
-
-
-def _hostile() -> Sweep:
-    said = mixers_alone.about()
-    facts = {HOSTILE.get(name, name): fact for name, fact in said.subjects.items()}
-    facts["baseline"] = MixerFacts(
-        mixer="<b>attention|", time="n**2 * <i>", maximum_path_length="$"
-    )
-    names = {"variants": tuple(HOSTILE.get(v, v) for v in said.variants), "subjects": facts}
-    place = Provenance(
-        commit="c", device="<img src=x>|`", num_threads=2, num_cpus=2, num_gpus=0, versions={}
-    )
-    about = mixers_alone.about(
-        **names, claim=None, provenances={mixers_alone.PLACE.environment_id: place}
-    )
-    rows = _sweep().results.to_dict("records")
-    for row in rows:
-        row["variant"] = HOSTILE.get(row["variant"], row["variant"])
-        row["reason"] = row["reason"] and f"{row['reason']} <script>| http://u:CANARY@h"
-    return Sweep(about, results_frame(rows), curves_frame([]))
-
-
-def test_hostile_names_stay_text_everywhere(tmp_path: Path) -> None:
-    index = render("complexity", [_hostile()], tmp_path)
-    text = index.read_text()
-    assert text.count("<script") == 1  # the page's own
-    assert "<img" not in text
-    assert "&lt;/td&gt;&lt;/table&gt;" in text
-    for path in (path for path in index.parent.rglob("*") if path.suffix != ".parquet"):
-        if path.is_dir():
-            continue
-        content = path.read_text(encoding="utf-8")
-        assert "CANARY" not in content, path
-        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e]", content), path
-        if path.suffix in (".md", ".svg"):
-            assert "<script" not in content, path
-        if path.suffix == ".tex":
-            assert r"\input" not in content, path
-        if path.suffix == ".csv":
-            for cell in (cell for row in csv.reader(content.splitlines()) for cell in row):
-                is_number = bool(re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell))
-                assert is_number or not cell.lstrip().startswith(tuple("=+-@\t\r")), (path, cell)

@@ -17,6 +17,7 @@ from reports.document import Exhibit, Section
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.pages.samples import specimens_section
 from suite.schema import About, Specimen
+from tests.reports.conftest import known
 
 TEXT = "ROMEO\nWhat light through yonder "
 SIZE = len(TEXT)
@@ -97,8 +98,7 @@ _MADE: dict[int, tuple[About, Section]] = {}  # held, so that no other gets its 
 def section(about: About) -> Section:
     """Made once for each `About`, since figures take their time."""
     if id(about) not in _MADE:
-        found = specimens_section(about)
-        assert found is not None
+        found = known(specimens_section(about))
         _MADE[id(about)] = about, found
     return _MADE[id(about)][1]
 
@@ -132,8 +132,7 @@ def test_the_baseline_comes_first_and_a_few_others_follow(full: About) -> None:
 
 def test_a_figure_says_in_words_where_its_heads_look(full: About) -> None:
     drawing = exhibit(full, "Attention").views[0].drawings[0]
-    description = ET.fromstring(drawing.svg)[1].text
-    assert description is not None
+    description = known(ET.fromstring(drawing.svg)[1].text)
     assert re.search(r"Layer 2, head 1: on the token before \(\d\d %\), \d.\d tokens", description)
     assert "Layer 2, head 4: spread out" in description
 
@@ -168,8 +167,7 @@ def test_pixels_are_the_matrix(about: Any) -> None:
 
 
 def test_figures_are_small_and_the_same_each_time(full: About, about: Any) -> None:
-    again = specimens_section(full)
-    assert again is not None
+    again = known(specimens_section(full))
     largest = about({"heads=8": maps(3, layers=4, heads=4)})
     for drawing, same in zip(section(full).drawings, again.drawings, strict=True):
         assert drawing == same

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import matplotlib
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from reports.document import Drawing
-from reports.plots.learning_curves import curves_figure
+from reports.plots.learning_curves import by_flops, by_seconds, curves_figure, learning_curves
+from reports.plots.line_chart import spread
 from reports.plots.scores import score_figure
+from reports.plots.style import MAX_LINES, line_look, marker
 from reports.results.frame import Sweep, curves_frame, results_frame
-from reports.results.learning_curves import by_flops, by_seconds, learning_curves
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import judged, known
 
@@ -155,3 +159,23 @@ def _scored(names: tuple[str, ...]) -> Sweep:
         for seed in range(3)
     ]
     return Sweep(said, results_frame(rows), curves_frame([]))
+
+
+HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)
+
+
+@given(heights=HEIGHTS)
+@example(heights=[0.9, 0.5, 0.1])
+def test_names_keep_their_order_and_distance_and_stay_inside(heights: list[float]) -> None:
+    ordered = sorted(heights, reverse=True)
+    placed = spread(ordered)
+    assert all(above - below > 0.0679 for above, below in pairwise(placed))
+    assert placed[-1] >= 0
+    assert placed[0] <= 1
+    if all(above - below > 0.0681 for above, below in pairwise(ordered)):
+        assert placed == ordered
+
+
+def test_no_two_lines_look_alike() -> None:
+    looks = {(str(line_look(index)), marker(index)) for index in range(MAX_LINES + 2)}
+    assert len(looks) == MAX_LINES + 2

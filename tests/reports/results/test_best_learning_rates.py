@@ -16,6 +16,7 @@ from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, main
 from reports.results.frame import results_frame
 from suite.planning.learning_rates import read_rates
 from suite.schema import MetricSpec
+from tests.reports.conftest import known
 
 ACCURACY = MetricSpec(name="validation_accuracy", unit="1", better="higher")
 BITS = MetricSpec(name="validation_bits_per_character", unit="bit", better="lower")
@@ -194,8 +195,7 @@ def test_the_command_says_in_a_sentence_what_is_wrong(
 def test_the_exhibit_has_a_row_a_mixer_and_says_the_margin(synthetic: ModuleType) -> None:
     labels = tuple(_label(mixer, rate) for mixer in ("attention", "lstm", "fnet") for rate in RATES)
     about = synthetic.about(ablation="learning_rate", variants=labels, tasks=tuple(TASKS))
-    exhibit = chosen_rates_exhibit(about, _results(synthetic, LEARNT))
-    assert exhibit is not None
+    exhibit = known(chosen_rates_exhibit(about, _results(synthetic, LEARNT)))
     (table,) = exhibit.tables
     assert [row.name for row in table.rows] == ["attention", "lstm", "fnet", "any other"]
     assert [column.key for column in table.columns] == list(TASKS)

@@ -23,15 +23,14 @@ from reports.results.frame import (
     read_sweep,
     results_frame,
     to_parquet_bytes,
-    write_parquet,
 )
 from suite.schema import Status
 
 
 def _write(sweep: Sweep, folder: Path) -> tuple[Path, Path]:
     paths = folder / "results.parquet", folder / "curves.parquet"
-    write_parquet(paths[0], sweep.results, sweep.about)
-    write_parquet(paths[1], sweep.curves)
+    paths[0].write_bytes(to_parquet_bytes(sweep.results, sweep.about))
+    paths[1].write_bytes(to_parquet_bytes(sweep.curves))
     return paths
 
 

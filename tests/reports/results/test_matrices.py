@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.results.matrices import Matrix, at_distance, gaze, matrices, of_heads
+from reports.results.matrices import Matrix, at_distance, head_focus, matrices, of_heads
 from suite.schema import Specimen
 from tests.reports.conftest import known
 
@@ -57,35 +57,35 @@ def specimen(values: np.ndarray, **changes: object) -> Specimen:
     ],
 )
 def test_it_is_said_where_most_weight_lies(matrix: Matrix, mostly: str) -> None:
-    assert known(gaze(matrix)).mostly == mostly
+    assert known(head_focus(matrix)).mostly == mostly
 
 
 def test_entropy_is_none_of_a_sharp_head_and_the_largest_of_an_even_one() -> None:
-    sharp, even = known(gaze(looking_at(1))), known(gaze(EVEN))
+    sharp, even = known(head_focus(looking_at(1))), known(head_focus(EVEN))
     assert sharp.entropy == 0.0
     assert even.entropy == pytest.approx(even.most_entropy)
     assert even.most_entropy == pytest.approx(np.mean(np.log2(np.arange(3, SIZE + 1))))
     assert even.next is None
-    both = known(gaze(Matrix(values=np.full((SIZE, SIZE), 1 / SIZE))))
+    both = known(head_focus(Matrix(values=np.full((SIZE, SIZE), 1 / SIZE))))
     assert both.most_entropy == pytest.approx(np.log2(SIZE))
     assert both.next == pytest.approx(1 / SIZE)
 
 
 def test_how_far_a_head_looks_is_the_mean_distance() -> None:
-    four, even = known(gaze(looking_at(4))), known(gaze(EVEN))
+    four, even = known(head_focus(looking_at(4))), known(head_focus(EVEN))
     assert four.distance == pytest.approx(np.mean([2, 3, *[4] * (SIZE - 4)]))
     assert even.distance == pytest.approx(np.mean(np.arange(2, SIZE) / 2))
 
 
 def test_shares_are_of_all_weight_also_where_a_map_shows_a_part_of_it() -> None:
-    found = known(gaze(Matrix(values=np.full((SIZE, SIZE), 0.5 / SIZE))))
+    found = known(head_focus(Matrix(values=np.full((SIZE, SIZE), 0.5 / SIZE))))
     assert found.itself == pytest.approx(0.5 / SIZE)
     assert found.entropy == pytest.approx(np.log2(SIZE))
 
 
 @pytest.mark.parametrize("values", [np.eye(3), np.zeros((8, 8)), np.full((8, 4), 0.25)])
 def test_nothing_is_said_of_what_shows_nothing(values: np.ndarray) -> None:
-    assert gaze(Matrix(values=values)) is None
+    assert head_focus(Matrix(values=values)) is None
 
 
 def test_values_and_names_come_back() -> None:

@@ -22,6 +22,7 @@ from reports.stats.significance import (
     sign_flip,
     smallest_effect,
 )
+from tests.reports.conftest import known
 
 
 def _by_hand(differences: list[float]) -> float:
@@ -150,8 +151,7 @@ def test_without_effect_the_power_is_the_half_level_and_without_spread_certain()
 def test_the_seeds_to_settle_are_the_fewest_whose_interval_excludes(
     gap: float, spread: float
 ) -> None:
-    needed = num_seeds_to_settle(gap, spread)
-    assert needed is not None
+    needed = known(num_seeds_to_settle(gap, spread))
     for n, leaves_out in ((needed, True), (needed - 1, False)):
         values = np.random.default_rng(n).normal(size=n)
         values = gap + spread * (values - values.mean()) / values.std(ddof=1)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reports.analysis.verdict import Outcome, Verdict, judged_together, verdict
+from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
 from reports.stats.aggregate import interquartile_mean, pooled_interval
 from reports.stats.intervals import Estimate, mean_interval
 from reports.stats.significance import power, smallest_effect
@@ -113,11 +113,11 @@ def test_pooled_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> Non
 def _is_false(answer: Verdict, truth: float, by: float) -> bool:
     """Whether a verdict says something that is not so; its finding counts, as does its word."""
     match answer.outcome:
-        case Outcome.SUPPORTED:
+        case ClaimOutcome.SUPPORTED:
             return truth <= 0
-        case Outcome.EQUIVALENT:
+        case ClaimOutcome.EQUIVALENT:
             return abs(truth) >= by
-        case Outcome.REFUTED:
+        case ClaimOutcome.REFUTED:
             says_worse = answer.advantage.excludes_zero and (answer.advantage.high or 0) < 0
             return truth >= 0 if says_worse else truth >= by
         case _:
@@ -182,7 +182,7 @@ def _found_share(synthetic: ModuleType, n: int, effect: float, num: int) -> floa
     for _ in range(num):
         seeds, b, a = rng.normal(size=(3, n))
         answer = verdict(said, [series(seeds + a + effect * math.sqrt(2), seeds + b)])
-        found += answer is not None and answer.outcome is Outcome.SUPPORTED
+        found += answer is not None and answer.outcome is ClaimOutcome.SUPPORTED
     return found / num
 
 

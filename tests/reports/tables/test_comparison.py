@@ -12,22 +12,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reports.document import Entry, Table
+from reports.document import Table
 from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
 from reports.results.frame import results_frame
 from reports.results.series import all_series, belongs
 from reports.tables.comparison import comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
+from tests.reports.conftest import entry
 
 
 def _table(sweep: Any, task: str) -> Table:
     return comparison_table(sweep.about, all_series(sweep.about, sweep.results), task)
-
-
-def _entry(table: Table, variant: str, key: str) -> Entry:
-    row = next(row for row in table.rows if row.name == variant)
-    index = [column.key for column in table.columns].index(key)
-    return row.entries[index]
 
 
 def _values(sweep: Any, task: str, variant: str) -> np.ndarray:
@@ -39,10 +34,10 @@ def test_scores_and_differences_are_those_of_scipy(synthetic: ModuleType) -> Non
     sweep = synthetic.sweep()
     table = _table(sweep, "majority")
     a, b = (_values(sweep, "majority", name) for name in ("heads=1", "heads=8"))
-    score = _entry(table, "heads=1", "accuracy").estimate
+    score = entry(table, "heads=1", "accuracy").estimate
     low, high = stats.t.interval(0.95, 2, loc=a.mean(), scale=stats.sem(a))
     assert (score.point, score.low, score.high) == pytest.approx((a.mean(), low, high), rel=1e-9)
-    change = _entry(table, "heads=1", "accuracy_difference")
+    change = entry(table, "heads=1", "accuracy_difference")
     low, high = stats.t.interval(0.95, 2, loc=(a - b).mean(), scale=stats.sem(a - b))
     found = (change.estimate.point, change.estimate.low, change.estimate.high)
     assert found == pytest.approx(((a - b).mean(), low, high), rel=1e-9)
@@ -52,7 +47,7 @@ def test_scores_and_differences_are_those_of_scipy(synthetic: ModuleType) -> Non
 
 def test_the_same_loss_is_worse_whichever_way_is_up(synthetic: ModuleType) -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
-    change = _entry(table, "heads=1", "bits_per_character_difference")
+    change = entry(table, "heads=1", "bits_per_character_difference")
     assert change.text.startswith("+")
     assert change.tone == "worse"
 
@@ -61,7 +56,7 @@ def test_a_diverged_seed_stays_in_the_denominator(synthetic: ModuleType) -> None
     table = _table(synthetic.sweep(), "shakespeare_characters")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "2 of 3; 1 diverged"
-    assert _entry(table, "heads=16", "bits_per_character").text.endswith("†")
+    assert entry(table, "heads=16", "bits_per_character").text.endswith("†")
     assert len(table.footnotes) == 1
 
 
@@ -69,8 +64,8 @@ def test_a_skipped_variant_says_why(synthetic: ModuleType) -> None:
     table = _table(synthetic.sweep(), "majority")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "skipped: heads=16 does not divide dim=24"
-    assert _entry(table, "heads=16", "accuracy").text == "skipped"
-    assert _entry(table, "heads=16", "accuracy").estimate.point is None
+    assert entry(table, "heads=16", "accuracy").text == "skipped"
+    assert entry(table, "heads=16", "accuracy").estimate.point is None
     assert table.footnotes == ()
 
 
@@ -200,7 +195,7 @@ def test_a_task_axis_puts_variants_in_their_own_table() -> None:
 def test_csv_holds_exact_numbers(synthetic: ModuleType) -> None:
     sweep = synthetic.sweep()
     rows = list(csv.DictReader(io.StringIO(to_csv(_table(sweep, "majority")))))
-    expected = _entry(_table(sweep, "majority"), "heads=1", "accuracy").estimate
+    expected = entry(_table(sweep, "majority"), "heads=1", "accuracy").estimate
     assert float(rows[0]["accuracy (1)"]) == expected.point
     assert float(rows[0]["accuracy_low"]) == expected.low
     assert rows[0]["accuracy_n"] == "3"

@@ -9,16 +9,20 @@ from functools import cache
 import pytest
 
 from reports.analysis.crossover import crossover
-from reports.analysis.theory_gap import MEMORY, table_one, theory_gaps
+from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from reports.analysis.time_comparison import compare
-from reports.analysis.utilisation import FLOPS, TIME
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
-from reports.tables.crossover import crossover_table
 from reports.tables.exponents import exponents_table, theory_remarks
-from reports.tables.length_sweep import costs_table, ratios_table
-from reports.tables.utilisation import peaks_in_words, utilisation_table
+from reports.tables.length_sweep import (
+    costs_table,
+    crossover_table,
+    peaks_in_words,
+    ratios_table,
+    utilisation_table,
+)
 from tests.reports import mixers_alone
+from tests.reports.conftest import known
 
 ABOUT = mixers_alone.about()
 HERE = mixers_alone.PLACE.environment_id
@@ -30,8 +34,7 @@ def _growths() -> tuple[Growth, ...]:
 
 
 def _growth(metric: str = TIME) -> Growth:
-    found = find(_growths(), metric)
-    assert found is not None
+    found = known(find(_growths(), metric))
     return found
 
 
@@ -41,8 +44,7 @@ def _entry(table: Table | None, variant: str, column: int) -> Entry:
 
 
 def test_times_are_medians_with_ratio_and_verdict() -> None:
-    table = costs_table(ABOUT, _growth(), "T")
-    assert table is not None
+    table = known(costs_table(ABOUT, _growth(), "T"))
     assert [c.title for c in table.columns] == [f"{n:,} tokens" for n in mixers_alone.LENGTHS]
     for column, place in enumerate(mixers_alone.LENGTHS):
         entry = _entry(table, "mixer=linformer", column)
@@ -79,8 +81,7 @@ def test_what_cannot_be_is_called_by_its_fate() -> None:
 
 
 def test_crossovers_stand_beside_both_rivals() -> None:
-    table = crossover_table(ABOUT, {"forward and backward": _growth()})
-    assert table is not None
+    table = known(crossover_table(ABOUT, {"forward and backward": _growth()}))
     assert [column.title for column in table.columns] == [
         "than baseline (attention, kernel=fused)", "than kernel=materialised",
     ]  # fmt: skip
@@ -96,8 +97,7 @@ def test_crossovers_stand_beside_both_rivals() -> None:
 
 def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     rows = table_one(ABOUT, _growths(), HERE)
-    table = exponents_table(ABOUT, rows)
-    assert table is not None
+    table = known(exponents_table(ABOUT, rows))
     titles = [column.title for column in table.columns]
     assert titles == [
         "time, power of n", "time, power of d", "FLOPs, power of n", "FLOPs, power of d",

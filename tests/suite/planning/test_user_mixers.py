@@ -8,7 +8,7 @@ import pytest
 
 from models import MIXERS, mixer_class
 from reports.pages.summary import in_short
-from reports.results.readings import Coverage
+from reports.results.series import Coverage
 from suite import timeouts
 from suite.planning.cells import mixer_version
 from suite.planning.plan import plan

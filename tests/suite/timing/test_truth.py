@@ -21,13 +21,13 @@ import pytest
 
 import suite
 from reports.analysis.time_comparison import (
-    Comparison,
-    Outcome,
+    TimeComparison,
+    TimeOutcome,
     compare,
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.results.readings import Reading
+from reports.results.series import Reading
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, Status
 from suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC
 from tests.suite.timing.one_process import PAIRS
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timing
 NUM_PROCESSES = 3
 MAIN, FORWARD = "forward_backward_seconds", "forward_seconds"
 ROOT = Path(suite.__file__).parents[1]
-DIFFERENT = (Outcome.FASTER, Outcome.SLOWER)
+DIFFERENT = (TimeOutcome.FASTER, TimeOutcome.SLOWER)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return Found(rows)
 
 
-def same_pairs(found: Found) -> Iterator[tuple[str, Comparison]]:
+def same_pairs(found: Found) -> Iterator[tuple[str, TimeComparison]]:
     """Each mixer beside itself."""
     for mixer, length in PAIRS:
         for metric in (FORWARD, MAIN):
@@ -90,21 +90,21 @@ def same_pairs(found: Found) -> Iterator[tuple[str, Comparison]]:
             yield f"{mixer:18} {length:6} {metric:26}", compare(second, first)
 
 
-def ratios(found: Found, metric: str) -> Iterator[tuple[str, Comparison]]:
+def ratios(found: Found, metric: str) -> Iterator[tuple[str, TimeComparison]]:
     for mixer, length in PAIRS:
         readings = found.readings(mixer, length, metric)
         yield f"{mixer:18} {length:6} {metric:26}", judge_ratio(readings)
 
 
-def shown(table: Sequence[tuple[str, Comparison]]) -> None:
+def shown(table: Sequence[tuple[str, TimeComparison]]) -> None:
     """Print the table, and how many verdicts there are of each kind."""
     for name, judged in table:
         ratio = judged.ratio
         print(
             f"{name} {ratio.point:.4f} [{ratio.low:.4f}, {ratio.high:.4f}] {judged.outcome}"
-            + (f": {judged.reason}" if judged.outcome is Outcome.NOISY else "")
+            + (f": {judged.reason}" if judged.outcome is TimeOutcome.NOISY else "")
         )
-    counts = {outcome: sum(j.outcome is outcome for _, j in table) for outcome in Outcome}
+    counts = {outcome: sum(j.outcome is outcome for _, j in table) for outcome in TimeOutcome}
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count))
 
 
@@ -116,7 +116,7 @@ def test_of_40_pairs_without_a_difference_at_most_5_are_called_different(found: 
     print(f"smallest effect that is found four times in five: {effect}")
     assert len(table) == 40
     assert sum(judged.outcome in DIFFERENT for _, judged in table) <= 5
-    assert sum(judged.outcome is Outcome.NOISY for _, judged in table) <= 20
+    assert sum(judged.outcome is TimeOutcome.NOISY for _, judged in table) <= 20
 
 
 def test_of_20_slow_downs_by_5_percent_at_least_16_are_found(found: Found) -> None:
@@ -124,8 +124,8 @@ def test_of_20_slow_downs_by_5_percent_at_least_16_are_found(found: Found) -> No
     print("\n\nA mixer slowed by 5 % over itself")
     shown(table)
     assert len(table) == 20
-    assert sum(judged.outcome is Outcome.SLOWER for _, judged in table) >= 16
-    assert not any(judged.outcome is Outcome.FASTER for _, judged in table)
+    assert sum(judged.outcome is TimeOutcome.SLOWER for _, judged in table) >= 16
+    assert not any(judged.outcome is TimeOutcome.FASTER for _, judged in table)
 
 
 def test_the_control_beside_each_baseline_tells_no_difference_either(found: Found) -> None:

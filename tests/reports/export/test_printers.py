@@ -12,8 +12,7 @@ import pytest
 
 from reports.analysis.theory_gap import table_one
 from reports.document import Table
-from reports.export.latex import latex_text
-from reports.export.printers import to_latex
+from reports.export.printers import latex_text, to_latex
 from reports.render import render
 from reports.results.length_sweep import growths
 from reports.results.series import all_series

@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
+from reports.plots.learning_curves import Curves, by_flops, by_seconds, learning_curves
 from reports.results.frame import Sweep
-from reports.results.learning_curves import Curves, by_flops, by_seconds, learning_curves
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import judged, known
 
