@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 
 from tools.chaos import faults
-from tools.chaos.faults import STEPS, Fault, Point, count_into, install, located, parsed
-from tools.chaos.timers import SAFETY, time_into
+from tools.chaos.faults import (
+    SAFETY,
+    STEPS,
+    Fault,
+    Point,
+    count_into,
+    install,
+    located,
+    parsed,
+    time_into,
+)
 
 HERE = f"{__name__}:Steps"
 
@@ -37,7 +46,6 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(Steps, "second", Steps.second)
     monkeypatch.setattr(Steps, "calls", [], raising=False)
     monkeypatch.setattr(faults, "located", lambda target: (Steps, target.rpartition(".")[2]))
-    monkeypatch.setattr("tools.chaos.timers.located", faults.located)
     return {"one": f"{HERE}.first", "two": f"{HERE}.second"}
 
 
