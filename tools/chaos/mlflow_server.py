@@ -25,7 +25,6 @@ class Server:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] = field(init=False)
-    stopped_by: signal.Signals | None = None
 
     @property
     def uri(self) -> str:
@@ -44,9 +43,6 @@ class Server:
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
                 env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             )  # fmt: skip
-        self._wait_until_it_answers()
-
-    def _wait_until_it_answers(self) -> None:
         wait_until(self._answers, f"the MLflow server at {self.uri}", _PATIENCE_SECONDS)
 
     def _answers(self) -> bool:
@@ -59,17 +55,16 @@ class Server:
     def stop(self, number: signal.Signals) -> None:
         """Stop all of its processes."""
         os.killpg(self.process.pid, number)
-        self.stopped_by = number
+        if number is signal.SIGKILL:
+            self.process.wait()
 
     def bring_back(self) -> None:
         """Undo `stop`, and wait until it answers."""
-        if self.stopped_by is signal.SIGSTOP:
+        if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGCONT)
-            self._wait_until_it_answers()
-        elif self.stopped_by is signal.SIGKILL:
-            self.process.wait()
+            wait_until(self._answers, f"the MLflow server at {self.uri}", _PATIENCE_SECONDS)
+        else:
             self.start()
-        self.stopped_by = None
 
 
 @contextmanager
@@ -83,4 +78,3 @@ def server(folder: Path) -> Iterator[Server]:
         yield made
     finally:
         made.stop(signal.SIGKILL)
-        made.process.wait()
