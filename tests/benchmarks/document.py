@@ -1,4 +1,4 @@
-"""The tables, and their place in `docs/benchmarks.md`: between two marks, prose around them."""
+"""Writes the tables of `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import platform
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from models.registry import MIXERS, mixer_class
 from suite.provenance import commit
-from tests.benchmarks.control import SLOWED, Control
-from tests.benchmarks.duels import AT_MOST, Row
+from tests.benchmarks.duels import AT_MOST, SLOWED, Control, Row
 from tests.benchmarks.interleaved import Ratio
 from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS, packages
 from tests.benchmarks.places import Place
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 NO_WORSE = 1.01  # memory: what is less is an allocator's rounding
 
 _MIB = 2**20
@@ -71,20 +68,6 @@ class Report:
                 yield f"### {family.capitalize()}\n\n{_table(rows)}"
 
 
-def write(text: str, path: Path) -> None:
-    """Put `text` between the marks of a document.
-
-    Raises:
-        ValueError: the document lacks a mark.
-    """
-    document = path.read_text()
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path} has no place for the tables: {BEGIN} ... {END}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
-
-
 def _table(rows: Iterable[Row]) -> str:
     head = (
         "mixer", "batch × length", "beside", "ours, ms", "theirs, ms", "ours / theirs",
@@ -122,10 +105,7 @@ def _slower(rows: Iterable[Row]) -> str:
 
 def _control_table(controls: Iterable[Control]) -> str:
     head = ("mixer", "batch × length", "itself / itself", f"slowed {SLOWED} times / itself")
-    lines = (
-        (row.title, str(row.shape), _interval(row.itself), _interval(row.slowed))
-        for row in controls
-    )
+    lines = ((c.title, str(c.shape), _interval(c.itself), _interval(c.slowed)) for c in controls)
     return f"### The instrument beside a truth that is known\n\n{_markdown(head, lines)}"
 
 

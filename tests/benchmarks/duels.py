@@ -1,10 +1,12 @@
-"""One mixer beside its peers: are the outputs the same, and then who is faster, who takes less?"""
+"""Compares a mixer with its peers, after checking equal outputs; and with itself, as a control."""
 
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from tests.benchmarks.places import Pass, Place, Shape
 OURS = "ours"
 AT_MOST = 1.1  # times as long as a peer takes
 SAME = 1e-8  # of the largest number, in float64
+SLOWED = 1.05
 
 
 class NotTheSame(Exception):
@@ -165,3 +168,44 @@ def _row(
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """One mixer at one shape.
+
+    Attributes:
+        title: Of the mixer.
+        shape: Batch, length and widths.
+        itself: A copy over the mixer; the truth is 1.
+        slowed: A slowed copy over the mixer; the truth is `SLOWED`.
+    """
+
+    title: str
+    shape: Shape
+    itself: Ratio
+    slowed: Ratio
+
+
+def control(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Control]:
+    """One for each shape of the place."""
+    for shape in place.shapes:
+        ours = mixer_of(pairing, shape)
+        first, second, third = (
+            Pass(copy.deepcopy(ours), shape, place, place.dtype) for _ in range(3)
+        )
+        contestants = {"ours": first, "itself": second, "slowed": partial(_slow, third, place)}
+        times = Contest(contestants, limits, settle=place.settle).run()
+        yield Control(
+            title=pairing.title, shape=shape, itself=times.ratio("itself", "ours"),
+            slowed=times.ratio("slowed", "ours"),
+        )  # fmt: skip
+
+
+def _slow(one_pass: Pass, place: Place) -> None:
+    begun = time.perf_counter()
+    one_pass()
+    place.settle()
+    end = begun + SLOWED * (time.perf_counter() - begun)
+    while time.perf_counter() < end:
+        pass

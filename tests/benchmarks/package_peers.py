@@ -12,21 +12,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tests.benchmarks.torch_peers import BetweenProjections
-
-
-class FirstOfTuple(nn.Module):
-    """A module that gives a tuple, first of it only."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.layer(x)[0]
-        return mixed
+from tests.benchmarks.torch_peers import BetweenProjections, FirstOfTuple
 
 
 def fourier_transform(ours: Any) -> nn.Module:

@@ -1,21 +1,18 @@
-"""Do the tables say what was measured, and do they leave the prose around them alone?"""
+"""The tables hold what was measured."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.control import Control
-from tests.benchmarks.document import BEGIN, END, Report, write
-from tests.benchmarks.duels import Row
+from tests.benchmarks.document import Report
+from tests.benchmarks.duels import Control, Row
 from tests.benchmarks.interleaved import Ratio
 from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS
 from tests.benchmarks.places import Shape, here
 
-ROOT = Path(__file__).parents[2]
 SHAPE = Shape(batch=4, length=512, dim=256, heads=8)
 
 
@@ -92,26 +89,3 @@ def test_a_report_knows_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Report(place, rows=rows).lacks() == ["other"]
     title, shape = rows[-1].title, rows[-1].shape
     assert Report(place, rows=rows[:-1]).lacks() == ["other", f"{title} at {shape}"]
-
-
-def test_tables_take_the_place_between_the_marks(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write("new", document)
-    write("newer", document)
-    assert document.read_text() == f"before\n{BEGIN}\n\nnewer\n\n{END}\nafter\n"
-
-
-@pytest.mark.parametrize("text", ["nothing", f"{END} {BEGIN}", BEGIN])
-def test_a_document_without_marks_is_refused(tmp_path: Path, text: str) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(text)
-    with pytest.raises(ValueError, match="no place"):
-        write("new", document)
-    assert document.read_text() == text
-
-
-def test_the_document_of_the_repository_has_its_marks(tmp_path: Path) -> None:
-    copy = tmp_path / "benchmarks.md"
-    copy.write_text((ROOT / "docs" / "benchmarks.md").read_text())
-    write("new", copy)

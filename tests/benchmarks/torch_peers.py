@@ -5,6 +5,7 @@ Each function takes one of our mixers and gives a module from `[batch, time, dim
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,20 +17,20 @@ from torch.nn import functional
 Adapter = Callable[[Any], nn.Module]
 
 
-class Recurrent(nn.Module):
-    """`nn.RNN`, `nn.GRU` or `nn.LSTM`, outputs only."""
+class FirstOfTuple(nn.Module):
+    """A module that returns a tuple, the first of it only."""
 
-    def __init__(self, layer: nn.RNNBase) -> None:
+    def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.layer = layer
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden: Tensor = self.layer(x)[0]
-        return hidden
+        mixed: Tensor = self.layer(x)[0]
+        return mixed
 
 
 def recurrent(kind: type[nn.RNNBase]) -> Adapter:
-    """Of the same layers and directions."""
+    """`nn.RNN`, `nn.GRU` or `nn.LSTM` of the same layers and directions."""
 
     def adapt(ours: Any) -> nn.Module:
         theirs = kind(
@@ -37,7 +38,7 @@ def recurrent(kind: type[nn.RNNBase]) -> Adapter:
             bidirectional=ours.num_directions == 2,
         )  # fmt: skip
         theirs.load_state_dict(ours.network.state_dict())
-        return Recurrent(theirs)
+        return FirstOfTuple(theirs)
 
     return adapt
 
@@ -123,7 +124,7 @@ class BetweenProjections(nn.Module):
         super().__init__()
         self.heads = ours.heads
         self.query, self.key, self.value, self.output = (
-            _copied(linear) for linear in (ours.query, ours.key, ours.value, ours.output)
+            copy.deepcopy(linear) for linear in (ours.query, ours.key, ours.value, ours.output)
         )
         self.attend = attend
 
@@ -164,9 +165,3 @@ def _attend(
     return functional.scaled_dot_product_attention(
         queries, keys, values, is_causal=is_causal, scale=scale
     )
-
-
-def _copied(linear: nn.Linear) -> nn.Linear:
-    theirs = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)
-    theirs.load_state_dict(linear.state_dict())
-    return theirs
