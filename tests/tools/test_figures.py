@@ -18,7 +18,7 @@ from tools.chaos.checkpoints import Damage, damages_of
 from tools.chaos.command import TIMED_OUT, prove_each, wait, wait_until
 from tools.chaos.disk import is_said_plainly
 from tools.chaos.faults import STEPS
-from tools.chaos.figures import HEAD, Figures, markdown, percentile, plain, rows, total
+from tools.chaos.figures import HEAD, Figures, markdown, plain, rows, total
 from tools.chaos.points import crashes_of
 from tools.chaos.processes import MARK, count_orphans, marked, orphans
 from tools.chaos.scenario import SCENARIOS, Scale
@@ -60,20 +60,12 @@ def test_each_promise_can_be_broken(broken: Figures, sentence: str) -> None:
     assert found.startswith(sentence)
 
 
-def test_percentiles() -> None:
-    assert [percentile([3.0, 1.0, 2.0, 4.0], share) for share in (0.5, 0.95, 1.0)] == [
-        2.0,
-        4.0,
-        4.0,
-    ]
-    assert percentile([], 0.5) == 0.0
-
-
 def test_the_table_has_a_row_for_each_scenario_and_one_for_all() -> None:
     found = rows({"a": KEPT, "b": Figures(num_lost=1)})
     assert [row[0] for row in found] == ["a", "b", "all"]
     assert [row[HEAD.index("lost")] for row in found] == ["0", "1", "1"]
     assert found[0][HEAD.index("resumed equal")] == "1 of 1"
+    assert [row[-2] for row in found] == ["1.0 / 3.0 / 3.0 s", "", "1.0 / 3.0 / 3.0 s"]
     assert {len(row) for row in found} == {len(HEAD)}
     assert len(plain({"a": KEPT}).splitlines()) == 3
     assert "Faults: driver killed 2." in markdown({"a": KEPT})

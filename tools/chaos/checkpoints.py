@@ -23,9 +23,9 @@ from tools.chaos.command import KILLED, SWEEPS, bakeoff, inline, prove_each, war
 from tools.chaos.faults import Fault, Point
 from tools.chaos.figures import Figures
 from tools.chaos.recorded import (
-    compared,
     findings_in,
     names_a_damaged_checkpoint,
+    recorded,
     results_in,
     steps_resumed,
 )
@@ -132,7 +132,7 @@ def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Fig
         troubles.append(f"{damage}: no message names the damaged checkpoint")
     if bool(steps) != (damage.num_generations < len(generations)):
         troubles.append(f"{damage}: it went on from {steps or 'the start'}")
-    figures = compared(results, 1, reference=reference, output=output)
+    figures = recorded(out, 1, results=results, reference=reference, output=output)
     figures += Figures(faults=Counter({"checkpoints damaged": 1}), troubles=tuple(troubles))
     if not figures.broken_promises():
         shutil.rmtree(out)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -63,14 +64,11 @@ def prove(scale: Scale, folder: Path) -> Figures:
 
 def why_not_here(folder: Path) -> str:
     """Why no tmpfs can be mounted; empty where one can."""
-    place = folder / "try"
-    place.mkdir(parents=True)
     try:
-        _mount(place, 1)
+        with _mounted(folder / "try", 1):
+            return ""
     except subprocess.CalledProcessError as error:
         return f"no tmpfs can be mounted here, so no disk was full: {error.stderr.strip()}"
-    _unmount(place)
-    return ""
 
 
 def num_pages_in(folder: Path) -> int:
@@ -97,19 +95,13 @@ def _new_store(folder: Path, place: Path) -> Path:
 
 def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures:
     name = f"{disk.num_pages}-{'with' if disk.has_store else 'without'}"
-    out = folder / f"disk-{name}"
-    out.mkdir()
-    _mount(out, disk.num_pages)
-    try:
-        if disk.has_store:
-            _new_store(folder, out)
-            command = inline(SWEEP, out)
-        else:
-            command = _command(out, _new_store(folder, folder / f"store-{name}"))
-        return _filled_and_freed(reference, disk, out, command)
-    finally:
-        _unmount(out)
-        shutil.rmtree(folder / f"store-{name}", ignore_errors=True)
+    out, elsewhere = folder / f"disk-{name}", folder / f"store-{name}"
+    with _mounted(out, disk.num_pages):
+        store = _new_store(folder, out if disk.has_store else elsewhere)
+        command = inline(SWEEP, out) if disk.has_store else _command(out, store)
+        figures = _filled_and_freed(reference, disk, out, command)
+    shutil.rmtree(elsewhere, ignore_errors=True)
+    return figures
 
 
 def _filled_and_freed(
@@ -143,14 +135,17 @@ def is_said_plainly(output: str) -> bool:
     return any(sign in output.lower() for sign in signs)
 
 
-def _mount(place: Path, num_pages: int) -> None:
+@contextmanager
+def _mounted(place: Path, num_pages: int) -> Iterator[None]:
+    """A tmpfs of so many pages in a new folder, for the length of the block."""
+    place.mkdir(parents=True)
     size = f"size={num_pages * PAGE_BYTES}"
     subprocess.run(
         ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-
-
-def _unmount(place: Path) -> None:
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-    place.rmdir()
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        place.rmdir()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+
+import numpy as np
 
 HEAD = (
     "scenario", "faults", "submitted", "acknowledged", "lost", "doubled", "resumed equal",
@@ -84,14 +86,6 @@ def total(figures: Iterable[Figures]) -> Figures:
     return sum(figures, Figures())
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all does not exceed; 0 where there is none."""
-    ordered = sorted(values)
-    if not ordered:
-        return 0.0
-    return ordered[min(len(ordered) - 1, max(0, -(-round(share * 100) * len(ordered) // 100) - 1))]
-
-
 def rows(figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
     """A row for each scenario, by its title, and one for all."""
     everything = {**figures, "all": total(figures.values())}
@@ -124,14 +118,14 @@ def plain(figures: Mapping[str, Figures]) -> str:
 
 
 def _row(title: str, of: Figures) -> tuple[str, ...]:
-    seconds = of.recovery_seconds
-    recovery = (percentile(seconds, 0.5), percentile(seconds, 0.95), percentile(seconds, 1.0))
+    seconds = of.recovery_seconds or (0.0,)
+    recovery = np.quantile(seconds, (0.5, 0.95, 1.0), method="inverted_cdf")
     return (
         title, str(of.faults.total()), str(of.num_submitted), str(of.num_acknowledged),
         str(of.num_lost), str(of.num_doubled),
         f"{of.num_resumed_equal} of {of.num_resumed}" if of.num_resumed else "",
         str(of.num_orphans),
         f"{of.num_repeated}: {of.num_alarms}" if of.num_repeated else "",
-        " / ".join(f"{one:.1f}" for one in recovery) + " s" if seconds else "",
+        " / ".join(f"{one:.1f}" for one in recovery) + " s" if of.recovery_seconds else "",
         f"{of.share_of_safety:.2%}" if of.safety_of_seconds else "",
     )  # fmt: skip

@@ -101,57 +101,41 @@ def names_a_damaged_checkpoint(output: str) -> bool:
     return bool(_DAMAGED.search(output))
 
 
-def compared(
-    results: Collection[Result],
+def recorded(
+    out: Path,
     num_submitted: int,
     *,
+    results: Collection[Result] | None = None,
     before: Mapping[Key, str] | None = None,
     reference: Mapping[str, str] | None = None,
     output: str = "",
 ) -> Figures:
-    """The figures of the results that a sweep has left.
+    """The figures of what a sweep has left in its output folder.
 
     Args:
-        results: All of them.
-        num_submitted: How many there must be.
+        out: The folder.
+        num_submitted: How many results there must be.
+        results: All results; by default those of the journal.
         before: Hashes that were acknowledged earlier, and must be there unchanged.
         reference: By trial_id, the hash of an undisturbed run's finding; None where there is none.
         output: What the command said, which names the trials that it resumed.
     """
+    results = results_in(out) if results is None else results
     now = {(one.trial_id, one.provenance.environment_id): one.sha256 for one in results}
-    differing = [
-        one
-        for one in (results if reference is not None else ())
-        if reference.get(one.trial_id) != one.finding_sha256
-    ]
-    lost = [key for key, sha256 in (before or {}).items() if now.get(key) != sha256]
-    num_lost = len(lost) + abs(num_submitted - len(results))
+    num_lost = sum(now.get(key) != sha256 for key, sha256 in (before or {}).items())
+    num_lost += abs(num_submitted - len(results))
+    compared = results if reference is not None else []
+    num_differing = sum((reference or {}).get(r.trial_id) != r.finding_sha256 for r in compared)
     num_resumed = len(steps_resumed(output))
     return Figures(
         num_submitted=num_submitted,
         num_acknowledged=len(results),
         num_lost=num_lost,
-        num_resumed=num_resumed,
-        num_resumed_equal=0 if differing or num_lost else num_resumed,
-        num_repeated=len(results) if reference is not None else 0,
-        num_alarms=len(differing),
-    )
-
-
-def recorded(
-    out: Path,
-    num_submitted: int,
-    *,
-    before: Mapping[Key, str] | None = None,
-    reference: Mapping[str, str] | None = None,
-    output: str = "",
-) -> Figures:
-    """The same for all that the journal of an output folder holds."""
-    results = results_in(out)
-    found = compared(results, num_submitted, before=before, reference=reference, output=output)
-    return found + Figures(
         num_doubled=num_committed_twice(out),
-        num_alarms=read(out, lambda journal: len(journal.contradictions())),
+        num_resumed=num_resumed,
+        num_resumed_equal=0 if num_differing or num_lost else num_resumed,
+        num_repeated=len(compared),
+        num_alarms=num_differing + read(out, lambda journal: len(journal.contradictions())),
     )
 
 

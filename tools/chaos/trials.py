@@ -14,7 +14,7 @@ from suite.planning.plan import plan
 from tools.chaos.command import SWEEPS, start, wait
 from tools.chaos.figures import Figures
 from tools.chaos.processes import MARK, count_orphans
-from tools.chaos.recorded import compared, read, results_in
+from tools.chaos.recorded import read, recorded, results_in
 from tools.chaos.scenario import Scale
 
 SWEEP = SWEEPS / "faulty.py"
@@ -51,21 +51,15 @@ def prove(scale: Scale, folder: Path) -> Figures:
         trial.trial_id: str(trial.subjects[0].mixer).partition(":")[2]
         for trial in plan(str(SWEEP)).trials
     }
-    results = results_in(out)
-    statuses = {names[result.trial_id]: result.status.value for result in results}
+    statuses = {names[result.trial_id]: result.status.value for result in results_in(out)}
     starts = Counter(names[one.trial_id] for one in read(out, lambda journal: journal.starts()))
     troubles = differences(statuses, starts)
     if code != FAILED:
         troubles.append(f"exit code {code}, not {FAILED}: {log.read_text()[-200:]}")
     num_failed = sum(status != "ok" for status in statuses.values())
-    return (
-        left
-        + compared(results, len(WANTED))
-        + Figures(
-            faults=Counter({"trials that fail by themselves": num_failed}),
-            troubles=tuple(troubles),
-        )
-    )
+    faults = Counter({"trials that fail by themselves": num_failed})
+    found = left + recorded(out, len(WANTED))
+    return found + Figures(faults=faults, troubles=tuple(troubles))
 
 
 def differences(statuses: dict[str, str], starts: Counter[str]) -> list[str]:
