@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.benchmarks.torch_peers import BetweenProjections, FirstOfTuple
+from tests.benchmarks.torch_peers import BetweenProjections, first_of_tuple
 
 
 def fourier_transform(ours: Any) -> nn.Module:
@@ -23,7 +23,7 @@ def fourier_transform(ours: Any) -> nn.Module:
     from transformers.models.fnet.modeling_fnet import FNetBasicFourierTransform
 
     config = FNetConfig(hidden_size=ours.dim, max_position_embeddings=ours.max_length)
-    return FirstOfTuple(FNetBasicFourierTransform(config))
+    return first_of_tuple(FNetBasicFourierTransform(config))
 
 
 def windowed_attention(ours: Any) -> nn.Module:
