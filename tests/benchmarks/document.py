@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from models.registry import MIXERS, mixer_class
 from suite.provenance import commit
 from tests.benchmarks.duels import AT_MOST, SLOWED, Control, Row
-from tests.benchmarks.interleaved import Ratio
 from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS, packages
 from tests.benchmarks.places import Place
@@ -83,7 +82,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         return (*ours, "", "", "", peak, "", row.note)
     same = ["yes" if row.is_same else "no"] + [row.note] * bool(row.note)
     return (
-        *ours, f"{1e3 * row.peer_seconds:.2f}", _interval(row.ratio), row.verdict, peak,
+        *ours, f"{1e3 * row.peer_seconds:.2f}", str(row.ratio), row.verdict, peak,
         f"{row.peak / row.peer_peak:.2f}", ": ".join(same),
     )  # fmt: skip
 
@@ -94,7 +93,7 @@ def _slower(rows: Iterable[Row]) -> str:
     for row in rows:
         if row.ratio is not None and row.verdict != "yes":
             takes = "takes" if row.verdict == "no" else "may take more:"
-            times = f"{takes} {_interval(row.ratio)} times as long as {row.peer}"
+            times = f"{takes} {row.ratio} times as long as {row.peer}"
             lines.append(f"- {row.title}, {row.shape}, {times}")
         if row.peer_peak and row.peak > NO_WORSE * row.peer_peak:
             times = f"takes {row.peak / row.peer_peak:.2f} times the memory of {row.peer}"
@@ -105,7 +104,7 @@ def _slower(rows: Iterable[Row]) -> str:
 
 def _control_table(controls: Iterable[Control]) -> str:
     head = ("mixer", "batch × length", "itself / itself", f"slowed {SLOWED} times / itself")
-    lines = ((c.title, str(c.shape), _interval(c.itself), _interval(c.slowed)) for c in controls)
+    lines = ((c.title, str(c.shape), str(c.itself), str(c.slowed)) for c in controls)
     return f"### The instrument beside a truth that is known\n\n{_markdown(head, lines)}"
 
 
@@ -116,16 +115,12 @@ def _growth_table(growths: Iterable[Growth]) -> str:
     )  # fmt: skip
     lines = (
         (
-            row.title, str(row.length), f"{1e3 * row.seconds:.1f}", _interval(row.per_token),
+            row.title, str(row.length), f"{1e3 * row.seconds:.1f}", str(row.per_token),
             f"{row.peak / row.length / 2**10:.1f}", str(row.num_calls),
         )
         for row in growths
     )  # fmt: skip
     return f"### Linear in the length\n\n{_markdown(head, lines)}"
-
-
-def _interval(ratio: Ratio) -> str:
-    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

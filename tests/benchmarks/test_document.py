@@ -21,7 +21,7 @@ def _row(peer: str, ratio: Ratio | None, note: str = "", *, peer_peak: int = 2**
     did_run = ratio is not None
     return Row(
         mixer="conv", title="conv causal", shape=SHAPE, peer=peer, seconds=0.012, peak=2**20,
-        num_rounds=9, peer_seconds=0.01 if did_run else None, ratio=ratio, note=note,
+        peer_seconds=0.01 if did_run else None, ratio=ratio, note=note,
         peer_peak=peer_peak if did_run else None, is_same=not note if did_run else None,
     )  # fmt: skip
 
