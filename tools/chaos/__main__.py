@@ -52,10 +52,8 @@ def text(figures: Mapping[str, Figures], scale: Scale, minutes: float) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=__doc__)
     form = parser.add_mutually_exclusive_group()
-    for scale, words in (("short", "at most 4 minutes on two cores"), ("long", "many hours")):
-        form.add_argument(
-            f"--{scale}", dest="scale", action="store_const", const=Scale(scale), help=words
-        )
+    for scale, text in ((Scale.SHORT, "at most 4 minutes on two cores"), (Scale.LONG, "hours")):
+        form.add_argument(f"--{scale}", dest="scale", action="store_const", const=scale, help=text)
     parser.set_defaults(scale=Scale.FULL)
     parser.add_argument("--only", action="append", choices=SCENARIOS, help="may be repeated")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what scenarios leave there")
@@ -71,25 +69,22 @@ def _run_all(arguments: argparse.Namespace) -> dict[str, Figures]:
     for name in names:
         tracks.setdefault(SCENARIOS[name].track, []).append(name)
     alone = tracks.pop("", [])
+    by_name: dict[str, Figures] = {}
+
+    def run_in_turn(track: Sequence[str]) -> None:
+        for name in track:
+            by_name[name] = _run_one(name, arguments.scale, arguments.keep)
+
     with ThreadPoolExecutor() as pool:
-        found = [*pool.map(lambda track: _run_in_turn(track, arguments), tracks.values())]
-    found.append(_run_in_turn(alone, arguments))
-    by_name = {name: figures for of_track in found for name, figures in of_track.items()}
+        list(pool.map(run_in_turn, tracks.values()))
+    run_in_turn(alone)
     return {one.title: by_name[name] for name, one in SCENARIOS.items() if name in by_name}
-
-
-def _run_in_turn(names: Sequence[str], arguments: argparse.Namespace) -> dict[str, Figures]:
-    figures = {}
-    for name in names:
-        began = time.monotonic()
-        print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
-        figures[name] = _run_one(name, arguments.scale, arguments.keep)
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    return figures
 
 
 def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
     """The figures of one scenario, and of what it leaves behind."""
+    began = time.monotonic()
+    print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-", dir=keep))
@@ -100,6 +95,7 @@ def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
         end(mark)
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:

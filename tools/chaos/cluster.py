@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from tools.chaos.command import SWEEPS, TIMED_OUT, start
+from tools.chaos.command import SWEEPS, TIMED_OUT, start, verify
 from tools.chaos.figures import Figures
 from tools.chaos.recorded import (
     duplicated_in_store,
@@ -54,12 +54,8 @@ def prove(scale: Scale, folder: Path) -> Figures:
     with _cluster(folder / "home") as cluster, watching(out) as watcher:
         chaos = _Chaos(cluster, out, num_seeds, wanted)
         code = chaos.run(folder)
-    verify = start("verify", "--out", str(out), log=folder / "verify.log")
     troubles = [f"the last driver ended with exit code {code}"] if code else []
-    if verified := verify.wait():
-        troubles.append(
-            f"verify: exit code {verified}: {(folder / 'verify.log').read_text()[:300]}"
-        )
+    troubles += verify(out, log=folder / "verify.log")
     return chaos.figures(reference) + Figures(
         num_lost=watcher.num_changed, troubles=tuple(troubles)
     )
@@ -106,7 +102,7 @@ class _Chaos:
     Attributes:
         wanted: How many faults of each kind there shall be.
         done: How many there were.
-        kills: When, and the killed worker's trial; of a driver, the empty string.
+        kills: The trial of each killed worker (the empty string for a driver), and when.
     """
 
     cluster: Any
@@ -155,15 +151,12 @@ class _Chaos:
         if statuses.keys() - {"ok"}:
             troubles.append(f"attempts of trials without a fault ended as {dict(statuses)}")
         found = recorded(self.out, num_trials, reference=reference)
-        return (
-            found
-            + duplicated_in_store(SWEEP.stem, self.out)
-            + Figures(
-                faults=self.done,
-                recovery_seconds=tuple(self._recoveries()),
-                troubles=tuple(troubles),
-                notes=(f"{num_starts(self.out)} attempts for {num_trials} trials.",),
-            )
+        found += duplicated_in_store(SWEEP.stem, self.out)
+        return found + Figures(
+            faults=self.done,
+            recovery_seconds=tuple(self._recoveries()),
+            troubles=tuple(troubles),
+            notes=(f"{num_starts(self.out)} attempts for {num_trials} trials.",),
         )
 
     def _progress(self) -> float:

@@ -181,6 +181,12 @@ def start(
         )  # fmt: skip
 
 
+def verify(out: Path, *options: str, log: Path) -> list[str]:
+    """Run `bakeoff verify`; returns a sentence if that does not end with 0."""
+    code = start("verify", "--out", str(out), *options, log=log).wait()
+    return [f"verify: exit code {code}: {log.read_text()[-300:]}"] if code else []
+
+
 def wait(process: subprocess.Popen[bytes], limit_seconds: float) -> int:
     """The exit code; past the limit the process group is killed and the code is `TIMED_OUT`."""
     try:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from suite.exit_codes import FAILED, UNAVAILABLE
-from tools.chaos.command import SWEEPS, start, wait_until
+from tools.chaos.command import SWEEPS, start, verify, wait_until
 from tools.chaos.figures import Figures
 from tools.chaos.mlflow_server import Server, server
 from tools.chaos.recorded import (
@@ -89,11 +89,8 @@ class _Sweep:
 
     def verify(self, *options: str) -> list[str]:
         """Compare journal and store; a sentence where that does not end with 0."""
-        command = ("verify", *options)
-        log = self.folder / f"{'-'.join(command)}.log"
-        arguments = ("--out", str(self.out), "--tracking-uri", self.store.uri)
-        code = start(*command, *arguments, log=log).wait()
-        return [f"{self.name}: {' '.join(command)}: exit code {code}"] if code else []
+        log = self.folder / f"{'-'.join(('verify', *options))}.log"
+        return verify(self.out, "--tracking-uri", self.store.uri, *options, log=log)
 
     def shown(self) -> set[str]:
         """Trials whose result the store shows; none while it does not answer."""
