@@ -1,4 +1,4 @@
-# What a newcomer types. Each target is a line or two that a person could type.
+# The targets are listed in CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -32,7 +32,7 @@ mutants: setup
 cluster-test: setup
 	$(BIN)/python -m pytest -m cluster
 
-# Faults on purpose; `--write` puts the figures into docs/reliability.md.
+# Inject faults into real sweeps. `python -m tools.chaos --write` writes the figures into docs/reliability.md.
 chaos: setup
 	$(BIN)/python -m tools.chaos
 
@@ -46,21 +46,23 @@ bench: .venv/bench
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	touch .venv/bench
 
-# The table of tuned learning rates, from the committed results of the ablation learning_rate.
+# Write ablations/learning_rates.csv from the committed results of the ablation learning_rate.
 learning-rates: setup
 	$(BIN)/python -m reports.results.best_learning_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
 	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
 
-# docs/catalogue.md: mixers, positional encodings, architectures and tasks, from the registries.
+# Write docs/catalogue.md from the registries of mixers, positional encodings, architectures and tasks.
 catalogue: setup
 	$(BIN)/python -m tools.build_catalogue
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_structure.py
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive suite models ablations reports tools
 
-# Known weaknesses of what is installed. Where the service cannot be asked, it says so and passes.
+# Known vulnerabilities of the installed packages. Without a network it prints a note and passes.
 audit: setup
 	$(BIN)/python tools/audit.py
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 class ModelError(ValueError):
     """A mixer, position, skeleton or knob that cannot be had as asked: one sentence."""
 
+    exit_code = 2  # of the command line: wrong usage
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause that names up to three close names; empty where nothing is close."""

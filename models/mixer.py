@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from models.errors import ModelError
 
 State = tuple[Tensor, ...]
+Mask = Tensor | None  # `[batch, time]`, True where a real token stands; None where all are real
+Context = Tensor | None  # `[batch, time2, dim]`, another sequence to attend to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +129,7 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """Mix.
 
@@ -147,21 +145,13 @@ class Mixer(nn.Module, ABC):
         """
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """The slow obvious definition: the paper's loops over this module's parameters."""
         raise ModelError(f"{self.name} has no reference and is unproven")
 
     def attention_weights(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, heads, time, time2]`, for mixers that have them."""
         raise ModelError(f"{self.name} gives no attention weights")
@@ -233,11 +223,7 @@ class Mixer(nn.Module, ABC):
         """
 
     def check_inputs(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> None:
         """Refuse inputs of a wrong shape or kind; never looks at data.
 

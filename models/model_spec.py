@@ -5,6 +5,7 @@ No torch here: a plan made of these values prints on any laptop, and their hash 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -62,4 +63,14 @@ class ModelSpec:
     @cached_property
     def spelling(self) -> str:
         """JSON that two models share exactly where they are the same."""
-        return json.dumps(self.fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return canonical_json(self.fields)
+
+
+def canonical_json(content: Any) -> str:
+    """The one spelling of a value that is hashed. Refuses NaN and infinities."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(content: Any) -> str:
+    """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]

@@ -18,8 +18,7 @@ from reports.export.printers import frame_to_csv, to_csv, to_latex
 from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
 from reports.pages.overview import overview
-from reports.results.frame import FrameError, Sweep, to_parquet_bytes
-from suite.schema import RESULT_COLUMNS
+from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:

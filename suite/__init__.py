@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.own_module import run_task
+    from suite.commands.from_python import run
+    from suite.execution.run_task import run_task
     from suite.planning.plan import plan
     from suite.spec import Ablation, Claim, Model, Scale, vary
-    from suite.sweep.driver import run
 
 __all__ = ["Ablation", "Claim", "Model", "Scale", "plan", "run", "run_task", "vary"]
 
@@ -23,8 +23,8 @@ _HOMES = {
     "Scale": "suite.spec",
     "vary": "suite.spec",
     "plan": "suite.planning.plan",
-    "run": "suite.sweep.driver",
-    "run_task": "suite.own_module",
+    "run": "suite.commands.from_python",
+    "run_task": "suite.execution.run_task",
 }
 
 

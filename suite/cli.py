@@ -11,9 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from suite.exit_codes import FAILED, exit_code_of
-from suite.one_line import message
-from suite.quiet import be_quiet
+from suite.errors import FAILED, be_quiet, exit_code_of, message
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -115,10 +113,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """Every ablation: its question, variants, trials and estimated time at each scale."""
-    from suite import listing
+    from suite.commands import list as list_command
 
     kind = "mixers" if mixers else "tasks" if tasks else "ablations"
-    listing.show(kind, as_json=json)
+    list_command.show(kind, as_json=json)
 
 
 @app.command()
@@ -130,9 +128,9 @@ def plan(
     json: Json = False,
 ) -> None:
     """What would run, what is done, what cannot run and why; touches nothing."""
-    from suite import preview
+    from suite.commands import plan as plan_command
 
-    preview.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
+    plan_command.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
 
 
 @app.command()
@@ -151,8 +149,8 @@ def run(
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; make the reports."""
-    from suite.deadline import Deadline
-    from suite.duration import seconds_in
+    from suite.text import seconds_in
+    from suite.timeouts import Deadline
 
     # First: the seconds that torch takes to import are the user's too.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
@@ -161,7 +159,7 @@ def run(
 
         check_address(address)  # first: what follows takes seconds to import
 
-    from suite import command_run
+    from suite.commands import run as run_command
     from suite.sweep.driver import Options
 
     options = Options(
@@ -170,7 +168,7 @@ def run(
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
-    raise typer.Exit(command_run.run(names, scale=scale.value, seeds=seeds, options=options))
+    raise typer.Exit(run_command.run(names, scale=scale.value, seeds=seeds, options=options))
 
 
 @app.command()
@@ -192,17 +190,18 @@ def submit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
     """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
-    from suite import command_submit
-    from suite.duration import seconds_in
+    from suite.commands.submit import SubmitOptions
+    from suite.commands.submit import submit as submit_sweep
+    from suite.text import seconds_in
 
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
-    wishes = command_submit.Wishes(
+    options = SubmitOptions(
         scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
-    raise typer.Exit(command_submit.submit(names, address, wishes))
+    raise typer.Exit(submit_sweep(names, address, options))
 
 
 @app.command()
@@ -214,9 +213,9 @@ def cancel(
     ] = None,
 ) -> None:
     """Stop a submitted sweep, its books closed; submitting it again goes on."""
-    from suite import command_cancel
+    from suite.commands.cancel import cancel as cancel_jobs
 
-    raise typer.Exit(command_cancel.cancel(names or [], address))
+    raise typer.Exit(cancel_jobs(names or [], address))
 
 
 @app.command()
@@ -230,13 +229,13 @@ def status(
 ) -> None:
     """Counts by state, what runs and where, what waits or failed and why, and the time left."""
     if address is not None:
-        from suite import submissions
+        from suite.commands.cluster_status import show_cluster_status
 
-        submissions.show(address, as_json=json)
+        show_cluster_status(address, as_json=json)
         return
-    from suite import status as status_
+    from suite.commands.status import show_status
 
-    status_.show(out, as_json=json)
+    show_status(out, as_json=json)
 
 
 @app.command()
@@ -256,12 +255,12 @@ def report(
     ] = None,
 ) -> None:
     """Regenerate the comparison report from what MLflow holds, or show what moved."""
-    from suite import command_report
+    from suite.commands import report as report_command
 
-    wishes = command_report.Wishes(
+    wishes = report_command.ReportOptions(
         out=out, tracking_uri=tracking_uri, scale=scale.value if scale else None, compare=compare
     )
-    raise typer.Exit(command_report.report(names, wishes))
+    raise typer.Exit(report_command.report(names, wishes))
 
 
 @app.command()
@@ -271,10 +270,10 @@ def record(
     tracking_uri: Uri = None,
 ) -> None:
     """Bring results made elsewhere (inline, without MLflow) into the store."""
-    from suite import command_run
+    from suite.commands import run as run_command
     from suite.sweep.driver import Options
 
-    raise typer.Exit(command_run.record(file, Options(out=out, tracking_uri=tracking_uri)))
+    raise typer.Exit(run_command.record(file, Options(out=out, tracking_uri=tracking_uri)))
 
 
 @app.command()
@@ -288,9 +287,9 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """The MLflow dashboard over this output folder, on this machine only."""
-    from suite.catalogue import name_of
-    from suite.dashboard import serve
-    from suite.store import store_of
+    from suite.planning.loader import name_of
+    from suite.tracking.dashboard import serve
+    from suite.tracking.location import store_of
 
     uri = store_of(out, tracking_uri).uri
     serve(out, uri, port=port, ablation=name_of(name) if name else "")
@@ -307,9 +306,9 @@ def verify(
 ) -> None:
     """Journal, MLflow and report agree: nothing lost, nothing twice, nothing different."""
     if repair:
-        from suite.repair import repaired as compared
+        from suite.sweep.repair import repaired as compared
     else:
-        from suite.verify import differences as compared
+        from suite.sweep.verify import differences as compared
 
     found = compared(out, tracking_uri)
     for line in found.mended:
@@ -334,19 +333,19 @@ def data(
     ] = None,
 ) -> None:
     """The data sets, their licences and digests; bring a public one."""
-    from suite import data_sets
+    from suite.commands import data as data_command
 
     if action is DataAction.FETCH:
-        raise typer.Exit(data_sets.fetch_by_name(name, to))
-    raise typer.Exit(data_sets.verify() if action is DataAction.VERIFY else data_sets.show())
+        raise typer.Exit(data_command.fetch_by_name(name, to))
+    raise typer.Exit(data_command.verify() if action is DataAction.VERIFY else data_command.show())
 
 
 @app.command()
 def doctor(out: Out = OUT) -> None:
     """What this machine can run, what is missing and how to get it."""
-    from suite import doctor as doctor_
+    from suite.commands import doctor as doctor_command
 
-    raise typer.Exit(doctor_.show(out))
+    raise typer.Exit(doctor_command.show(out))
 
 
 def main() -> None:

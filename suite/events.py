@@ -1,18 +1,30 @@
-"""What an executor says while trials run; the driver is the only listener."""
+"""Defines what crosses between the driver and its executors: work, settings, events."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
-from suite.schema import Point, Result
+from suite.errors import UnavailableError
+from suite.schema import Point, Provenance, Resources, Result, Trial
+
+Assignments = Sequence[tuple[Trial, Resources]]
+SECONDS_BETWEEN = 300.0
 
 
 @dataclass(frozen=True)
 class Started:
-    """A trial has begun, on that place (a process, a node)."""
+    """A trial has started at that place (a process, a node).
+
+    Attributes:
+        provenance: Of the process, for the result of a trial that cannot leave one itself.
+    """
 
     trial_id: str
     place: str
+    provenance: Provenance | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -25,7 +37,7 @@ class Progressed:
 
 @dataclass(frozen=True)
 class Remarked:
-    """Something about a running trial that whoever watches should hear: one sentence."""
+    """A sentence about a running trial for whoever watches it."""
 
     trial_id: str
     sentence: str
@@ -33,19 +45,19 @@ class Remarked:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial has left its result, whatever it says."""
+    """A trial has ended with this result, whatever its status."""
 
     result: Result
 
     @property
     def trial_id(self) -> str:
-        """Of the trial that left it."""
+        """Of the result's trial."""
         return self.result.trial_id
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """So many trials have no place yet; the reason is that of the one whose turn is next."""
+    """So many trials wait for resources; the reason is that of the next one."""
 
     num_trials: int
     reason: str
@@ -53,3 +65,76 @@ class Waiting:
 
 TrialEvent = Started | Progressed | Remarked | Finished
 Event = TrialEvent | Waiting
+
+
+@dataclass(frozen=True)
+class TrialRemark:
+    """What somebody who watches should hear of a running trial: one sentence.
+
+    It is no finding: what a trial remarked is not in its result.
+    """
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class TrainedState:
+    """SHA-256 over the parameters and the optimiser's state at the end of a training.
+
+    Two trainings of one trial in one environment must come to the same, however often they were
+    interrupted.
+    """
+
+    sha256: str
+
+
+class Unavailable(UnavailableError):
+    """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoints:
+    """A folder, which all hosts of a trial must share, and the time between two checkpoints.
+
+    Attributes:
+        folder: Holds one folder per trial, named by its id, until the trial has a result.
+        seconds_between: The least time; a shorter trial writes no checkpoint.
+    """
+
+    folder: Path
+    seconds_between: float = SECONDS_BETWEEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorSettings:
+    """What every trial needs besides its specification.
+
+    Attributes:
+        source_paths: Folders that a user's own modules are imported from.
+        checkpoints: Where trials write their checkpoints.
+        trial_seconds: How long one may run; None sets no limit.
+    """
+
+    checkpoints: Checkpoints
+    source_paths: tuple[str, ...] = ()
+    trial_seconds: float | None = None
+
+
+class TrialExecutor(Protocol):
+    """Runs trials and reports their events."""
+
+    def execute(self, work: Assignments) -> Iterator[Event]:
+        """Run all of it, packed; events in the order in which they happen."""
+
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
+        """Run it with nothing beside it, all of it in that one environment."""
+
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        """The environment for timings; the preferred one if it is available."""
+
+    def refuse_infeasible(self, work: Assignments) -> None:
+        """Refuse what can never run.
+
+        Raises:
+            Unavailable: with what is asked for, and what there is.
+        """

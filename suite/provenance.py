@@ -1,4 +1,4 @@
-"""Where a number was made: commit, versions, device, threads, conditions. Asked once a process."""
+"""Record where a number was made: commit, versions, device, threads, conditions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from suite.schema import Provenance, Resources
-from suite.timing import machine_load
 
 COMMIT = "BAKEOFF_COMMIT"  # set where the source travelled and its repository did not
+UNKNOWN = "unknown"
+_CPU = Path("/sys/devices/system/cpu")
+_TRUE = {"0": "off", "1": "on"}
 _PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
 
 
@@ -60,8 +62,31 @@ def versions() -> dict[str, str]:
 
 @cache
 def conditions() -> Mapping[str, str]:
-    """How the machine is set up, as far as timings feel it."""
-    return machine_load.conditions()
+    """What a reader of timings wants to know of the CPUs; `UNKNOWN` where it is not said."""
+    no_turbo = {"0": "on", "1": "off"}
+    boost = _read(_CPU / "cpufreq/boost", _TRUE)
+    if boost == UNKNOWN:
+        boost = _read(_CPU / "intel_pstate/no_turbo", no_turbo)
+    return {
+        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "boost": boost,
+        "smt": _read(_CPU / "smt/active", _TRUE),
+        "aslr": _read(Path("/proc/sys/kernel/randomize_va_space"), {**_TRUE, "2": "on"}),
+        "affinity": ", ".join(map(str, sorted(allowed_cpus()))) or UNKNOWN,
+    }
+
+
+def _read(file: Path, words: Mapping[str, str] | None = None) -> str:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return UNKNOWN
+    return (words or {}).get(text, text)
+
+
+def allowed_cpus() -> set[int]:
+    """The numbers of the CPUs that the calling thread may use; empty where nothing is fixed."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 @cache

@@ -5,18 +5,17 @@ Frozen values and the standard library only, so that reports and workers can bot
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal
 
-from models.model_spec import Knob, ModelSpec
+from models.model_spec import Knob, ModelSpec, content_hash
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
+TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
@@ -32,17 +31,6 @@ CONTROLS = frozenset(
 Better = Literal["higher", "lower", "none"]
 Precision = Literal["float32", "bf16"]
 SpecimenKind = Literal["attention", "positions", "text"]
-
-RESULT_COLUMNS = (
-    "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
-    "better", "spread_low", "spread_high", "status", "reason", "trial_id", "environment_id",
-    "device", "commit",
-)  # fmt: skip
-RESULT_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "at", "environment_id")
-CURVE_COLUMNS = (
-    "ablation", "scale", "variant", "seed", "task", "metric", "step", "flops", "value", "unit",
-    "better", "trial_id", "environment_id",
-)  # fmt: skip
 
 
 class Status(StrEnum):
@@ -65,18 +53,14 @@ FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained; everything here moves the number.
-
-    Attributes:
-        label_smoothing: Share of a target's probability that the loss spreads over all classes.
-    """
+    """How a model is trained; everything here moves the number."""
 
     steps: int
     learning_rate: float
     warmup_steps: int
     weight_decay: float
     num_evaluations: int
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.0  # share of a target's probability that is spread over all classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +129,11 @@ class Trial:
     def num_workers(self) -> int:
         """Processes that it takes."""
         return self.parallel.workers if self.parallel else 1
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether it runs alone, and is done only with a result from this environment."""
+        return self.probe in TIMING_PROBES
 
 
 def _without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
@@ -225,8 +214,7 @@ class Specimen:
         kind: ``attention``, ``positions`` or ``text``.
         title: As ``layer 1, head 2``.
         text: What a model wrote, or the example that a matrix belongs to.
-        num_rows: Of the matrix; 0 where there is none.
-        num_columns: Of the matrix.
+        num_rows, num_columns: Of the matrix; 0 where there is none.
         levels: Its values row by row, one byte each, as base64: 0 stands for `low`, 255 for `high`.
     """
 
@@ -240,27 +228,6 @@ class Specimen:
     high: float = 1.0
 
 
-@dataclass(frozen=True)
-class Remark:
-    """What somebody who watches should hear of a running trial: one sentence.
-
-    It is no finding: what a trial remarked is not in its result.
-    """
-
-    sentence: str
-
-
-@dataclass(frozen=True)
-class TrainedState:
-    """SHA-256 over the parameters and the optimiser's state at the end of a training.
-
-    Two trainings of one trial in one environment must come to the same, however often they were
-    interrupted.
-    """
-
-    sha256: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a trial leaves.
@@ -269,7 +236,6 @@ class Result:
         reason: One sentence where the status is not ok.
         traceback: The whole of it, where something was raised.
         seconds: Wall time of the trial in its worker.
-        specimens: Of its only subject.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
@@ -290,13 +256,8 @@ class Result:
 
         A part that it does not have leaves no trace in it, as in a trial's id.
         """
-        content = asdict(self)
-        if not self.specimens:
-            del content["specimens"]
-        if not self.state_sha256:
-            del content["state_sha256"]
-        if not self.provenance.conditions:
-            del content["provenance"]["conditions"]
+        content = _without_idle(asdict(self), specimens=(), state_sha256="")
+        content["provenance"] = _without_idle(content["provenance"], conditions={})
         return content_hash(content)
 
     @cached_property
@@ -369,7 +330,7 @@ class Registration:
 
     Attributes:
         sha256: Of all that fixes the test: claim, seeds, settings.
-        num_pairs_before: Seeds of which both sides had a result when it was stated as it is now.
+        num_pairs_before: Seeds of which a side had a result when it was stated as it is now.
         changes: What is not as it was first stated, each in a few words.
     """
 
@@ -414,10 +375,8 @@ class About:
 
     Attributes:
         note: The ablation's docstring, its lab note.
-        baseline: Label of the baseline's variant.
         variants: All labels, in the order of the table.
         settings: The scale's settings (width, depth, steps, ...), by name.
-        model: The baseline model, by name.
         metrics: What each probe measures on each task: task -> probe -> metrics.
         subjects: Variant -> the mixer under test and its cost by theory.
         registration: Of the claim; None where there is no claim, or nothing is known of it.
@@ -489,13 +448,3 @@ class Plan:
     def key(self) -> tuple[str, str]:
         """(ablation, scale): what one parent in the store stands for."""
         return self.about.ablation, self.about.scale
-
-
-def canonical_json(content: Any) -> str:
-    """The one spelling of a value that is hashed. Refuses NaN and infinities."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def content_hash(content: Any) -> str:
-    """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]

@@ -26,8 +26,7 @@ from pydantic import (
 )
 
 from models.model_spec import Knob
-from suite.nearest import unknown_name
-from suite.one_line import message
+from suite.errors import UsageError, message, unknown_name
 from suite.schema import Precision
 
 ScaleName = Literal["quick", "standard", "paper"]
@@ -36,13 +35,19 @@ SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
 MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
+WHOLE_MODEL = "model"  # the axis whose values are models
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
 TUNED = "tuned"  # a learning rate by the committed table
 _OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
 
-class SpecError(ValueError):
+def default_warmup_steps(steps: int) -> int:
+    """So many that also a short training reaches its learning rate."""
+    return max(0, min(50, steps // 6))
+
+
+class SpecError(UsageError):
     """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
 
     def __init__(self, sentence: str) -> None:
@@ -184,11 +189,12 @@ def _scalar(said: str, value: object) -> Knob:
     raise SpecError(f"{said}{reprlib.repr(value)} must be {_SCALAR}.")
 
 
-_Values = Annotated[Sequence[Knob], Field(min_length=1), AfterValidator(tuple)]
+AxisValue = Knob | Model
+_Values = Annotated[Sequence[AxisValue], Field(min_length=1), AfterValidator(tuple)]
 
 
 class Axis(_Spec):
-    """A field of the baseline, of the scale, or ``task``, and the values that it takes.
+    """A field of the baseline, of the scale, ``task`` or ``model``, and the values that it takes.
 
     Attributes:
         quick: Those that it takes at quick scale; None takes all.
@@ -199,12 +205,16 @@ class Axis(_Spec):
     quick: _Values | None = None
 
 
-def vary(name: str, values: Sequence[Knob], *, quick: Sequence[Knob] | None = None) -> Axis:
+def vary(
+    name: str, values: Sequence[AxisValue], *, quick: Sequence[AxisValue] | None = None
+) -> Axis:
     """An axis of an ablation.
 
     Args:
         name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
-            of the tasks' skeletons), of `Scale` (``dim``, ``learning_rate``, ...), or ``task``.
+            of the tasks' skeletons), of `Scale` (``dim``, ``learning_rate``, ...), or ``task``; or
+            ``model``, whose values are whole models: ``vary("model", [Model(mixer="attention"),
+            Model(mixer="local_attention", window=8)])``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
         quick: Some of them, to which quick scale keeps.
 
@@ -222,19 +232,29 @@ def vary(name: str, values: Sequence[Knob], *, quick: Sequence[Knob] | None = No
     return Axis(name=name, values=every, quick=some)
 
 
-def _distinct(name: str, values: Sequence[Knob]) -> tuple[Knob, ...]:
+def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
     called = f"vary({reprlib.repr(name)})"
     if not isinstance(values, list | tuple | range):  # a set has no order, a string is no list
         raise SpecError(f"{called}: {reprlib.repr(values)} must be a list of values.")
-    some = [_scalar(f"{called}: ", value) for value in itertools.islice(values, MOST_VALUES + 1)]
+    some = [_axis_value(name, value) for value in itertools.islice(values, MOST_VALUES + 1)]
     if not 1 <= len(some) <= MOST_VALUES:
         number = "no value" if not some else "too many values"
         raise SpecError(f"{called} has {number}; give 1 to {MOST_VALUES}.")
-    counts = Counter((type(value), value) for value in some)
-    for _, value in (each for each, count in counts.items() if count > 1):
-        said = f"{called} names {value!r} more than once; it counts once."
-        warnings.warn(said, RepeatedValue, stacklevel=3)
-    return tuple(value for _, value in counts)
+    keyed = [((type(value), repr(value)), value) for value in some]  # True is not 1
+    for (_, value), count in Counter(key for key, _ in keyed).items():
+        if count > 1:
+            said = f"{called} names {value} more than once; it counts once."
+            warnings.warn(said, RepeatedValue, stacklevel=3)
+    return tuple(dict(keyed).values())
+
+
+def _axis_value(name: str, value: object) -> AxisValue:
+    called = f"vary({reprlib.repr(name)}): "
+    if name != WHOLE_MODEL:
+        return _scalar(called, value)
+    if not isinstance(value, Model):
+        raise SpecError(f"{called}{reprlib.repr(value)} must be a Model(...).")
+    return value
 
 
 class _ClaimFields(TypedDict):
@@ -345,11 +365,10 @@ class Scale(_Spec):
     @model_validator(mode="before")
     @classmethod
     def _with_warm_up(cls, fields: Any) -> Any:
-        """Without this a short run would end before its learning rate is reached."""
         steps = fields.get("steps") if isinstance(fields, dict) else None
         if type(steps) is not int or "warmup_steps" in fields:
             return fields
-        return {**fields, "warmup_steps": max(0, min(50, steps // 6))}
+        return {**fields, "warmup_steps": default_warmup_steps(steps)}
 
     @model_validator(mode="after")
     def _refuse_a_model_of_no_gpu(self) -> Scale:

@@ -26,7 +26,7 @@ import jsonschema
 import pytest
 import yaml
 
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from tests.workplace import Workplace
 
 ROOT = Path(__file__).parents[1]

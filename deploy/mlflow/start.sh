@@ -1,15 +1,15 @@
 #!/bin/sh
-# An MLflow server for a team: users with passwords, artifacts by way of the server. Used alike by
-# docker-compose.yaml, by mlflow.service and by hand. Secrets are read from files, and never stand in
-# a command line, which everybody on the machine can read.
+# Start an MLflow server for a team, with users and passwords; it also serves the artifacts. Used by
+# docker-compose.yaml, by mlflow.service and by hand. Secrets are read from files, since every user
+# of the machine can read a command line.
 #
 #   SECRETS        folder with the files admin_password, session_key and, for Postgres,
 #                  database_password
-#   DATABASE       where runs and users are kept; no password in it:
+#   DATABASE       store of runs and users, without a password:
 #                  postgresql://mlflow@db/mlflow, or sqlite:////srv/mlflow/mlflow.db
 #   ARTIFACTS      folder, or s3://bucket/path
-#   ALLOWED_HOSTS  what clients may call the server, as mlflow.example.org,127.0.0.1:5000
-#   HOST, PORT     127.0.0.1 and 5000 unless set
+#   ALLOWED_HOSTS  names that clients may use for the server: mlflow.example.org,127.0.0.1:5000
+#   HOST, PORT     127.0.0.1 and 5000 by default
 set -eu
 umask 077
 
@@ -22,8 +22,8 @@ if [ -f "$SECRETS/database_password" ]; then
     export PGPASSWORD # read by libpq
 fi
 
-# MANAGE: colleagues record into the same experiments, of which there is one an ablation, and a
-# sweep that is recorded again replaces what was there.
+# MANAGE, since all users record into the same experiments (one per ablation), and a sweep that is
+# recorded again replaces the earlier record.
 MLFLOW_AUTH_CONFIG_PATH=$(mktemp)
 cat >"$MLFLOW_AUTH_CONFIG_PATH" <<END
 [mlflow]

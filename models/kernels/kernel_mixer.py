@@ -27,7 +27,7 @@ from models.kernels.kernel_attention import (
     over_all,
     over_past,
 )
-from models.mixer import Mixer, State, without_padding
+from models.mixer import Context, Mask, Mixer, State, without_padding
 
 
 class KernelMixer(Mixer):
@@ -86,11 +86,7 @@ class KernelMixer(Mixer):
         """Of the features of queries and keys, of all heads of one sequence."""
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -152,11 +148,7 @@ class KernelMixer(Mixer):
         return 4.0 * batch * (numbers + numbers_of_sums(features, length, chunk))
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One query of one head at a time, over the keys that it may see."""
         sequence, real = (x, mask) if context is None else (context, context_mask)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from models.errors import ModelError
-from models.mixer import Cost, Mixer, State, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +115,7 @@ class Recurrence(Mixer):
         }
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`; zeros at padded positions."""
         self.check_inputs(x, mask, context, context_mask)
@@ -195,11 +191,7 @@ class Recurrence(Mixer):
         return everything.tril() if self.is_unidirectional else everything
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One token of one sequence at a time, past padded tokens as if they were not there."""
         outputs = []

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.mixer import Mixer, State, without_padding
+from models.mixer import Context, Mask, Mixer, State, without_padding
 
 _LARGEST_UNROLLED = 20480  # numbers of a single sequence that torch does not hand to oneDNN
 
@@ -143,11 +143,7 @@ class SlidingWindow(Mixer):
         return channels + max(channels + kernel + outputs, 2 * outputs)
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -196,11 +192,7 @@ class SlidingWindow(Mixer):
         return max(1, -(-(length - 1) // self.taps_before))
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One output token at a time, of the real tokens that its taps meet."""
         sequences = []

@@ -37,7 +37,7 @@ from models.kernels.softmax_attention import (
     softmax_weights,
     whole_sequence,
 )
-from models.mixer import Cost, Mixer, State, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
@@ -149,11 +149,7 @@ class Attention(Mixer):
             raise ModelError(f"{cls.name}: score='additive' has no fused kernel")
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -163,11 +159,7 @@ class Attention(Mixer):
         return self._attend(queries, keys, values, visible, position)
 
     def attention_weights(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context, context_mask)
@@ -263,11 +255,7 @@ class Attention(Mixer):
         return 4 * batch * length * self.heads * self.key_dim * num_changed
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One query of one head at a time, over the keys that it may see."""
         sequence, real = (x, mask) if context is None else (context, context_mask)
@@ -321,7 +309,8 @@ class Attention(Mixer):
         d: int = self.key.weight.shape[0] // self.config.heads
         scales = {"1/sqrt(d)": 1 / math.sqrt(d), "1/d": 1 / d, "none": 1.0}
         own = "none" if self.config.score == "additive" else "1/sqrt(d)"
-        return scales[self.config.scale or own] / self.config.temperature
+        scale: float = scales[self.config.scale or own] / self.config.temperature
+        return scale
 
     def _scaling(self, config: Config) -> tuple[float, nn.Parameter | None]:
         """What scores are multiplied by: a number, and the exponential of what each head learns.
@@ -359,7 +348,7 @@ class Attention(Mixer):
             raise ModelError("shaw has no fused kernel: leave kernel='fused' out")
 
     def _project(
-        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
+        self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys, values, `[batch, heads, time, width]` each; padding enters as zeros."""
         x = without_padding(x, mask)
@@ -369,9 +358,7 @@ class Attention(Mixer):
         values = keys if self.value is None else split_heads(self.value(source), self.heads)
         return queries, keys, values
 
-    def _visible(
-        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
-    ) -> Visibility:
+    def _visible(self, x: Tensor, mask: Mask, context: Context, context_mask: Mask) -> Visibility:
         sequence, real = (x, mask) if context is None else (context, context_mask)
         return whole_sequence(
             x.shape[1], sequence.shape[1], real, is_causal=self.is_causal, device=x.device

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from models.mixer import Cost, Mixer
+from models.mixer import Context, Cost, Mask, Mixer
 
 
 class FNet(Mixer):
@@ -59,11 +59,7 @@ class FNet(Mixer):
         self.is_orthonormal = config.norm == "ortho"
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`; the mask is not read."""
         self.check_inputs(x, mask, context, context_mask)
@@ -90,11 +86,7 @@ class FNet(Mixer):
         return float(4 * batch * length * (self.dim + 2 * half + 2 * others))
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """The double sum, one output at a time; its real part is a sum of cosines."""
         _, length, dim = x.shape

@@ -30,7 +30,7 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
 from models.kernels.softmax_attention import fused_scratch_bytes
-from models.mixer import Cost, Mixer, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class Linformer(Mixer):
@@ -95,11 +95,7 @@ class Linformer(Mixer):
             self.projections = first.projections
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -144,11 +140,7 @@ class Linformer(Mixer):
         return 2 * tokens + projected + max(scratch, tokens + copied)
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One projected key, then one query, of one head at a time."""
         sequences = []

@@ -29,7 +29,7 @@ from models.kernels.softmax_attention import (
     masked_attention,
     softmax_weights,
 )
-from models.mixer import Cost, Mixer, State, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativePosition, ShawPosition
 
 _SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
@@ -99,11 +99,7 @@ class LocalAttention(Mixer):
             raise ModelError(f"{cls.name}: window={config.window} is below 1")
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -114,11 +110,7 @@ class LocalAttention(Mixer):
         return merged
 
     def attention_weights(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, heads, time, time]`, all of it, zero outside the window."""
         self.check_inputs(x, mask, context, context_mask)
@@ -204,11 +196,7 @@ class LocalAttention(Mixer):
         return held + output + max(4 * queries * num_keys + scratch, output)
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One query of one head at a time, over the keys in its window."""
         rows = []

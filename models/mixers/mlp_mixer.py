@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.mixer import Cost, Mixer, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class MLPMixer(Mixer):
@@ -68,11 +68,7 @@ class MLPMixer(Mixer):
             raise ModelError(f"{cls.name}: hidden={config.hidden} is below 1")
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -107,11 +103,7 @@ class MLPMixer(Mixer):
         return float(hidden + max(copied, hidden + 4 * batch * self.dim * length))
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One channel of one sequence at a time, one sum over the real tokens per hidden unit."""
         columns = []

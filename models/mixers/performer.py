@@ -35,7 +35,7 @@ from torch import Tensor
 
 from models.errors import ModelError
 from models.kernels.kernel_mixer import KernelMixer
-from models.mixer import Cost
+from models.mixer import Context, Cost, Mask
 
 
 class Performer(KernelMixer):
@@ -89,11 +89,7 @@ class Performer(KernelMixer):
                 raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`; in training, draws features anew when it is time."""
         if self.training:

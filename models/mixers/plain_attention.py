@@ -25,7 +25,7 @@ from models.kernels.softmax_attention import (
     softmax_weights,
     whole_sequence,
 )
-from models.mixer import Cost, Mixer, State, without_padding
+from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 class PlainAttention(Mixer):
@@ -56,11 +56,7 @@ class PlainAttention(Mixer):
         self.scale = dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
@@ -71,11 +67,7 @@ class PlainAttention(Mixer):
         return fused_attention(queries, others, others, visible, scale=self.scale).squeeze(1)
 
     def attention_weights(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, 1, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context, context_mask)
@@ -116,11 +108,7 @@ class PlainAttention(Mixer):
         return 2 * 8 * length + 4 * batch * length * self.dim + scratch
 
     def reference(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """One token at a time, over the tokens that it may see."""
         sequence, real = (x, mask) if context is None else (context, context_mask)
@@ -136,7 +124,7 @@ class PlainAttention(Mixer):
         return torch.stack(rows).reshape(x.shape)
 
     def _tokens(
-        self, x: Tensor, mask: Tensor | None, context: Tensor | None, context_mask: Tensor | None
+        self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Queries and those they look at, as one head, and which of those are real."""
         queries = without_padding(x, mask).unsqueeze(1)  # (batch, 1, time, dim)

@@ -179,7 +179,7 @@ def _why_exploratory(registration: Registration | None) -> str:
     assert registration is not None, "what is exploratory was registered"
     n = registration.num_pairs_before
     text = (
-        f"Exploratory, since {n} paired seed{' was' if n == 1 else 's were'} measured before the "
+        f"Exploratory, since {n} seed{' was' if n == 1 else 's were'} measured before the "
         "claim was stated as it is"
     )
     changes = ", ".join(registration.changes)

@@ -1,7 +1,7 @@
 """Judge, number by number, what changed between two selections.
 
 Scores are paired by seed: B less A, with Student's t of the differences. Times are ratios, B over
-A, by the rule of `reports.timings`; a rate is judged as the time that it stands for. Counts are
+A, by the rule of `time_comparison`; a rate is judged as the time that it stands for. Counts are
 compared to the last digit. Equal numbers are identical, which is no test.
 
 Holm's procedure (Holm, Scand. J. Statist. 6, 1979) corrects for the number of comparisons: it goes

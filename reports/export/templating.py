@@ -25,9 +25,9 @@ from reports.escape import (
     visible,
 )
 from reports.export.printers import in_print, to_markdown
-from reports.figures import sentence
 from reports.pages.ablation import used
 from reports.pages.glossary import setting_name, setting_value
+from reports.plots.style import capitalized
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -68,7 +68,7 @@ def _environment(finalize: Callable[[object], object]) -> Environment:
     )  # fmt: skip
     made.filters |= {
         "slug": slug, "svg": Markup, "used": used, "in_print": in_print,
-        "setting_name": setting_name, "setting_value": setting_value, "capital": sentence,
+        "setting_name": setting_name, "setting_value": setting_value, "capital": capitalized,
         "paragraphs": paragraphs,
     }  # fmt: skip
     return made

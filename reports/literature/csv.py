@@ -33,6 +33,8 @@ _KINDS = ("difference", "bits", "ratio")
 class PublishedError(ValueError):
     """A file of published figures that cannot be meant: one sentence."""
 
+    exit_code = 2  # of the command line: wrong usage
+
 
 def refuse_broken() -> None:
     """Read every file.

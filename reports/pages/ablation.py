@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.along_exhibits import along_exhibits
 from reports.analysis.verdict import Verdict, verdict
 from reports.document import Drawing, Exhibit, Section, Table
-from reports.figures import score_figure
 from reports.literature.scores import published_exhibit
+from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
+from reports.pages.budgets import budgets_exhibit
 from reports.pages.failures import MAX_TROUBLES, Trouble, troubles
 from reports.pages.glossary import READING, fates_in_words, metric_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
 from reports.pages.summary import Point, in_short
-from reports.pooled_table import pooled_exhibit
+from reports.plots.scores import score_figure
+from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
 from reports.results.readings import Coverage
 from reports.results.series import Series, all_series, compared
 from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
-from reports.three_views import views_section
-from reports.tradeoff import tradeoff_exhibit
+from reports.tables.pooled import pooled_exhibit
 from suite.schema import MIXER_ALONE, About, DataSet, Provenance, Status
 
 SCALES = ("quick", "standard", "paper")
@@ -166,7 +166,7 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     beside = compared(measured)
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
-    along = tuple(along_exhibits(sweep.about, measured, task))
+    along = tuple(axis_exhibits(sweep.about, measured, task))
     is_told = len(table.rows) > MAX_DOTS and _has_groups(along)
     score = score_figure(sweep.about, judged) if judged and not is_told else None
     comparison = Exhibit(
@@ -192,7 +192,7 @@ def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> I
     if judged is None:
         return
     yield from filter(None, [
-        views_section(sweep, measured, judged.task),
+        budgets_exhibit(sweep, measured, judged.task),
         tradeoff_exhibit(sweep.about, measured, judged),
     ])  # fmt: skip
 

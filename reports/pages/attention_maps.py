@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from reports.document import Column, Entry, Exhibit, Row, Table, View
 from reports.escape import one_line, slug
-from reports.matrices import Gaze, Matrix, at_distance, gaze, matrices, of_heads
-from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
-from reports.specimen_figures import (
+from reports.plots.heatmaps import (
+    COSINE_SHADES,
+    WEIGHT_SHADES,
     Panel,
-    Words,
     bias_shades,
-    cosine_shades,
     grid_figure,
     one_row_a_layer,
-    weight_shades,
 )
+from reports.results.matrices import Gaze, Matrix, at_distance, gaze, matrices, of_heads
+from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
 from reports.stats.intervals import Estimate
 from suite.schema import About
 
@@ -45,14 +44,14 @@ def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View
     gazes = {matrix.name: gaze(matrix) for matrix in maps}
     known = {name: found for name, found in gazes.items() if found is not None}
     named = one_line(shown_name(about, variant))
-    words = Words(
+    drawing = grid_figure(
+        one_row_a_layer(maps), WEIGHT_SHADES,
         name=slug(f"{task}-attention-{variant}"),
         title=f"Attention of {named} on {task}",
         caption=f"The first {len(maps[0].values)} tokens of a held-out example. Shades grow with "
         "the square root of the weight.",
         description=_in_words(known) or f"Maps of {len(maps)} heads.",
-    )
-    drawing = grid_figure(one_row_a_layer(maps), weight_shades(), words)
+    )  # fmt: skip
     tables = (_table(task, variant, known),) if known else ()
     return View(title=named, drawings=(drawing,), tables=tables)
 
@@ -140,14 +139,14 @@ def cosines_exhibit(about: About, task: str) -> Exhibit | None:
         Panel(title=_names(variants, num_having), matrix=matrix)
         for matrix, variants in shared[:MAX_SHOWN]
     ]
-    words = Words(
+    drawing = grid_figure(
+        [panels], COSINE_SHADES,
         name=slug(f"{task}-positions"),
         title=f"Cosines between positions on {task}",
         caption=f"Of the first {len(panels[0].matrix.values)} places; "
         f"{_how_many(len(panels), len(shared), num_having)}",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )
-    drawing = grid_figure([panels], cosine_shades(), words)
+    )  # fmt: skip
     return Exhibit(
         title=f"The position matrix on {task}", sentences=(_COSINES,), drawings=(drawing,)
     )
@@ -171,14 +170,15 @@ def _bias_view(
     rows = one_row_a_layer(biases[variant])
     panels = [panel for row in rows for panel in row]
     named = one_line(shown_name(about, variant))
-    words = Words(
+    drawing = grid_figure(
+        rows, bias_shades(panels),
         name=slug(f"{task}-biases-{variant}"),
         title=f"What distance adds to the scores of {named} on {task}",
         caption=f"The first {len(panels[0].matrix.values)} places. A shade means the same number "
         "in all squares; layers that add what the first one adds are left out.",
         description=" ".join(f"{_falling(panel)}." for panel in panels),
-    )
-    return View(title=named, drawings=(grid_figure(rows, bias_shades(panels), words),))
+    )  # fmt: skip
+    return View(title=named, drawings=(drawing,))
 
 
 def _shared(about: About, task: str) -> list[tuple[Matrix, list[str]]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from reports.document import Column, Entry, Exhibit, Row, Table
-from reports.figures import words
+from reports.plots.style import readable
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
 from reports.stats.intervals import Estimate
 from reports.stats.number_format import for_scores
@@ -61,7 +61,7 @@ def _column(chosen: _Chosen, task: str, mixers: Sequence[str]) -> Column:
         choice = chosen.get((task, mixer))
         entries[mixer] = _entry(choice) if choice else _NOTHING
     return Column(
-        key=task, title=words(task), measured_unit="1", unit="", arrow="", note="learning rate",
+        key=task, title=readable(task), measured_unit="1", unit="", arrow="", note="learning rate",
         entries=entries,
     )  # fmt: skip
 

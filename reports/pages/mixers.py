@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports.analysis.theory_gap import table_one
-from reports.crossover_figure import crossover_figure
 from reports.document import Exhibit, Section, Table, View
-from reports.growth_figures import growth_figure
 from reports.literature.speed import published_table
+from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, in_words, instruments

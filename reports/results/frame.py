@@ -21,7 +21,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from reports.atomic_write import write_whole
 from reports.escape import without_passwords
-from suite.schema import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY, About, Better, Status
+from suite.schema import About, Better, Status
+
+RESULT_COLUMNS = (
+    "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
+    "better", "spread_low", "spread_high", "status", "reason", "trial_id", "environment_id",
+    "device", "commit",
+)  # fmt: skip
+RESULT_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "at", "environment_id")
+CURVE_COLUMNS = (
+    "ablation", "scale", "variant", "seed", "task", "metric", "step", "flops", "value", "unit",
+    "better", "trial_id", "environment_id",
+)  # fmt: skip
 
 METADATA_KEY = b"bakeoff"
 CURVE_KEY = ("ablation", "scale", "trial_id", "variant", "metric", "step", "environment_id")
@@ -35,6 +46,8 @@ _ABOUT: TypeAdapter[About] = TypeAdapter(About)
 
 class FrameError(ValueError):
     """A frame that no report can be made from: one sentence."""
+
+    exit_code = 2  # of the command line: wrong usage
 
 
 @dataclass(frozen=True, eq=False)

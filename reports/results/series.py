@@ -115,8 +115,8 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
     """What stands in a comparison: of scores the whole ones, of the rest what has few coordinates.
 
-    What is left out has a picture of its own (`reports.along`), and still counts as coverage. A
-    task of which nothing would be left keeps each metric at its last coordinate.
+    What is left out has a picture of its own (`reports.analysis.axis_series`), and still counts as
+    coverage. A task of which nothing would be left keeps each metric at its last coordinate.
     """
     left_out = {id(series) for series in left_out_of_comparison(measured)}
     kept = [series for series in measured if id(series) not in left_out]

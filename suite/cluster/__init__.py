@@ -1,9 +1,9 @@
 """The only folder that imports ray: execution on a cluster.
 
-What Ray reads once, on import, is settled here, before any file of this folder imports it. A host
-that falls silent is given up after some ten seconds: the head notices by its own health checks,
-but a driver only by the keep-alive of its connections, which otherwise takes seven minutes. (How
-a driver proves who it is, is settled by `authentication.authenticate`.)
+What Ray reads once, on import, is set here, before any file of this folder imports it. A host that
+stops answering is given up after some ten seconds: the head notices by its own health checks, but a
+driver only by the keep-alive of its connections, which otherwise takes seven minutes. (For how a
+driver authenticates see `suite.cluster.address.authenticate`.)
 """
 
 import os

@@ -1,16 +1,16 @@
-"""May this address be used as a Ray cluster, and how? Settled before ray is imported."""
+"""Check the address of a Ray cluster, and choose the token for it, before ray is imported."""
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import socket
 from urllib.parse import urlsplit
 
-from suite.cluster.authentication import has_token, token
-from suite.cluster.head_grpc import check_head
-from suite.cluster.head_http import Head
-from suite.cluster.peer import is_loopback
-from suite.executor import Unavailable
+from suite.cluster.head_client import HeadClient, check_head, is_loopback, token
+from suite.errors import RefusedError, UsageError
+from suite.events import Unavailable
 
 AUTO = "auto"  # the cluster that this process is part of
 _SECONDS_TO_CONNECT = 5.0
@@ -20,22 +20,34 @@ _URL = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}(?::(?P<port>[0-9]{{1,5}})
 _PORTS = {"http": 8265, "https": 443}  # 8265 is the dashboard's own; https is a proxy before it
 
 
-class BadAddress(ValueError):
-    """The address cannot be meant: exit 2."""
+class BadAddress(UsageError):
+    """The address is malformed: exit 2."""
 
 
-class RefusedAddress(ValueError):
+class RefusedAddress(RefusedError):
     """The address is refused for safety: exit 3."""
 
 
-def check_address(address: str) -> None:
-    """Refuse what is no HOST:PORT, what is far away and unprotected, what is no head of Ray.
+def authenticate(address: str | None) -> None:
+    """Choose how Ray authenticates, where the environment does not say: before it is imported.
 
-    ``auto`` passes: it is the cluster that this process is part of, by Ray's own word.
+    A cluster of our own takes a token that never leaves this process and its children; without
+    one Ray would write a lasting token into the home folder. Another's cluster takes the token
+    that there is; one of this machine may do without.
+    """
+    if address is None:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_AUTH_MODE", "token" if address is None or token() else "disabled")
+
+
+def check_address(address: str) -> None:
+    """Refuse what is not HOST:PORT, what is remote and unprotected, what is not a head of Ray.
+
+    ``auto`` passes: it is the cluster that this process is part of.
 
     Raises:
-        BadAddress: if it is no address of a Ray head.
-        RefusedAddress: if it is not this machine, and there is no token to prove who asks.
+        BadAddress: if it is not the address of a Ray head.
+        RefusedAddress: if it is not this machine, and there is no token.
         Unavailable: if nothing answers there, or not as a head of our version that lets us in.
     """
     if address == AUTO:
@@ -44,9 +56,9 @@ def check_address(address: str) -> None:
     _refuse_unprotected(address, host)
     try:
         socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
-    except (OSError, UnicodeError) as error:  # UnicodeError: "a..b" is no host name
+    except (OSError, UnicodeError) as error:  # UnicodeError: "a..b" is not a host name
         raise Unavailable(f"--address {address}: nothing answers there ({error}).") from error
-    check_head(address, token())
+    check_head(address)
 
 
 def check_url(address: str) -> str:
@@ -56,21 +68,21 @@ def check_url(address: str) -> str:
         address: ``http://HOST:PORT``, ``https://HOST`` or HOST:PORT; the port is 8265 by default.
 
     Raises:
-        BadAddress: if it is no such address.
-        RefusedAddress: if it is not this machine, and there is no token to prove who asks.
+        BadAddress: if it is not such an address.
+        RefusedAddress: if it is not this machine, and there is no token.
         Unavailable: if nothing answers there, or not as a dashboard of our version that lets us in.
     """
     url = url_of(address)
     _refuse_unprotected(url, urlsplit(url).hostname or "")
-    Head(url).check_version()
+    HeadClient(url).check_version()
     return url
 
 
 def url_of(address: str) -> str:
-    """The URL that the address comes to; nobody is asked.
+    """The URL that the address stands for; no connection is made.
 
     Raises:
-        BadAddress: if it is no such address.
+        BadAddress: if it is not such an address.
     """
     found = _URL.fullmatch(address)
     if not found or address == AUTO or not 0 < int(found["port"] or 1) < 65_536:
@@ -93,7 +105,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def _refuse_unprotected(address: str, host: str) -> None:
-    if not is_loopback(host) and not has_token():
+    if not is_loopback(host) and not token():
         raise RefusedAddress(
             f"--address {address}: not this machine, and there is no token. A cluster runs "
             "whatever it is sent; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
@@ -101,7 +113,7 @@ def _refuse_unprotected(address: str, host: str) -> None:
 
 
 def _shown(address: str) -> str:
-    """Without what may be a password: all before the last @, but for a scheme, and a query."""
+    """The address without what may be a secret: what is before the last @, and a query."""
     found = re.match(r"[A-Za-z]{1,10}://", address)
     scheme = found.group() if found else ""
     _, at, rest = address.removeprefix(scheme).rpartition("@")

@@ -1,4 +1,4 @@
-"""Can a cluster ever run a trial, how many at once, and what does one wait for? Pure.
+"""Say whether a cluster can ever run a trial, how many at once, and what one waits for; pure.
 
 Ray itself would let a request that no node can ever satisfy wait for ever.
 """
@@ -17,11 +17,11 @@ _SHOWN = {"CPU": "CPU", "GPU": "GPU", "memory": "GiB of memory"}
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What a node has to give; or what a type of node would have, that may still be started.
+    """The resources of a node, or of a type of node that may still be started.
 
     Attributes:
-        resources: As Ray counts them: ``CPU``, ``GPU``, ``memory`` in bytes, and of one's own.
-        count: Nodes of this shape, 1 for a node that stands.
+        resources: As Ray counts them: ``CPU``, ``GPU``, ``memory`` in bytes, and custom ones.
+        count: Nodes of this shape, 1 for a live node.
     """
 
     name: str
@@ -69,7 +69,7 @@ def why_not_now(
 ) -> str:
     """What a trial that could run here waits for."""
     if not slots(asked, nodes):
-        return f"no node with {in_words(asked)} stands yet; the cluster has to start one"
+        return f"no node has {in_words(asked)} yet; the cluster has to start one"
     if slots(asked, free):
         return "a worker process is starting"
     fitting = [node for node in nodes if _slots_of(asked, node.resources)]

@@ -10,83 +10,104 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import ray
-from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray.exceptions import RayError
 
+from suite.cluster import ray_private
+from suite.cluster.code_bundle import bundle_code
 from suite.cluster.execute import RayExecutor
-from suite.cluster.runtime_env import runtime_env
-from suite.executor import Luggage, Unavailable
-from suite.leftovers import ended_with_the_block
-from suite.parcel import packed
+from suite.events import ExecutorSettings, Unavailable
+from suite.execution.process_cleanup import process_cleanup
 from suite.schema import Plan
 
-_TROUBLES = (RayError, RuntimeError, ValueError, OSError)
+_JOIN_ERRORS = (RayError, RuntimeError, ValueError, OSError)
 _OBJECT_STORE_BYTES = 150_000_000  # only specifications and results travel
 _SECONDS_TO_JOIN = 6
-_PATIENCE = "RAY_gcs_server_port_wait_time_s"
+_SECONDS_TO_START = 60
+_MOST_STARTS = 2
+_HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 
 
 @contextmanager
-def started(luggage: Luggage) -> Iterator[RayExecutor]:
+def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
     """An executor on a Ray of this machine, which starts and ends with the block.
 
-    See `suite.sweep.executors.executing`, which settles beforehand what Ray reads on import.
+    See `suite.sweep.executors.executing`, which sets beforehand what Ray reads on import.
 
     Raises:
-        Unavailable: if it cannot be started.
+        Unavailable: if it cannot be started, twice.
     """
-    with ended_with_the_block():
-        try:
-            with _own_end():
-                _start()
-        except Exception as error:  # a bare one, where its node is slow to start
-            raise Unavailable(f"Ray cannot be started here: {_sentence(error)}.") from error
-        try:
-            yield RayExecutor(luggage)
-        finally:
-            ray.shutdown()
+    for num_starts_left in reversed(range(_MOST_STARTS)):
+        with process_cleanup():  # what a failed start has left would slow down the next one
+            if not _has_started(num_starts_left):
+                continue
+            try:
+                yield RayExecutor(settings)
+            finally:
+                ray.shutdown()
+            return
+
+
+def _has_started(num_starts_left: int) -> bool:
+    """Whether Ray has started.
+
+    Raises:
+        Unavailable: if it has not, and there is no start left.
+    """
+    try:
+        with _own_signals(), _head_wait(_SECONDS_TO_START):
+            _start()
+    except Exception as error:  # a bare one, where its node is slow to start
+        ray.shutdown()
+        if num_starts_left:
+            return False
+        raise Unavailable(
+            f"Ray cannot be started here: {_first_sentence(error)}. The machine may be too busy: "
+            "run again later, or with `--executor inline`, which needs no Ray."
+        ) from error
+    return True
 
 
 @contextmanager
-def joined(address: str, luggage: Luggage, plans: Sequence[Plan]) -> Iterator[RayExecutor]:
+def joined(
+    address: str, settings: ExecutorSettings, plans: Sequence[Plan]
+) -> Iterator[RayExecutor]:
     """An executor on a cluster that others started.
 
     Args:
         address: ``HOST:PORT`` of a head, ``auto`` for the cluster that this process is part of.
-        luggage: What the trials need besides their specifications.
-        plans: What travels there is read off them; the code of a job has travelled already.
+        settings: What the trials need besides their specifications.
+        plans: They say which code is sent there; a job's code is there already.
 
     Raises:
         Unavailable: if there is no cluster at that address.
     """
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
-        travels = None if _is_job() else runtime_env(packed(plans, Path(folder)))
+        is_job = ray_private.is_job()
+        code = None if is_job else bundle_code(plans, Path(folder)).runtime_env()
         try:
-            with _own_end():
-                _join(address, travels)
-        except _TROUBLES as error:
+            with _own_signals(), _head_wait(_SECONDS_TO_JOIN):
+                ray.init(
+                    address=address, log_to_driver=False, logging_level="error", runtime_env=code
+                )
+        except _JOIN_ERRORS as error:
             raise Unavailable(
-                f"--address {address}: no Ray cluster lets us in there ({_sentence(error)}). Is it "
-                f"a head of the same version ({ray.__version__}), and is its token in "
+                f"--address {address}: no Ray cluster lets us in there ({_first_sentence(error)}). "
+                f"Is it a head of the same version ({ray.__version__}), and is its token in "
                 "RAY_AUTH_TOKEN_PATH?"
             ) from error
     try:
-        yield RayExecutor(replace(luggage, source_paths=()), is_own=False)
+        yield RayExecutor(replace(settings, source_paths=()), is_own=False)
     finally:
         ray.shutdown()
 
 
 @contextmanager
-def _own_end() -> Iterator[None]:
-    """How SIGTERM ends this process stays as it was; Ray's core aborts it three seconds later.
-
-    And nothing of Ray's own is printed among what we say.
-    """
+def _own_signals() -> Iterator[None]:
+    """Keep our handler of SIGTERM, since Ray's ends this process three seconds later; no prints."""
     before = signal.getsignal(signal.SIGTERM)
-    ray._private.worker.print_to_stdstream = _say_nothing  # ten lines for each death of a worker
+    ray_private.print_nothing()
     try:
         yield
     finally:
@@ -94,17 +115,8 @@ def _own_end() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _say_nothing(*what: object, **how: object) -> None:
-    """In place of what Ray prints of its own accord: the executor says it, in a line."""
-
-
-def _is_job() -> bool:
-    """Whether Ray started this process as a job's entrypoint, with what travels in place."""
-    return bool(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR))
-
-
-def _sentence(error: Exception) -> str:
-    """The first of its text; the name of its class where it has none."""
+def _first_sentence(error: Exception) -> str:
+    """Of its text; the name of its class where it has none."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].partition(". ")[0].rstrip(".")
 
@@ -115,27 +127,21 @@ def _start() -> None:
     Its workers lead process groups: whatever a trial has started ends with its worker.
     """
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
-    ray.init(
-        address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
-        object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
-    )  # fmt: skip
-
-
-def _join(address: str, runtime_env: dict[str, Any] | None) -> None:
-    with _patient_for(_SECONDS_TO_JOIN):
+    with ray_private.waiting_longer_for_a_node():
         ray.init(
-            address=address, log_to_driver=False, logging_level="error", runtime_env=runtime_env
-        )
+            address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
+            object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
+        )  # fmt: skip
 
 
 @contextmanager
-def _patient_for(seconds: int) -> Iterator[None]:
-    """How long Ray knocks at a head that does not let it in; its own default is 20 seconds."""
-    before = os.environ.get(_PATIENCE)
-    os.environ[_PATIENCE] = before or str(seconds)
+def _head_wait(seconds: int) -> Iterator[None]:
+    """How long Ray waits for a head to start, or to let it in; 30 and 20 seconds by default."""
+    before = os.environ.get(_HEAD_WAIT)
+    os.environ[_HEAD_WAIT] = before or str(seconds)
     try:
         yield
     finally:
-        os.environ.pop(_PATIENCE)
+        os.environ.pop(_HEAD_WAIT)
         if before is not None:
-            os.environ[_PATIENCE] = before
+            os.environ[_HEAD_WAIT] = before

@@ -1,33 +1,41 @@
-"""Trials -> events, as Ray Core tasks: on an embedded Ray, or on a running cluster.
+"""Run trials as Ray Core tasks and yield their events, on a Ray of this machine or a cluster.
 
-Arrow: Trial -> Result, in completion order. What the world did to a trial, `suite.cluster.retry`
-may give it another attempt for; whatever else happens to a trial is its result.
+Arrow: Trial -> Result, in completion order. `suite.cluster.retry` decides which failed attempts are
+repeated; all else that happens to a trial is its result.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import ray
 from ray.exceptions import RayError
 
-from suite.cluster import ends, nodes
+from suite.cluster import failures, nodes
 from suite.cluster.capacity import NodeShape, why_never, why_not_now
-from suite.cluster.line import AloneLine, Line, PackedLine, Turn
-from suite.cluster.orphans import remove_orphaned_groups
-from suite.cluster.overdue import Overdue
-from suite.cluster.retry import Ending, FailingNodes, next_turn
-from suite.cluster.task import node_of, submit
-from suite.events import Event, Finished, Started, Waiting
-from suite.executor import Luggage, Unavailable, Work
+from suite.cluster.ray_private import remove_orphaned_groups
+from suite.cluster.retry import FailingNodes, FailureKind, next_attempt
+from suite.cluster.task import kill, node_of, submit
+from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TaskQueue, TrialAttempt
+from suite.events import (
+    Assignments,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Started,
+    Unavailable,
+    Waiting,
+)
 from suite.provenance import provenance
-from suite.schema import Resources
+from suite.schema import Resources, Trial
+from suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_BETWEEN_SURVEYS = 2.0
+_SECONDS_BETWEEN_REPORTS = 2.0
 _SECONDS_WITHOUT_A_NODE = 600.0
 
 
@@ -36,17 +44,17 @@ class _Running:
     """A trial that Ray has.
 
     Attributes:
-        elsewhere: Ids of the nodes that it must not run on.
+        avoided: Ids of the nodes that it must not run on.
         place: Empty until it has begun.
-        overdue: Counts from then on, until its result.
+        ends_at: When it is killed, if it has not given its result by then.
         has_ended: Whether it has given its result: what its process does after that is not its own.
     """
 
-    turn: Turn
+    attempt: TrialAttempt
     stream: ray.ObjectRefGenerator
-    elsewhere: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
     place: str = ""
-    overdue: Overdue | None = None
+    ends_at: float = math.inf
     has_ended: bool = False
 
 
@@ -55,35 +63,35 @@ class RayExecutor:
     """The cluster, connected; may be asked several times.
 
     Attributes:
-        luggage: What the trials need besides their specifications.
+        settings: What the trials need besides their specifications.
         is_own: Whether it is a Ray of this machine, started for this sweep.
     """
 
-    luggage: Luggage
+    settings: ExecutorSettings
     is_own: bool = True
     _timing: nodes.TimingNodes = field(default_factory=nodes.TimingNodes)
     _recent: nodes.RecentNodes = field(default_factory=nodes.RecentNodes)
     _in_flight: list[_Running] = field(default_factory=list)
-    _told: Waiting = field(default_factory=lambda: Waiting(0, ""))
-    _next_survey: float = 0.0
-    _stranded_since: float = 0.0
+    _last_waiting: Waiting = field(default_factory=lambda: Waiting(0, ""))
+    _next_report: float = 0.0
+    _without_node_since: float = 0.0
     _may_have_orphans: bool = False
     _failing: FailingNodes = field(default_factory=FailingNodes)
 
-    def execute(self, work: Work) -> Iterator[Event]:
+    def execute(self, work: Assignments) -> Iterator[Event]:
         """Run all of it, packed: first what needs several workers at once, then the rest."""
         self.refuse_infeasible(work)
         for are_spread in (True, False):
-            group = [turn for turn in work if bool(turn[0].parallel) is are_spread]
-            yield from self._run(PackedLine(group, self._recent))
+            group = [item for item in work if bool(item[0].parallel) is are_spread]
+            yield from self._run(PackedQueue(group, self._recent))
 
-    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
         """Run each in fresh processes on a node that it has to itself, all in one environment."""
         self.refuse_infeasible(work)
         for resources in dict.fromkeys(resources for _, resources in work):
-            group = [turn for turn in work if turn[1] == resources]
-            line = AloneLine(group, partial(self._nodes, resources, environment_id))
-            yield from self._run(line)
+            group = [item for item in work if item[1] == resources]
+            find_nodes = partial(self._nodes, resources, environment_id)
+            yield from self._run(ExclusiveQueue(group, find_nodes))
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
@@ -95,8 +103,8 @@ class RayExecutor:
             return provenance(resources).environment_id
         return self._timing.environment(resources, preferred)
 
-    def refuse_infeasible(self, work: Work) -> None:
-        """Refuse what neither the nodes that stand nor those that may be started can ever run.
+    def refuse_infeasible(self, work: Assignments) -> None:
+        """Refuse what neither the live nodes nor those that may be started can ever run.
 
         Raises:
             Unavailable: with what is asked for, and what there is.
@@ -112,28 +120,28 @@ class RayExecutor:
             return nodes.live_nodes()
         return self._timing.nodes(resources, environment_id)
 
-    def _run(self, line: Line) -> Iterator[Event]:
-        self._stranded_since = time.monotonic()
+    def _run(self, queue: TaskQueue) -> Iterator[Event]:
+        self._without_node_since = time.monotonic()
         try:
-            while len(line) or self._in_flight:
-                self._fill(line)
-                yield from self._look(line)
+            while len(queue) or self._in_flight:
+                self._submit_from(queue)
+                yield from self._new_events(queue)
                 yield from self._end_overdue()
-                yield from self._survey(line)
-                yield from self._give_up(line)
+                yield from self._report_waiting(queue)
+                yield from self._give_up(queue)
         finally:
             self._cancel()
 
-    def _fill(self, line: Line) -> None:
-        turns = line.take([running.turn for running in self._in_flight])
-        left_out = self._failing.left_out(self._recent()) if turns else ()
-        for turn in turns:
-            elsewhere = nodes.elsewhere(turn, left_out)
-            stream = submit(turn, self.luggage, elsewhere)
-            self._in_flight.append(_Running(turn, stream, elsewhere))
+    def _submit_from(self, queue: TaskQueue) -> None:
+        attempts = queue.take([running.attempt for running in self._in_flight])
+        excluded = self._failing.excluded(self._recent()) if attempts else ()
+        for attempt in attempts:
+            avoided = nodes.nodes_to_avoid(attempt, excluded)
+            stream = submit(attempt, self.settings, avoided)
+            self._in_flight.append(_Running(attempt, stream, avoided))
 
-    def _look(self, line: Line) -> Iterator[Event]:
-        """Whatever the trials in flight have said since the last look."""
+    def _new_events(self, queue: TaskQueue) -> Iterator[Event]:
+        """The events of the trials in flight since the last look."""
         streams = {running.stream: running for running in self._in_flight}
         if not streams:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -142,9 +150,9 @@ class RayExecutor:
         if not ready:
             ready, _ = ray.wait(list(streams), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
         for stream in ready:
-            yield from self._next_event(streams[stream], line)
+            yield from self._next_event(streams[stream], queue)
 
-    def _next_event(self, running: _Running, line: Line) -> Iterator[Event]:
+    def _next_event(self, running: _Running, queue: TaskQueue) -> Iterator[Event]:
         try:
             event: Event = ray.get(next(running.stream))
         except StopIteration:
@@ -153,81 +161,90 @@ class RayExecutor:
         except RayError as error:
             self._forget(running)
             if not running.has_ended:
-                yield self._after(running, error, line)
+                yield self._after_failure(running, error, queue)
             return
         if isinstance(event, Started):
+            if event.provenance is not None:
+                running.attempt = replace(running.attempt, provenance=event.provenance)
+            if running.place:  # a worker of several, which only tells where it runs
+                return
             running.place = event.place
-            running.overdue = Overdue.of(running.turn.trial, self.luggage.trial_seconds)
+            running.ends_at = self._end_of(running.attempt.trial)
         elif isinstance(event, Finished):
             running.has_ended = True  # though its stream has not yet
-            self._failing.note_result(node_of(running.place))
+            self._failing.record_result(node_of(running.place))
         yield event
 
     def _forget(self, running: _Running) -> None:
         self._in_flight.remove(running)
-        self._may_have_orphans |= running.turn.trial.parallel is not None
+        self._may_have_orphans |= running.attempt.trial.parallel is not None
 
-    def _after(self, running: _Running, error: RayError, line: Line) -> Event:
-        """What an attempt comes to that left no result: another one, or the trial's end."""
-        if running.overdue is not None and running.overdue.was_ended:
-            return Finished(ends.timed_out(running.turn, running.overdue.seconds))
-        ending, node = ends.ending_of(error), node_of(running.place)
-        if ending is Ending.DEAD_WORKER:
-            self._failing.note_death(node, running.turn.trial.trial_id)
-        again = next_turn(running.turn, ending, node, nodes.live_nodes())
+    def _after_failure(self, running: _Running, error: RayError, queue: TaskQueue) -> Event:
+        """The next attempt at a trial that left no result, or else the result that Ray implies."""
+        kind, node = failures.kind_of(error), node_of(running.place)
+        if kind is FailureKind.DEAD_WORKER:
+            self._failing.record_crash(node, running.attempt.trial.trial_id)
+        again = next_attempt(running.attempt, kind, node, nodes.live_nodes())
         if again is None:
-            return Finished(ends.result_of(running.turn, error))
-        line.put_back(again)
-        return ends.remark_on(again, error)
+            return Finished(failures.failed_result(running.attempt, error))
+        queue.put_back(again)
+        return failures.retry_remark(again, error)
 
     def _end_overdue(self) -> Iterator[Finished]:
-        """What has not ended itself in time is ended; what cannot be ended is given up."""
+        """Kill the trials that have not ended themselves in time."""
         for running in list(self._in_flight):
-            if running.has_ended or running.overdue is None or not running.overdue.is_due():
-                continue
-            if running.overdue.end(running.stream, running.place):
+            if not running.has_ended and time.monotonic() > running.ends_at:
+                kill(running.stream, running.place)
                 self._forget(running)
-                yield Finished(ends.timed_out(running.turn, running.overdue.seconds))
+                yield Finished(
+                    failures.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
+                )
 
-    def _survey(self, line: Line) -> Iterator[Waiting]:
-        """Now and then: how many have no place yet, and why not."""
-        if time.monotonic() < self._next_survey:
+    def _end_of(self, trial: Trial) -> float:
+        """For one that begins now. A trial of several workers cannot end itself: no grace."""
+        limit = self.settings.trial_seconds
+        grace = 0.0 if trial.parallel else SECONDS_OF_GRACE
+        return math.inf if limit is None else time.monotonic() + limit + grace
+
+    def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
+        """From time to time: how many trials have no place yet, and why not."""
+        if time.monotonic() < self._next_report:
             return
-        self._next_survey = time.monotonic() + _SECONDS_BETWEEN_SURVEYS
-        if self._may_have_orphans:  # what they hold would be missed by those who wait
+        self._next_report = time.monotonic() + _SECONDS_BETWEEN_REPORTS
+        if self._may_have_orphans:  # they hold resources that the waiting trials need
             self._may_have_orphans = not remove_orphaned_groups()
-        self._release(line)
-        placeless = [running.turn for running in self._in_flight if not running.place]
-        num_waiting = len(placeless) + len(line)
-        reason = _why_waiting(placeless[0]) if placeless else "no node is free" if line else ""
+        self._release(queue)
+        placeless = [running.attempt for running in self._in_flight if not running.place]
+        num_waiting = len(placeless) + len(queue)
+        reason = _why_waiting(placeless[0]) if placeless else "no node is free" if queue else ""
         waiting = Waiting(num_waiting, reason if num_waiting else "")
-        if waiting != self._told:
-            self._told = waiting
+        if waiting != self._last_waiting:
+            self._last_waiting = waiting
             yield waiting
 
-    def _release(self, line: Line) -> None:
-        """Who waits for other nodes than some, and there are none any more, waits for any."""
-        for running in [each for each in self._in_flight if each.elsewhere and not each.place]:
-            if not nodes.elsewhere(running.turn, running.elsewhere):
+    def _release(self, queue: TaskQueue) -> None:
+        """Let trials that avoid some nodes run on any, once no other node is left."""
+        for running in [each for each in self._in_flight if each.avoided and not each.place]:
+            if not nodes.nodes_to_avoid(running.attempt, running.avoided):
                 ray.cancel(running.stream)
                 self._in_flight.remove(running)
-                line.put_back(running.turn)
+                queue.put_back(running.attempt)
 
-    def _give_up(self, line: Line) -> Iterator[Finished]:
+    def _give_up(self, queue: TaskQueue) -> Iterator[Finished]:
         """Where no node is left that could time them, and none comes, trials end as crashed."""
-        if self._in_flight or not len(line):
-            self._stranded_since = time.monotonic()
-        elif time.monotonic() - self._stranded_since > _SECONDS_WITHOUT_A_NODE:
-            yield from map(Finished, map(ends.stranded, line.drain()))
+        if self._in_flight or not len(queue):
+            self._without_node_since = time.monotonic()
+        elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:
+            yield from map(Finished, map(failures.no_node_result, queue.drain()))
 
     def _cancel(self) -> None:
         for running in self._in_flight:
             ray.cancel(running.stream, force=True)
-            self._may_have_orphans |= running.turn.trial.parallel is not None
+            self._may_have_orphans |= running.attempt.trial.parallel is not None
         self._in_flight.clear()
 
 
-def _why_waiting(turn: Turn) -> str:
-    if turn.node is not None:
-        return f"the node {turn.node.name[:8]}, which it needs to itself, is still busy"
-    return why_not_now(turn.asked, nodes.live_nodes(), nodes.free_nodes())
+def _why_waiting(attempt: TrialAttempt) -> str:
+    if attempt.node is not None:
+        return f"the node {attempt.node.name[:8]}, which it needs to itself, is still busy"
+    return why_not_now(attempt.asked, nodes.live_nodes(), nodes.free_nodes())

@@ -1,8 +1,9 @@
-"""A trial of several workers -> events: each is a process of Ray Train's, with DeepSpeed inside.
+"""Run a trial of several workers: processes of Ray Train, with DeepSpeed inside.
 
 Every worker runs the same trial; the first one's points and result are the trial's, and an error of
 any is. A worker that dies takes the others down, and all go on from the newest checkpoint, twice at
-most. An exception is a finding: the workers that Train starts again after it find that it is over.
+most. An exception is a finding: the workers that Train restarts after it see that the trial is
+over.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ from pathlib import Path
 from typing import Any
 
 # Read by the trainer: how soon it sees that a worker has ended (2 s by default), and whether a
-# worker stands where the user's relative paths lead.
+# worker starts in the folder that the user's relative paths refer to.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
 
 import ray
 from ray.exceptions import OutOfMemoryError
 
-from suite.checkpoints import Checkpoints
 from suite.cluster.capacity import asked_of_a_node
-from suite.cluster.worker import MARK, Mailbox, Order, work
-from suite.events import Event, Finished, Progressed, Remarked, Started
+from suite.cluster.worker import MARK, Mailbox, WorkerConfig, work
+from suite.events import Checkpoints, Event, Finished, Progressed, Started
 from suite.provenance import provenance
-from suite.schema import Point, Resources, Result, Status, Trial
+from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
 _MOST_DEATHS = 2  # of workers, after which the trial goes on from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3
@@ -41,28 +41,35 @@ def run_trial_of_workers(
 
     For a Ray task of no CPUs: the workers have what the trial asks for. By the time of the result
     they are gone and what they held is free. Checkpoints stay until the result is committed.
+
+    The trial starts once here, and again, with their provenance, whenever its workers do.
     """
     yield Started(trial.trial_id, place)
-    folder = Checkpoints(
+    absolute = Checkpoints(
         folder=checkpoints.folder.resolve(), seconds_between=checkpoints.seconds_between
     )
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
-    order = Order(trial, resources, place, folder, tuple(map(_absolute, sys.path)), mailbox)
-    fitting = _Fitting(order)
-    yield from _told(order, fitting)
+    import_paths = tuple(str(Path(path).resolve()) for path in sys.path)
+    config = WorkerConfig(trial, resources, place, absolute, import_paths, mailbox)
+    trainer, events = _TrainerThread(config), _NewEvents(trial.trial_id)
+    while trainer.is_running(_SECONDS_BETWEEN_LOOKS):
+        yield from events.among(ray.get(mailbox.take.remote()))
+    yield from events.among(ray.get(mailbox.take.remote()))
+    yield Finished(events.result or _crashed(config, trainer.error, events))
 
 
 @dataclass
-class _Told:
-    """What has been passed on: what a worker says again after a restart is not news."""
+class _NewEvents:
+    """What was passed on so far: points that a worker repeats after a restart are dropped."""
 
     trial_id: str
     known: set[tuple[str, int]] = field(default_factory=set)
     points: list[Point] = field(default_factory=list)
+    provenance: Provenance | None = None
     result: Result | None = None
 
-    def news(self, events: list[Event]) -> Iterator[Progressed | Remarked]:
-        """Remarks, and points that are new; a result is kept until the workers are gone."""
+    def among(self, events: list[Event]) -> Iterator[Event]:
+        """Those to pass on; a result is kept until the workers are gone."""
         for event in events:
             if isinstance(event, Finished):
                 self.result = self.result or event.result
@@ -72,24 +79,18 @@ class _Told:
                 self.points.extend(new)
                 if new:
                     yield Progressed(self.trial_id, new)
-            elif isinstance(event, Remarked):
+            else:
+                if isinstance(event, Started):
+                    self.provenance = event.provenance
                 yield event
 
 
-def _told(order: Order, fitting: _Fitting) -> Iterator[Event]:
-    told = _Told(order.trial.trial_id)
-    while fitting.is_running(_SECONDS_BETWEEN_LOOKS):
-        yield from told.news(ray.get(order.mailbox.take.remote()))
-    yield from told.news(ray.get(order.mailbox.take.remote()))
-    yield Finished(told.result or _crashed(order, fitting.error, told.points))
-
-
-class _Fitting:
+class _TrainerThread:
     """Ray Train at work, in a thread of its own: `fit` returns when the workers are gone."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, config: WorkerConfig) -> None:
         self.error: BaseException | None = None
-        self._order = order
+        self._config = config
         self._thread = threading.Thread(target=self._fit, daemon=True)
         self._thread.start()
 
@@ -100,42 +101,43 @@ class _Fitting:
 
     def _fit(self) -> None:
         try:
-            self._order.folder.mkdir(parents=True, exist_ok=True)
-            (self._order.folder / MARK).touch()
-            _trainer(self._order).fit()
-        except Exception as error:  # no thread of its own may die in silence
+            self._config.folder.mkdir(parents=True, exist_ok=True)
+            (self._config.folder / MARK).touch()
+            _trainer(self._config).fit()
+        except Exception as error:  # otherwise the thread would end unnoticed
             self.error = error
 
 
-def _trainer(order: Order) -> Any:
+def _trainer(config: WorkerConfig) -> Any:
     from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
-    has_gpus = bool(order.resources.num_gpus)
+    has_gpus = bool(config.resources.num_gpus)
     return TorchTrainer(
         work,
-        train_loop_config={"order": order},
+        train_loop_config={"config": config},
         torch_config=TorchConfig(backend="nccl" if has_gpus else "gloo"),
         scaling_config=ScalingConfig(
-            num_workers=order.trial.num_workers, use_gpu=has_gpus,
-            resources_per_worker=asked_of_a_node(order.resources),
+            num_workers=config.trial.num_workers, use_gpu=has_gpus,
+            resources_per_worker=asked_of_a_node(config.resources),
         ),
         run_config=RunConfig(
-            name=order.trial.trial_id, storage_path=str(order.checkpoints.folder),
+            name=config.trial.trial_id, storage_path=str(config.checkpoints.folder),
             failure_config=FailureConfig(max_failures=_MOST_DEATHS),
             logging_config=LoggingConfig(log_level="ERROR"),
         ),
     )  # fmt: skip
 
 
-def _crashed(order: Order, error: BaseException | None, points: list[Point]) -> Result:
-    """The result of a trial whose workers could not leave one."""
+def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEvents) -> Result:
+    """The result of a trial whose workers could not leave one, with the first one's provenance."""
     failures = list(getattr(error, "worker_failures", {}).values())
     is_memory = any(isinstance(failure, OutOfMemoryError) for failure in failures)
     cause = _sentence(failures[0] if failures else error)
     return Result(
-        trial_id=order.trial.trial_id, provenance=provenance(order.resources), seconds=0.0,
-        status=Status.OUT_OF_MEMORY if is_memory else Status.CRASHED, points=tuple(points),
+        trial_id=config.trial.trial_id, seconds=0.0, points=tuple(events.points),
+        provenance=events.provenance or provenance(config.resources),
+        status=Status.OUT_OF_MEMORY if is_memory else Status.CRASHED,
         reason=f"its workers died {_MOST_DEATHS + 1} times: {cause}" if failures else cause,
         traceback=str(error),
     )  # fmt: skip
@@ -144,7 +146,3 @@ def _crashed(order: Order, error: BaseException | None, points: list[Point]) -> 
 def _sentence(error: BaseException | None) -> str:
     lines = [line.strip() for line in str(error or "").splitlines() if line.strip()]
     return lines[0] if lines else f"its workers ended without a result ({type(error).__name__})"
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).resolve())

@@ -1,4 +1,4 @@
-"""Which nodes has the cluster, what is free on them, and which environment does each offer?"""
+"""Ask the cluster for its nodes, what is free on them, and the environment that each offers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import ray
-from ray._private.state import state
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from suite.cluster import ray_private
 from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
-from suite.cluster.line import Turn
-from suite.executor import Unavailable
+from suite.cluster.task_queue import TrialAttempt
+from suite.events import Unavailable
 from suite.schema import Resources
 
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
@@ -24,13 +24,13 @@ _SECONDS_TO_START_A_NODE = 900.0
 
 
 def live_nodes() -> list[NodeShape]:
-    """Those that stand."""
+    """The nodes that are alive."""
     return [NodeShape(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
 @dataclass
 class RecentNodes:
-    """Those that stood a moment ago: asking costs milliseconds, as much as a small trial."""
+    """The live nodes of a moment ago: asking costs milliseconds, as much as a small trial."""
 
     _known: list[NodeShape] = field(default_factory=list)
     _asked_again_at: float = 0.0
@@ -44,47 +44,42 @@ class RecentNodes:
 
 
 def free_nodes() -> list[NodeShape]:
-    """What is free on those that stand, as far as the head has heard."""
-    return [NodeShape(name, has) for name, has in state.available_resources_per_node().items()]
+    """What is free on the live nodes, as far as the head knows."""
+    return [NodeShape(name, has) for name, has in ray_private.free_resources().items()]
 
 
 def possible_nodes() -> list[NodeShape]:
-    """The most that the cluster may ever have: what stands, or what its autoscaler may start."""
-    config = state.get_cluster_config()
-    if config is None or not config.node_group_configs:
-        return live_nodes()
+    """The most that the cluster may ever have: what is alive, or what its autoscaler may start."""
     return [
-        NodeShape(group.name, dict(group.resources), _count(group.max_count))
-        for group in config.node_group_configs
-    ]
+        NodeShape(
+            group.name, dict(group.resources), group.max_count if group.max_count >= 0 else MANY
+        )
+        for group in ray_private.node_groups()
+    ] or live_nodes()
 
 
-def _count(most: int) -> int:
-    return most if most >= 0 else MANY
-
-
-def elsewhere(turn: Turn, left_out: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the nodes where a trial should not run; none if there is no other with room for it.
+def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the nodes where a trial should not run; empty if no other has room for it.
 
     Args:
-        turn: Of the trial; what has a node already keeps it.
-        left_out: Beginnings of the ids of nodes that fail.
+        attempt: At the trial; one that has a node already keeps it.
+        excluded: Prefixes of the ids of nodes that fail.
     """
-    shunned = (*turn.shuns, *left_out)
-    if not shunned or turn.node is not None or turn.trial.parallel:
+    prefixes = (*attempt.avoided, *excluded)
+    if not prefixes or attempt.node is not None or attempt.trial.parallel:
         return ()
     nodes = live_nodes()
-    others = [node for node in nodes if not node.name.startswith(shunned)]
-    found = tuple(node.name for node in nodes if node.name.startswith(shunned))
-    return found if slots(turn.asked, others) else ()
+    others = [node for node in nodes if not node.name.startswith(prefixes)]
+    found = tuple(node.name for node in nodes if node.name.startswith(prefixes))
+    return found if slots(attempt.asked, others) else ()
 
 
 @dataclass
 class _Question:
-    """Which environment does a node offer?
+    """Asks a node for its environment.
 
     A silent node may only be busy with another job, so it is asked again after a pause. It is
-    waited for once: nobody listens to the trials meanwhile.
+    waited for once: meanwhile no events of trials are read.
     """
 
     node: str
@@ -127,7 +122,7 @@ class TimingNodes:
     def environment(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
 
-        Where no fitting node stands one is asked for, and waited for.
+        Where no fitting node is alive one is asked for, and waited for.
 
         Raises:
             Unavailable: if no node answers.
@@ -139,7 +134,7 @@ class TimingNodes:
         return preferred if preferred in offered else max(sorted(set(offered)), key=offered.count)
 
     def nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        """Live nodes that offer this environment, as far as they have said so; no wait."""
+        """Live nodes that offer this environment, as far as they have answered; no wait."""
         offers = self._offers(resources, are_awaited=False)
         return [node for node in _fitting(resources) if offers.get(node.name) == environment_id]
 
@@ -173,7 +168,7 @@ def _answered(answer: ray.ObjectRef, seconds: float) -> str:
     """Empty where the node is gone, or busy for longer."""
     try:
         environment_id: str = ray.get(answer, timeout=seconds)
-    except (RayError, GetTimeoutError):
+    except RayError:  # also if it takes too long
         return ""
     return environment_id
 

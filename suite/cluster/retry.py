@@ -1,8 +1,7 @@
-"""Does a trial whose attempt ended badly get another one, and with what? Pure.
+"""Decide whether a failed attempt at a trial is retried, and with what; pure.
 
-What the world did to it, it may try again elsewhere, three times in all: a trial that has lost its
-worker or node so often is left aside, so that the sweep goes on. What the trial did itself (it
-raised, diverged, ran out of time or of a card's memory) would only happen again.
+What happened to a trial from outside is retried elsewhere, up to three attempts in all. What the
+trial did itself (it raised, diverged, ran out of time or of a card's memory) would happen again.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
-from suite.cluster.line import Turn
+from suite.cluster.task_queue import TrialAttempt
 from suite.schema import Resources
 
 MOST_ATTEMPTS = 3
-_MOST_DEATHS_OF_A_NODE = 3  # of different trials, one after the other
+_MOST_CRASHES_OF_A_NODE = 3  # of different trials, one after the other
 
 
-class Ending(Enum):
+class FailureKind(Enum):
     """How an attempt ended that left no result."""
 
     LOST_NODE = "its node was lost"
@@ -29,70 +28,70 @@ class Ending(Enum):
     OTHER = "something else"
 
 
-def next_turn(turn: Turn, ending: Ending, node: str, nodes: Sequence[NodeShape]) -> Turn | None:
-    """The turn of its next attempt; None where there is none.
+def next_attempt(
+    attempt: TrialAttempt, kind: FailureKind, node: str, nodes: Sequence[NodeShape]
+) -> TrialAttempt | None:
+    """The next attempt; None where there is none.
 
     Args:
-        turn: Of the attempt that ended.
-        ending: How.
+        attempt: The one that failed.
+        kind: How it failed.
         node: Where it ran; empty if it had not begun.
-        nodes: Those that stand.
+        nodes: Those that are alive.
     """
-    if ending is Ending.HOST_MEMORY:
-        resources = None if turn.has_more_memory else _with_more_memory(turn, nodes)
-        more = resources and replace(turn, resources=resources, has_more_memory=True)
+    if kind is FailureKind.HOST_MEMORY:
+        resources = None if attempt.has_more_memory else _with_more_memory(attempt, nodes)
+        more = resources and replace(attempt, resources=resources, has_more_memory=True)
         return _again(more, "") if more else None
-    if ending is Ending.OTHER or turn.attempt >= MOST_ATTEMPTS:
+    if kind is FailureKind.OTHER or attempt.number >= MOST_ATTEMPTS:
         return None
-    return _again(turn, "" if ending is Ending.LOST_NODE else node)
+    return _again(attempt, "" if kind is FailureKind.LOST_NODE else node)
 
 
-def _again(turn: Turn, shunned: str) -> Turn:
-    shuns = (*turn.shuns, shunned) if shunned else turn.shuns
-    return replace(turn, attempt=turn.attempt + 1, node=None, shuns=shuns)
+def _again(attempt: TrialAttempt, to_avoid: str) -> TrialAttempt:
+    avoided = (*attempt.avoided, to_avoid) if to_avoid else attempt.avoided
+    return replace(attempt, number=attempt.number + 1, node=None, avoided=avoided)
 
 
-def _with_more_memory(turn: Turn, nodes: Sequence[NodeShape]) -> Resources | None:
+def _with_more_memory(attempt: TrialAttempt, nodes: Sequence[NodeShape]) -> Resources | None:
     """Twice what it asked for, half a node at least; None where no node has more to give.
 
     A node without its CPUs or GPUs does not count, however much memory it has: Ray would let a
     request that fits no node wait for ever.
     """
-    fitting = _with_all_but_memory(turn.resources, nodes)
+    asked = asked_of_a_node(replace(attempt.resources, memory_bytes=0))
+    fitting = [node for node in nodes if slots(asked, [node])]
     largest = int(max((node.resources.get("memory", 0.0) for node in fitting), default=0.0))
-    wanted = min(largest, max(2 * turn.resources.memory_bytes, largest // 2))
-    more = replace(turn.resources, memory_bytes=wanted)
-    has_room = slots(asked_of_a_node(more), fitting) >= turn.trial.num_workers
-    return more if wanted > turn.resources.memory_bytes and has_room else None
-
-
-def _with_all_but_memory(resources: Resources, nodes: Sequence[NodeShape]) -> list[NodeShape]:
-    asked = asked_of_a_node(replace(resources, memory_bytes=0))
-    return [node for node in nodes if slots(asked, [node])]
+    wanted = min(largest, max(2 * attempt.resources.memory_bytes, largest // 2))
+    more = replace(attempt.resources, memory_bytes=wanted)
+    has_room = slots(asked_of_a_node(more), fitting) >= attempt.trial.num_workers
+    return more if wanted > attempt.resources.memory_bytes and has_room else None
 
 
 @dataclass
 class FailingNodes:
-    """Which nodes end the workers of one trial after the other? They are left out.
+    """The nodes on which the workers of one trial after the other die: they are excluded.
 
-    A trial that dies everywhere says nothing about a node, nor does one that ended well before.
+    A trial that dies everywhere says nothing about a node, nor does one that succeeded before.
     """
 
-    _dead_on: dict[str, set[str]] = field(default_factory=dict)
+    _crashed_on: dict[str, set[str]] = field(default_factory=dict)
 
-    def note_death(self, node: str, trial_id: str) -> None:
+    def record_crash(self, node: str, trial_id: str) -> None:
         """A worker died there."""
         if node:
-            self._dead_on.setdefault(node, set()).add(trial_id)
+            self._crashed_on.setdefault(node, set()).add(trial_id)
 
-    def note_result(self, node: str) -> None:
+    def record_result(self, node: str) -> None:
         """A trial has left a result there."""
-        self._dead_on.pop(node, None)
+        self._crashed_on.pop(node, None)
 
-    def left_out(self, nodes: Sequence[NodeShape]) -> tuple[str, ...]:
-        """Beginnings of the ids of those among the nodes that fail; none if all of them do."""
-        failing = [
-            node for node, dead in self._dead_on.items() if len(dead) >= _MOST_DEATHS_OF_A_NODE
-        ]
-        found = [n for n in failing if any(node.name.startswith(n) for node in nodes)]
-        return tuple(found) if len(found) < len(nodes) else ()
+    def excluded(self, nodes: Sequence[NodeShape]) -> tuple[str, ...]:
+        """Prefixes of the ids of those among the nodes that fail; empty if all of them do."""
+        found = tuple(
+            failing
+            for failing, trial_ids in self._crashed_on.items()
+            if len(trial_ids) >= _MOST_CRASHES_OF_A_NODE
+            and any(node.name.startswith(failing) for node in nodes)
+        )
+        return found if len(found) < len(nodes) else ()

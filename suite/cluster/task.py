@@ -1,4 +1,4 @@
-"""A trial's turn -> a Ray task that streams what the trial says.
+"""Submit a trial as a Ray task that streams the trial's events.
 
 Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix timings.
 """
@@ -6,119 +6,157 @@ Ray retries nothing (`max_retries=0`): a hidden retry would log twice and mix ti
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+import psutil
 import ray
-from ray._private.worker import global_worker
-from ray.util.placement_group import NODE_ID_LABEL_KEY
+from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import accelerator
-from suite.cluster.line import Turn
-from suite.cluster.nodes import TIMING
-from suite.events import Event
-from suite.executor import Luggage
+from suite.cluster.nodes import TIMING, live_nodes
+from suite.cluster.task_queue import TrialAttempt
+from suite.events import Event, ExecutorSettings
 from suite.schema import Resources, Trial
 
+_SECONDS_TO_KILL = 5.0
+_NODE_ID_LABEL = "ray.io/node-id"  # which Ray gives to every node
 
-def submit(turn: Turn, luggage: Luggage, elsewhere: Sequence[str] = ()) -> ray.ObjectRefGenerator:
-    """Hand the trial to Ray; never to the nodes of those ids, however long it then waits.
+
+def submit(
+    attempt: TrialAttempt, settings: ExecutorSettings, avoided: Sequence[str] = ()
+) -> ray.ObjectRefGenerator:
+    """Give the trial to Ray; never to the nodes of those ids, however long it then waits.
 
     A trial that has a node to itself, or a GPU, gets a fresh process: what an earlier trial left
     in caches or on the card would be in its number. An environment of its own keeps Ray from
-    handing it a used one, and `max_calls=1` from using it again.
+    giving it a used one, and `max_calls=1` from using it again.
     """
-    if turn.trial.parallel is not None:
-        task = _stream_of_workers.options(num_cpus=0, runtime_env=_own_environment(turn))
-    elif turn.node is not None:
-        task = _stream_once.options(**_whole(turn), runtime_env=_own_environment(turn))
-    elif turn.resources.num_gpus:
-        asked = {**_share(turn), **_away_from(elsewhere)}
-        task = _stream_once.options(**asked, runtime_env=_own_environment(turn))
+    if attempt.trial.parallel is not None:
+        task = _stream_of_workers.options(num_cpus=0, runtime_env=_own_environment(attempt))
+    elif attempt.node is not None:
+        task = _stream_once.options(**_whole(attempt), runtime_env=_own_environment(attempt))
+    elif attempt.resources.num_gpus:
+        asked = {**_share(attempt), **_away_from(avoided)}
+        task = _stream_once.options(**asked, runtime_env=_own_environment(attempt))
     else:
-        task = _stream.options(**_share(turn), **_away_from(elsewhere))
-    return task.remote(turn.trial, turn.resources, luggage)
+        task = _stream.options(**_share(attempt), **_away_from(avoided))
+    return task.remote(attempt.trial, attempt.resources, settings)
 
 
-def _share(turn: Turn) -> dict[str, Any]:
-    """As much of a node as it asks for."""
+def _share(attempt: TrialAttempt) -> dict[str, Any]:
+    """The part of a node that it asks for."""
     options: dict[str, Any] = {
-        "num_cpus": turn.resources.num_cpus,
-        "num_gpus": turn.resources.num_gpus,
+        "num_cpus": attempt.resources.num_cpus,
+        "num_gpus": attempt.resources.num_gpus,
     }
-    if turn.resources.memory_bytes:
-        options["memory"] = turn.resources.memory_bytes
-    if turn.resources.gpu_model:
-        options["resources"] = {accelerator(turn.resources.gpu_model): 0.001}
+    if attempt.resources.memory_bytes:
+        options["memory"] = attempt.resources.memory_bytes
+    if attempt.resources.gpu_model:
+        options["resources"] = {accelerator(attempt.resources.gpu_model): 0.001}
     return options
 
 
 def _away_from(nodes: Sequence[str]) -> dict[str, Any]:
-    """No wish, since Ray would leave it at that as soon as the other nodes are busy."""
-    return {"label_selector": {NODE_ID_LABEL_KEY: f"!in({', '.join(nodes)})"}} if nodes else {}
+    """A hard constraint: Ray ignores a soft one as soon as the other nodes are busy."""
+    return {"label_selector": {_NODE_ID_LABEL: f"!in({', '.join(nodes)})"}} if nodes else {}
 
 
-def _whole(turn: Turn) -> dict[str, Any]:
+def _whole(attempt: TrialAttempt) -> dict[str, Any]:
     """All CPUs of its node, so that nothing else, of whatever job, runs there; and whole GPUs."""
-    assert turn.node is not None, "only a trial with a node of its own takes all of it"
-    options = _share(turn)
-    options["num_cpus"] = turn.node.resources["CPU"]
-    options["num_gpus"] = -(-turn.resources.num_gpus // 1)
-    if turn.node.resources.get(TIMING):
+    assert attempt.node is not None, "only a trial with a node of its own takes all of it"
+    options = _share(attempt)
+    options["num_cpus"] = attempt.node.resources["CPU"]
+    options["num_gpus"] = -(-attempt.resources.num_gpus // 1)
+    if attempt.node.resources.get(TIMING):
         options["resources"] = {**options.get("resources", {}), TIMING: 1}
-    options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(turn.node.name, soft=False)
+    options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(attempt.node.name, soft=False)
     return options
 
 
-def _own_environment(turn: Turn) -> dict[str, Any]:
+def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
     """Without the second variable Ray would set it to the CPUs that it hands out."""
     return {
         "env_vars": {
-            "BAKEOFF_TRIAL": f"{turn.trial.trial_id}.{turn.attempt}",
-            "OMP_NUM_THREADS": str(turn.resources.num_threads),
+            "BAKEOFF_TRIAL": f"{attempt.trial.trial_id}.{attempt.number}",
+            "OMP_NUM_THREADS": str(attempt.resources.num_threads),
         }
     }
 
 
-def _stream_trial(trial: Trial, resources: Resources, luggage: Luggage) -> Iterator[Event]:
-    from suite.checkpoint_folder import keeper_for
-    from suite.trial import run_trial
-    from suite.trial_limit import limited
+def _stream_trial(
+    trial: Trial, resources: Resources, settings: ExecutorSettings
+) -> Iterator[Event]:
+    from suite.execution.trial import run_trial
+    from suite.timeouts import limited
+    from suite.training.checkpoint import checkpointer_for
 
-    _find_own_modules(luggage)
+    _find_own_modules(settings)
     if not resources.num_gpus:  # Ray shows them to everybody
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    keeper = keeper_for(trial, luggage.checkpoints)
-    events = run_trial(trial, resources, _place(), keeper)
-    yield from limited(events, luggage.trial_seconds)
+    checkpointer = checkpointer_for(trial, settings.checkpoints)
+    events = run_trial(trial, resources, _place(), checkpointer)
+    yield from limited(events, settings.trial_seconds)
 
 
 def _stream_trial_of_workers(
-    trial: Trial, resources: Resources, luggage: Luggage
+    trial: Trial, resources: Resources, settings: ExecutorSettings
 ) -> Iterator[Event]:
     from suite.cluster.multi_worker import run_trial_of_workers
 
-    _find_own_modules(luggage)
-    yield from run_trial_of_workers(trial, resources, _place(), luggage.checkpoints)
+    _find_own_modules(settings)
+    yield from run_trial_of_workers(trial, resources, _place(), settings.checkpoints)
 
 
-def _find_own_modules(luggage: Luggage) -> None:
-    sys.path[:0] = [path for path in luggage.source_paths if path not in sys.path]
+def _find_own_modules(settings: ExecutorSettings) -> None:
+    sys.path[:0] = [path for path in settings.source_paths if path not in sys.path]
 
 
 def _place() -> str:
     """As ``node 1a2b3c4d at 10.0.0.7, process 4711``."""
     node = ray.get_runtime_context().get_node_id()[:8]
-    return f"node {node} at {global_worker.node_ip_address}, process {os.getpid()}"
+    return f"node {node} at {get_node_ip_address()}, process {os.getpid()}"
 
 
 def node_of(place: str) -> str:
-    """The beginning of the id of the node that a place names."""
+    """The prefix of the id of the node that a place names."""
     return place.split()[1] if place.startswith("node ") else ""
 
 
+def kill(stream: ray.ObjectRefGenerator, place: str) -> None:
+    """End a trial that does not end itself, wherever it runs.
+
+    Its node kills the process, by a task that asks for nothing: a process that hangs in C, or was
+    stopped by a signal, does not hear Ray. The task is waited for, since this driver may end next.
+    """
+    ray.cancel(stream, force=True)
+    node = next((n.name for n in live_nodes() if n.name.startswith(node_of(place))), None)
+    if node is not None:
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        pid = int(place.rpartition(" ")[2])  # of "node 1a2b3c4d at 10.0.0.7, process 4711"
+        killed = _kill.options(scheduling_strategy=there).remote(pid)
+        ray.wait([killed], timeout=_SECONDS_TO_KILL)
+
+
+def _kill_family(pid: int) -> None:
+    """A worker of Ray's, what it has started, and its process group where it leads one."""
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        process = psutil.Process(pid)
+        if not any(part.startswith("ray::") for part in process.cmdline()):
+            return  # the number is another's by now
+        family = [process, *process.children(recursive=True)]
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+_kill = ray.remote(num_cpus=0, max_retries=0)(_kill_family)
 _stream = ray.remote(max_retries=0, num_returns="streaming")(_stream_trial)
 _stream_once = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(_stream_trial)
 _stream_of_workers = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(

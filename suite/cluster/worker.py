@@ -1,6 +1,6 @@
-"""What does each worker of a trial do? It runs the trial, as every other does, and tells of it.
+"""Run a trial on one of its several workers, and send its events to the task that waits for them.
 
-The first worker speaks for all; a worker that fails says so itself, and takes the others down.
+The first worker reports for all; a worker that fails reports that itself, and ends the others.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from suite.checkpoint_folder import FolderKeeper
-from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Remarked
+from suite.events import Checkpoints, Event, Finished, Progressed, Remarked, Started
 from suite.schema import Resources, Status, Trial
+from suite.training.checkpoint import Checkpointer
 
 if TYPE_CHECKING:
     from suite.probes.probe import Said
@@ -28,11 +27,11 @@ _LOST_CONNECTION = re.compile(
     r"gloo.*(connection closed|connection reset|broken pipe)|nccl (error|communicator|watchdog)",
     re.IGNORECASE | re.DOTALL,
 )
-MARK = "shared"  # a file by which workers see that they stand in the same folder
+MARK = "shared"  # a file by which workers see that they share the folder
 
 
 class _LostOther(BaseException):
-    """Another worker has gone. No Exception, since that would become the trial's result."""
+    """Another worker has gone. Not an Exception, since that would become the trial's result."""
 
 
 class NotShared(RuntimeError):
@@ -40,8 +39,8 @@ class NotShared(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a worker is told."""
+class WorkerConfig:
+    """What a worker needs to run the trial."""
 
     trial: Trial
     resources: Resources
@@ -57,19 +56,19 @@ class Order:
 
 
 class Mailbox:
-    """An actor: what the workers say, until somebody fetches it; and whether the trial is over."""
+    """An actor that keeps the workers' events until they are fetched."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._is_over = False
 
     def put(self, event: Event) -> None:
-        """A worker says this."""
+        """Add an event."""
         self._events.append(event)
         self._is_over = self._is_over or isinstance(event, Finished)
 
     def take(self) -> list[Event]:
-        """Everything since the last time."""
+        """All events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -78,72 +77,73 @@ class Mailbox:
         return self._is_over
 
 
-def work(config: dict[str, Order]) -> None:
+def work(loop_config: dict[str, WorkerConfig]) -> None:
     """For Ray Train's `train_loop_per_worker`.
 
     Raises:
-        RuntimeError: where the trial did, so that Train ends the others; what it says is told.
+        RuntimeError: where the trial did, so that Train ends the other workers.
     """
-    order = config["order"]
-    if ray.get(order.mailbox.is_over.remote()):
+    config = loop_config["config"]
+    if ray.get(config.mailbox.is_over.remote()):
         return
-    sys.path[:0] = [path for path in order.import_paths if path not in sys.path]
-    from suite.trial import run_measuring
+    sys.path[:0] = [path for path in config.import_paths if path not in sys.path]
+    from suite.execution.trial import run_measuring
 
     rank = ray.train.get_context().get_world_rank()
     try:
-        for event in run_measuring(order.trial, order.resources, order.place, _measuring(order)):
-            _pass_on(event, rank, order)
+        measure = _measuring(config)
+        for event in run_measuring(config.trial, config.resources, config.place, measure):
+            _pass_on(event, rank, config)
     except _LostOther as error:
         raise RuntimeError(f"another worker has gone: {error}") from error
 
 
-def _pass_on(event: Event, rank: int, order: Order) -> None:
-    """The first worker speaks for all; whoever fails says so, and takes the others down."""
-    if isinstance(event, Progressed | Remarked) and rank == 0:
-        order.mailbox.put.remote(event)
+def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
+    """The first worker reports for all; one that fails reports that, and ends the others."""
+    if isinstance(event, Started | Progressed | Remarked) and rank == 0:
+        config.mailbox.put.remote(event)
     if not isinstance(event, Finished):
         return
     status = event.result.status
     if rank == 0 or status is not Status.OK:
-        ray.get(order.mailbox.put.remote(event))
-    if status not in (Status.OK, Status.DIVERGED):  # divergence all have seen alike
+        ray.get(config.mailbox.put.remote(event))
+    if status not in (Status.OK, Status.DIVERGED):  # all workers diverge alike
         raise RuntimeError(f"the trial ended: {event.result.reason}")
 
 
-def _measuring(order: Order) -> Callable[[], Iterator[Said]]:
-    """What the trial's probe says on this worker."""
+def _measuring(config: WorkerConfig) -> Callable[[], Iterator[Said]]:
+    """What the trial's probe measures on this worker."""
 
     def measure() -> Iterator[Said]:
+        from suite.execution.trial import device_of
+        from suite.probes.probe import SpreadProbe
         from suite.probes.registry import probe
-        from suite.probes.spread import SpreadProbe
-        from suite.trial import device_of
 
-        _refuse_unshared(order)
-        device = device_of(order.resources)
+        _refuse_unshared(config)
+        device = device_of(config.resources)
         if device != "cpu":
             import torch
 
             torch.cuda.set_device(ray.train.torch.get_device())
-        kind = probe(order.trial.probe)
+        kind = probe(config.trial.probe)
         assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
         is_first = ray.train.get_context().get_world_rank() == 0
-        seconds_between = order.checkpoints.seconds_between
-        keeper = FolderKeeper(order.folder, seconds_between, is_first=is_first)
+        seconds_between = config.checkpoints.seconds_between
+        checkpointer = Checkpointer(config.folder, seconds_between, is_first=is_first)
         try:
-            yield from kind.measure_on_workers(order.trial, device, keeper)
+            yield from kind.measure_on_workers(config.trial, device, checkpointer)
         except Exception as error:
-            if _is_of_speaking(error):
+            if _is_lost_connection(error):
                 raise _LostOther(str(error)) from error
             raise
 
     return measure
 
 
-def _is_of_speaking(error: Exception) -> bool:
-    """Whether it was raised while workers spoke to each other, and by that alone.
+def _is_lost_connection(error: Exception) -> bool:
+    """Whether it was raised because the connection to another worker was lost.
 
-    ZeRO-3 waits for what others send in frames of DeepSpeed, which raise errors of their own too.
+    ZeRO-3 receives from other workers in frames of DeepSpeed, which raise errors of their own too.
     """
     from torch.distributed import DistBackendError
 
@@ -155,9 +155,9 @@ def _is_of_speaking(error: Exception) -> bool:
     return is_of_deepspeed and bool(_LOST_CONNECTION.search(str(error)))
 
 
-def _refuse_unshared(order: Order) -> None:
-    if not (order.folder / MARK).exists():
+def _refuse_unshared(config: WorkerConfig) -> None:
+    if not (config.folder / MARK).exists():
         raise NotShared(
-            f"{order.checkpoints.folder} is not the same folder on host {os.uname().nodename} as "
+            f"{config.checkpoints.folder} is not the same folder on host {os.uname().nodename} as "
             "on the others; a trial of workers on several hosts needs an --out that all share."
         )

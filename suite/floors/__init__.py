@@ -1,1 +1,1 @@
-"""Predictors without an architecture: one method a file, scored as models are."""
+"""Predictors without an architecture: one simple method a file, scored as models are."""

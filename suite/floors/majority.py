@@ -1,4 +1,4 @@
-"""What is reached without reading the input: always the most frequent class, or the frequencies.
+"""Predict without reading the input: always the most frequent class, or the frequencies.
 
 Where a right answer counts, the most frequent class of the training data is said. Where bits count,
 each symbol costs -log2 of its frequency in the training text, and the floor is called unigram;
@@ -22,7 +22,7 @@ class Majority(Floor):
     name = "majority"
     label = "majority"
     version = 1
-    needs = "classes or symbols as answers"
+    needs = "classes or symbols as answers, each of which counts by itself"
 
     def label_on(self, task: type[Task]) -> str:
         """Of a text the frequencies of single symbols, which have a name."""
@@ -30,7 +30,7 @@ class Majority(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return not task.asks_for_numbers
+        return not task.asks_for_numbers and task.metric.num_symbols == 1
 
     def score(self, task: Task) -> float:
         """From how often each class stands in training, and how often in the test split."""

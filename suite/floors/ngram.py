@@ -1,4 +1,4 @@
-"""The floor of n-gram language models: counts of the last few symbols.
+"""n-gram language models: predict by counts of the last few symbols.
 
 Interpolated Witten-Bell smoothing (Witten and Bell 1991, IEEE Transactions on Information Theory
 37(4), method C; interpolated as in Chen and Goodman 1999, section 2.3). With c(h) occurrences of

@@ -1,4 +1,4 @@
-"""What a floor reads of a task: its training examples, once, and its held-out splits.
+"""Read a task as a floor does: its training examples, once, and its held-out splits.
 
 Where a task has an epoch, that is one epoch; where its examples are drawn, as many as NUM_DRAWN.
 """

@@ -14,25 +14,25 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from suite.journal.plans import JournalPlans
+from suite.journal.preregistration import Statement
 from suite.journal.rows import (
+    FAILED,
     Attempt,
     Contradiction,
     End,
-    Entry,
+    JournalEntry,
     Kept,
     marks,
     one,
     understood,
 )
 from suite.journal.sqlite_schema import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
-from suite.registration import Statement
+from suite.journal.trial_index import Listed
 from suite.schema import FAILURES, Plan, Result, Status
-from suite.trial_list import Listed
 
 __all__ = ["Journal", "JournalError", "journal_in"]
 
 _RESULT = TypeAdapter(Result)
-_FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
 _PLACE = "(trial_id, environment_id)"
 _NO_ENDS = "SELECT '' AS trial_id, '' AS environment_id, 0 AS attempt, NULL AS ended_seconds"
 _KEPT = """
@@ -111,6 +111,10 @@ class Journal:
     def plans(self) -> list[Plan]:
         """Every sweep that was ever started here, each with the registration of its claim."""
         return self._plans.all()
+
+    def readable_plans(self) -> Iterator[Plan]:
+        """As `plans`, without those that another version wrote and this one cannot read."""
+        return self._plans.readable()
 
     def statements(self, key: tuple[str, str]) -> list[Statement]:
         """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
@@ -243,15 +247,15 @@ class Journal:
     def done(self) -> dict[str, set[str]]:
         """trial_id -> environments in which it has a result that is no failure."""
         found: dict[str, set[str]] = {}
-        query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({_FAILED})"
+        query = f"SELECT trial_id, environment_id FROM results WHERE status NOT IN ({FAILED})"
         for trial_id, environment_id in self._db.execute(query):
             found.setdefault(trial_id, set()).add(environment_id)
         return found
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """What there is a result of, by trial and environment."""
         query = "SELECT trial_id, environment_id, attempt, sha256 FROM results ORDER BY 1, 2"
-        return [Entry(*row) for row in self._db.execute(query)]
+        return [JournalEntry(*row) for row in self._db.execute(query)]
 
     def attempts(self) -> list[Attempt]:
         """The newest attempt of every trial that was ever started."""
@@ -270,12 +274,12 @@ class Journal:
 
     def statuses(self) -> dict[str, str]:
         """trial_id -> the status of its result: of a finding, where another environment failed."""
-        query = f"SELECT trial_id, status FROM results ORDER BY status NOT IN ({_FAILED})"
+        query = f"SELECT trial_id, status FROM results ORDER BY status NOT IN ({FAILED})"
         return dict(self._db.execute(query).fetchall())
 
     def failed(self) -> set[str]:
         """Trials that have failed somewhere, whatever they did elsewhere."""
-        query = f"SELECT trial_id FROM results WHERE status IN ({_FAILED})"
+        query = f"SELECT trial_id FROM results WHERE status IN ({FAILED})"
         return {trial_id for (trial_id,) in self._db.execute(query)}
 
     def driver_started(self) -> float:

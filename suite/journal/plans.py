@@ -1,25 +1,24 @@
-"""Which sweeps does a journal hold, and since when is the claim of each stated?
+"""Stores the plans of a journal, and when the claim of each was stated.
 
-A claim is stated before there are results that it could have been made from; how many there were is
-written down with it.
+How many seeds had results by then is written down with it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from suite.journal.rows import marks, one, understood
+from suite.journal.preregistration import Statement, content_of, num_seeds_seen, registration_of
+from suite.journal.rows import FAILED, marks, one, understood
 from suite.journal.sqlite_schema import JournalError
-from suite.registration import Statement, content_of, num_pairs_known, registration_of
-from suite.schema import Plan
-from suite.trial_list import Listed, listed
+from suite.journal.trial_index import Listed, listed
+from suite.schema import Plan, Status
 
 _PLAN = TypeAdapter(Plan)
 _KEY = "(ablation, scale) = (?, ?)"
@@ -42,7 +41,7 @@ class JournalPlans:
     def keep(self, plan: Plan) -> None:
         """Remember what the sweep is made of, and state its claim."""
         self._state_what_was_kept(plan.key)
-        self._state(plan, self._num_pairs(plan), time.time())
+        self._state(plan, self._num_seen(plan), time.time())
         self._write_plan(plan)
 
     def adopt(self, plan: Plan, other: JournalPlans) -> None:
@@ -50,8 +49,8 @@ class JournalPlans:
         self._state_what_was_kept(plan.key)
         for statement in other.statements(plan.key):
             self._take_over(plan.key, statement)
-        is_unknown = bool(other._num_pairs(plan))
-        self._state(plan, None if is_unknown else self._num_pairs(plan), time.time())
+        is_unknown = bool(other._num_seen(plan))
+        self._state(plan, None if is_unknown else self._num_seen(plan), time.time())
         self._write_plan(plan)
 
     def restore(self, plan: Plan, statements: Iterable[Statement]) -> None:
@@ -64,6 +63,12 @@ class JournalPlans:
     def all(self) -> list[Plan]:
         """Every sweep, each with the registration of its claim."""
         return [self.registered(plan) for plan in self._bare()]
+
+    def readable(self) -> Iterator[Plan]:
+        """As `all`, without plans that another version wrote and this one cannot read."""
+        for body in self._bodies():
+            with suppress(JournalError):
+                yield self.registered(understood(_PLAN, body, self._path))
 
     def registered(self, plan: Plan) -> Plan:
         """The plan with the registration of its claim."""
@@ -95,13 +100,17 @@ class JournalPlans:
         return [Listed(*row) for row in self._db.execute(query)]
 
     def _bare(self) -> list[Plan]:
-        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
-        return [understood(_PLAN, body, self._path) for (body,) in rows]
+        return [understood(_PLAN, body, self._path) for body in self._bodies()]
 
-    def _num_pairs(self, plan: Plan) -> int:
-        """Pairs of its claim of which this journal holds both results."""
-        query = "SELECT 1 FROM results WHERE trial_id = ? AND status = 'ok'"
-        return num_pairs_known(plan, lambda trial_id: bool(one(self._db, query, (trial_id,))))
+    def _bodies(self) -> list[bytes]:
+        rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
+        return [body for (body,) in rows]
+
+    def _num_seen(self, plan: Plan) -> int:
+        """Seeds of its claim of which this journal says something on either side."""
+        unseen = f"{FAILED}, '{Status.SKIPPED}'"
+        query = f"SELECT 1 FROM results WHERE trial_id = ? AND status NOT IN ({unseen})"
+        return num_seeds_seen(plan, lambda trial_id: bool(one(self._db, query, (trial_id,))))
 
     def _state(self, plan: Plan, num_pairs: int | None, seconds: float) -> None:
         """Note the test as it stands now; a no-op where the very same was stated before."""
@@ -112,7 +121,7 @@ class JournalPlans:
             self._db.execute(f"INSERT OR IGNORE INTO statements VALUES ({marks(row)})", row)
 
     def _state_what_was_kept(self, key: tuple[str, str]) -> None:
-        """A plan from before statements were kept: where it has results, none knows since when."""
+        """A plan from before statements were kept: if it has results, it is unknown since when."""
         if self.statements(key):
             return
         body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
@@ -120,7 +129,7 @@ class JournalPlans:
             return
         with suppress(JournalError):  # of another version: what is stated now is then the first
             kept = understood(_PLAN, body, self._path)
-            self._state(kept, None if self._num_pairs(kept) else 0, 0.0)
+            self._state(kept, None if self._num_seen(kept) else 0, 0.0)
 
     def _take_over(self, key: tuple[str, str], statement: Statement) -> None:
         row = (

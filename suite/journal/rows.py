@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from suite.journal.sqlite_schema import JournalError
+from suite.schema import FAILURES
+
+FAILED = ", ".join(f"'{status.value}'" for status in sorted(FAILURES))
 
 _Body = TypeVar("_Body")
 
@@ -26,7 +29,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """What the journal holds of one trial in one environment, short of the result itself."""
 
     trial_id: str

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from suite.errors import UnavailableError
+
 # 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
 # what attempts found.
 FORMAT = 4
@@ -67,7 +69,7 @@ CREATE TABLE IF NOT EXISTS driver (
 _SINCE_FORMAT_3 = "ALTER TABLE ends ADD COLUMN finding_sha256 TEXT NOT NULL DEFAULT '';"
 
 
-class JournalError(RuntimeError):
+class JournalError(UnavailableError):
     """The journal cannot be opened, read or written, or is not ours: one sentence."""
 
 

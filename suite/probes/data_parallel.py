@@ -1,4 +1,4 @@
-"""Probe `data_parallel`: throughput, memory and scaling efficiency of several workers.
+"""Measure what several workers save: throughput, memory, scaling efficiency.
 
 Scaling efficiency is the time of a step on one worker alone, over workers times the time of the
 same step on all of them: 1 is perfect. The lone worker is the first one, with the local engine at
@@ -25,15 +25,15 @@ from typing import Any
 import torch
 
 from models import ModelSpec, build_model
-from suite.checkpoints import Keeper
-from suite.probes.spread import SpreadProbe
+from suite.errors import classified
+from suite.probes.probe import SpreadProbe
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
-from suite.trial import classified
 
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9
@@ -53,7 +53,6 @@ class DataParallel(SpreadProbe):
     version = 2
     grain = "seed"
     is_batched = True
-    is_timing = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Four numbers, at the length of the trial."""
@@ -76,10 +75,10 @@ class DataParallel(SpreadProbe):
         raise AssertionError("data_parallel is planned for trials of several workers only")
 
     def measure_on_workers(
-        self, trial: Trial, device: str, keeper: Keeper
+        self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Point | Measurement]:
         """Memory first, in steps of its own; then rounds of timed steps."""
-        bench = _Bench.of(trial, device)
+        bench = _WorkerBench.of(trial, device)
         say = _Saying({spec.name: spec for spec in self.metrics(type(bench.task), trial.length)})
         model_state, peak = bench.memory()
         yield say.measured("model_state_bytes", [model_state])
@@ -130,7 +129,7 @@ def _efficiency(say: _Saying, times: _Times, num_workers: int) -> Measurement:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _WorkerBench:
     """A trial made ready on this worker."""
 
     trial: Trial
@@ -140,13 +139,13 @@ class _Bench:
     engine: ShardedEngine
 
     @staticmethod
-    def of(trial: Trial, device: str) -> _Bench:
+    def of(trial: Trial, device: str) -> _WorkerBench:
         """Build the model and its engine."""
         assert trial.parallel is not None, "a trial of several workers says how it is spread"
         tensors = NewTensors()
         engine = ShardedEngine(_model(trial), _TRAINING, trial.parallel, device)
         task = build_task(trial.task, trial.length)
-        return _Bench(trial, task, device, tensors, engine)
+        return _WorkerBench(trial, task, device, tensors, engine)
 
     def memory(self) -> tuple[float, float]:
         """Bytes of model state, and at the peak of a step; on the worker that holds most."""

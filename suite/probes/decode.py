@@ -1,4 +1,4 @@
-"""Probe `decode`: time of a language model's next token after a given number of tokens.
+"""Time the next token of a language model after so many, one sequence at a time.
 
 That is how it is used: it writes its own next input, so tokens come one by one, and what a token
 costs depends on how the mixer remembers the ones before. At ``length=L`` the model has read L - 1
@@ -19,7 +19,7 @@ from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.task import Task
 from suite.timing.clock import clock_of
-from suite.timing.comparison import Comparison
+from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built
 
 METRIC = "decode_token_seconds"
@@ -31,7 +31,6 @@ class Decode(Probe):
     name = "decode"
     version = 1
     grain = "comparison"
-    is_timing = True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
@@ -55,7 +54,7 @@ class Decode(Probe):
         def step(spec: ModelSpec) -> Pass | Missing:
             return next_token(spec, device, trial.seed)
 
-        yield from Comparison(
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
             operations=lambda spec: {METRIC: step(spec)},
             main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too

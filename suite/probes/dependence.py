@@ -1,4 +1,4 @@
-"""Which outputs of a mixer depend on which inputs, measured by gradients.
+"""Find which outputs of a mixer depend on which inputs, and after how many layers all do.
 
 Measured by gradients, not read from what a mixer declares: the derivative of each output token by
 each input token, in float64, at random weights and a random input. What no derivative sees (a

@@ -1,4 +1,4 @@
-"""Counts the longest chain of operations that must wait for one another.
+"""Count the longest chain of dependent operations of a computation.
 
 Table 1 of "Attention Is All You Need" calls it sequential operations. Every operation that torch
 dispatches and that writes numbers is one step, copies too; views and metadata are none. The depth

@@ -1,4 +1,4 @@
-"""The start of a quality trial: the model drawn from its seed, and its task.
+"""Build what a trial's training begins with: the model by its seed, the task and the settings.
 
 Initialisation depends on the seed and the model alone. Training FLOPs count the backward pass as
 twice the forward one.

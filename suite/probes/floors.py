@@ -1,4 +1,4 @@
-"""Probe `floors`: every floor of a task, scored as its models are.
+"""Score every floor of a task as its models are scored.
 
 One trial a task: floors have no variant and no seed. What this machine cannot compute is skipped,
 with the reason in its row.
@@ -44,9 +44,11 @@ class Floors(Probe):
 
 
 def _measured(task: Task, name: str, subject: int) -> Measurement:
-    metric, reason = task.metric, floor(name).why_not()
+    metric, chosen = task.metric, floor(name)
+    suits = chosen.suits(type(task))
+    reason = chosen.why_not() if suits else f"{chosen.label} needs {chosen.needs}"
     return Measurement(
-        metric=metric.name, value=None if reason else floor(name).score(task), unit=metric.unit,
+        metric=metric.name, value=None if reason else chosen.score(task), unit=metric.unit,
         better=metric.better, subject=subject, reason=reason,
         status=Status.SKIPPED if reason else Status.OK,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Probe `gradient_by_distance`: the gradient of the last output by each earlier token.
+"""Measure how the gradient of a language model's last output decays with distance.
 
 What a token far back contributes is learned through a product of derivatives, one for each step
 between, which vanishes or explodes exponentially where they are all small or all large: Bengio,

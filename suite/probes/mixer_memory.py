@@ -1,4 +1,4 @@
-"""Probe `mixer_memory`: peak memory of a mixer alone, measured and by formula.
+"""Measure the peak memory of a mixer, forward and backward, and compare it with its formula.
 
 Measured apart from time, since the profiler slows things down. Of a forward pass without gradients
 it is the peak beyond parameters, tables and the input; of forward and backward in training, with a
@@ -13,8 +13,10 @@ faster than the square of the length.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import cast
 
 import torch
@@ -22,12 +24,11 @@ from torch import Tensor
 
 from models import ModelError, build_model
 from models.architectures.mixer_alone import MixerAlone
-from suite.probes.free_memory import free_bytes
+from suite.errors import classified
 from suite.probes.probe import Probe
 from suite.probes.tensor_bytes import growth_bytes
 from suite.schema import Measurement, MetricSpec, Point, Status, Trial
 from suite.tasks.task import Task
-from suite.trial import classified
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
 _SHARE = 0.8  # of what is free
@@ -57,7 +58,7 @@ class MixerMemory(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
-        bench = _Bench.of(trial, device)
+        bench = _MemoryBench.of(trial, device)
         yield _said(_FORWARD, lambda: bench.forward(trial.length))
         yield _said(_FORWARD_BACKWARD, lambda: bench.forward_backward(trial.length))
         formula = bench.formula(trial.length)
@@ -82,17 +83,17 @@ def _said(spec: MetricSpec, measured: Callable[[], float]) -> Measurement:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _MemoryBench:
     """The mixer, ready on its device."""
 
     model: MixerAlone
     device: str
 
     @staticmethod
-    def of(trial: Trial, device: str) -> _Bench:
+    def of(trial: Trial, device: str) -> _MemoryBench:
         """Built and warm: libraries take what they keep at the first call."""
         torch.manual_seed(trial.seed)
-        bench = _Bench(cast("MixerAlone", build_model(trial.subjects[0]).to(device)), device)
+        bench = _MemoryBench(cast("MixerAlone", build_model(trial.subjects[0]).to(device)), device)
         bench._training_step(min(trial.length, _SHORT) // 4 or 1)()
         return bench
 
@@ -177,3 +178,68 @@ class _Bench:
 
     def _input(self, length: int) -> Tensor:
         return torch.randn(1, length, self.model.spec.dim, device=self.device)
+
+
+_PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def free_bytes(device: str, proc: Path = _PROC, groups: Path = _GROUPS) -> int:
+    """Bytes that can still be had on `device`, what the allocator keeps unused included.
+
+    On a CPU the least of what the kernel thinks it could give (`MemAvailable`) and of what is left
+    of the limit of each control group that the process is in, as containers have them.
+    """
+    if device != "cpu":
+        torch.cuda.empty_cache()
+        return int(torch.cuda.mem_get_info()[0])
+    return max(0, min([_of_the_machine(proc), *_of_groups(proc, groups)]))
+
+
+def _of_the_machine(proc: Path) -> int:
+    found = _fields(proc / "meminfo").get("MemAvailable:")
+    if found is not None:
+        return found * 1024  # the file says kB, and means KiB
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
+    """What is left of each limit; file pages that can be dropped count as left."""
+    for folder in _folders(proc, groups):
+        for limit, usage, droppable in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            allowed, used = _number(folder / limit), _number(folder / usage)
+            if allowed is not None and used is not None:
+                yield allowed - used + _fields(folder / "memory.stat").get(droppable, 0)
+
+
+def _folders(proc: Path, groups: Path) -> Iterator[Path]:
+    """Of the groups that the process is in, from its own upwards, of both versions."""
+    for line in _lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", maxsplit=2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = groups / "memory" if controllers else groups
+        inside = PurePosixPath(path).relative_to("/")
+        yield from (root / part for part in (inside, *inside.parents))
+
+
+def _number(file: Path) -> int | None:
+    """None where there is no such file, or it says ``max``."""
+    lines = _lines(file)
+    return int(lines[0]) if lines and lines[0].isdigit() else None
+
+
+def _fields(file: Path) -> dict[str, int]:
+    """The first two words of each line."""
+    pairs = [line.split() for line in _lines(file)]
+    return {words[0]: int(words[1]) for words in pairs if len(words) > 1 and words[1].isdigit()}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

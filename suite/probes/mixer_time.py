@@ -1,4 +1,4 @@
-"""Probe `mixer_time`: times of a mixer alone: forward, forward and backward, one more token.
+"""Time a mixer alone: forward, forward and backward, one more token.
 
 One layer over one sequence, with nothing around it. Controls stand beside the first subject:
 itself built again and slowed, kernels of known growth, and what the device can do at best.
@@ -13,7 +13,7 @@ from suite.probes.probe import Probe
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.timing.clock import Clock, clock_of
-from suite.timing.comparison import Comparison, Operations, fixed_cpus
+from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.decoding import decode_step
 from suite.timing.kernels import kernels
 from suite.timing.passes import Pass, as_declared, over_vectors
@@ -35,7 +35,6 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
-    is_timing = True
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
@@ -59,7 +58,7 @@ class MixerTime(Probe):
             decode = decode_step(spec, device, trial.seed)
             return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
 
-        yield from Comparison(
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock, compared=(MAIN, FORWARD, DECODE),
             operations=operations, main_operation=lambda spec: subject(spec)[1],
             beside_first=kernels(trial.length, device), limits=self.limits,

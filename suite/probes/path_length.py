@@ -1,4 +1,4 @@
-"""Probe `path_length`: two columns of Table 1, measured: sequential operations and path length.
+"""Measure two columns of Table 1: sequential operations and maximum path length.
 
 `sequential_operations` is the longest chain of dependent operations of one forward pass of the
 mixer alone; see `suite.probes.dependency_chain` for what counts as one. It holds a constant: 3 for
@@ -24,7 +24,7 @@ import torch
 
 from models import Mixer, ModelError, build_model
 from models.architectures.mixer_alone import MixerAlone
-from suite import theory
+from suite.probes.cost_formula import evaluate
 from suite.probes.dependence import layers_until_all_is_seen, most_layers
 from suite.probes.dependency_chain import longest_chain
 from suite.probes.probe import Probe
@@ -100,7 +100,7 @@ def walk(chain: Callable[[int], int], length: int) -> int:
 
 def _by_theory(mixer: Mixer, formula: str, length: int) -> tuple[float | None, str]:
     try:
-        value = theory.evaluate(mixer, formula, length)
+        value = evaluate(mixer, formula, length)
     except ModelError as error:
         return None, str(error)
     return value, "" if value is not None else f"{mixer.name} declares no formula for it"

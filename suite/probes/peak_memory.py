@@ -1,4 +1,4 @@
-"""Probe `peak_memory`: peak memory of a training step of a whole model.
+"""Measure the peak memory of a training step of a whole model.
 
 Parameters, their gradients, the optimiser's states and tables, and what the step itself holds:
 activations, and what kernels and the optimiser take from torch's allocator for a moment. The batch

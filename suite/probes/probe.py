@@ -7,20 +7,12 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from models.model_spec import ModelSpec
-from suite.checkpoints import Keeper
-from suite.schema import (
-    Measurement,
-    MetricSpec,
-    Parallel,
-    Point,
-    Remark,
-    Specimen,
-    TrainedState,
-    Trial,
-)
+from suite.events import TrainedState, TrialRemark
+from suite.schema import TIMING_PROBES, Measurement, MetricSpec, Parallel, Point, Specimen, Trial
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 
-Said = Point | Measurement | Specimen | Remark | TrainedState
+Said = Point | Measurement | Specimen | TrialRemark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
 
 
@@ -38,8 +30,6 @@ class Probe(ABC):
             meets no task, and the coordinate stands in the cells, not in its metrics.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
             without a coordinate then stands at ``length=...`` besides.
-        is_timing: Whether the number depends on the machine: then trials run alone, in a phase of
-            their own, and are done only when they have a result from this environment.
     """
 
     name: ClassVar[str]
@@ -50,7 +40,11 @@ class Probe(ABC):
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
-    is_timing: ClassVar[bool] = False
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether the number depends on the machine: then trials run alone, in a later phase."""
+        return self.name in TIMING_PROBES
 
     @abstractmethod
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
@@ -77,9 +71,27 @@ class Probe(ABC):
         """Run the trial; points as they come, measurements as they are known, specimens last.
 
         Raises:
-            suite.training.loop.Diverged: where the training loss is not finite.
+            Diverged: where the training loss is not finite.
         """
 
-    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
         return self.measure(trial, device)
+
+
+class SpreadProbe(Probe):
+    """A probe whose trials may be spread; those that are not take `measure`."""
+
+    is_spread: ClassVar[bool] = True
+
+    @abstractmethod
+    def measure_on_workers(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
+        """As `measure`, on every worker of the trial at once; all of them say the same.
+
+        Raises:
+            suite.training.loop.Diverged: where the training loss is not finite, on all alike.
+        """

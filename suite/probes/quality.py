@@ -1,23 +1,23 @@
-"""Probe `quality`: trains a model, then scores the test split once."""
+"""Train a model, then score the test split, once, at the end."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from suite.checkpoints import Keeper
+from suite.errors import Diverged
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Said
-from suite.probes.spread import SpreadProbe
-from suite.resuming import train_resuming
+from suite.probes.probe import Said, SpreadProbe
+from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
-from suite.specimens import specimens_of
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.evaluation import evaluate_in_parts
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
-from suite.training.loop import Diverged, evaluate
+from suite.training.loop import evaluate
+from suite.training.resume import train_resuming
 
 
 class Quality(SpreadProbe):
@@ -46,15 +46,19 @@ class Quality(SpreadProbe):
         """
         return self._measure(trial, device, None)
 
-    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
-        return self._measure(trial, device, keeper)
+        return self._measure(trial, device, checkpointer)
 
-    def _measure(self, trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
+    def _measure(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
         assert trial.parallel is None, "a trial of several workers runs on them"
         model = initial_model(trial)
         todo = exercise(trial, model)
-        yield from train_resuming(LocalEngine(model, todo.training, device), todo, keeper)
+        yield from train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer)
         task = build_task(trial.task, trial.length)
         for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
             yield _scored(task, value, at)
@@ -64,7 +68,9 @@ class Quality(SpreadProbe):
             yield _scored(task, value, f"length={length}")
         yield from specimens_of(model, task, trial.seed)
 
-    def measure_on_workers(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_on_workers(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """The same, from the same weights, on the same batches; without specimens.
 
         No worker need hold the whole model.
@@ -73,7 +79,7 @@ class Quality(SpreadProbe):
         model = initial_model(trial)
         todo = exercise(trial, model)  # before parameters are divided
         engine = ShardedEngine(model, todo.training, trial.parallel, device)
-        yield from train_resuming(engine, todo, keeper)
+        yield from train_resuming(engine, todo, checkpointer)
         yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
 
 

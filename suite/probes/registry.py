@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 from suite.probes.probe import Probe
 from suite.spec import SpecError
 
@@ -13,8 +13,8 @@ PROBES: dict[str, str] = {
     "quality": "suite.probes.quality:Quality",
     "floors": "suite.probes.floors:Floors",
     "validation": "suite.probes.validation:Validation",
-    "parameters": "suite.probes.parameters:Parameters",
-    "flops": "suite.probes.flops:ForwardFlops",
+    "parameters": "suite.probes.model_counts:Parameters",
+    "flops": "suite.probes.model_counts:ForwardFlops",
     "step_time": "suite.probes.step_time:StepTime",
     "decode": "suite.probes.decode:Decode",
     "peak_memory": "suite.probes.peak_memory:PeakMemory",

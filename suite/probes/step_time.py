@@ -1,4 +1,4 @@
-"""Probe `step_time`: times of a whole model: forward, forward and backward, a training step.
+"""Time a step of a whole model: forward, forward and backward, a training step.
 
 All variants take turns in one process, on batches of the task; see `suite.timing`.
 """
@@ -17,7 +17,7 @@ from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Tri
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
-from suite.timing.comparison import Comparison, Operations
+from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.passes import Pass, built, forward, forward_backward
 from suite.training.engines.local import LocalEngine
 
@@ -36,7 +36,6 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     is_batched = True
-    is_timing = True
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It times what happens in one process."""
@@ -56,8 +55,8 @@ class StepTime(Probe):
             task.training_batch(step, trial.batch, trial.seed).to(device)
             for step in range(_NUM_BATCHES)
         ]
-        bench = _Bench(task, batches, device, trial.seed)
-        yield from Comparison(
+        bench = _StepBench(task, batches, device, trial.seed)
+        yield from TimingComparison(
             trial=trial, device=device, clock=clock_of(device),
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
             main_operation=bench.training_step, at=f"length={trial.length}",
@@ -65,7 +64,7 @@ class StepTime(Probe):
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _StepBench:
     """Where subjects are made ready.
 
     Attributes:

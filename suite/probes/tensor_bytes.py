@@ -1,4 +1,4 @@
-"""Counts the bytes of this process's tensors exactly, and the peak during a step.
+"""Count the bytes of this process's tensors, without asking the operating system.
 
 On a CPU the allocator keeps what was freed, so that the process's size says little. Exact are the
 storages of the tensors that live, each once, and the profiler's events of allocation and release

@@ -1,4 +1,4 @@
-"""Probe `validation`: trains a model, then scores the validation split, for choosing settings.
+"""Train a model and score the validation split, the data that one may choose by.
 
 Whoever chooses by what `quality` says has chosen on test data. This trains in the same way, on the
 same batches, and never asks for the test split. It leaves no curve: that is quality's.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from models import ModelSpec
-from suite.checkpoints import Keeper
 from suite.probes.exercise import exercise, initial_model
 from suite.probes.probe import Probe, Said
-from suite.resuming import train_resuming
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.loop import VALIDATION
+from suite.training.resume import train_resuming
 
 
 class Validation(Probe):
@@ -43,16 +43,18 @@ class Validation(Probe):
         """Train; the last point of the curve is the score after the last step."""
         return _measure(trial, device, None)
 
-    def measure_resuming(self, trial: Trial, device: str, keeper: Keeper) -> Iterator[Said]:
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer
+    ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
-        return _measure(trial, device, keeper)
+        return _measure(trial, device, checkpointer)
 
 
-def _measure(trial: Trial, device: str, keeper: Keeper | None) -> Iterator[Said]:
+def _measure(trial: Trial, device: str, checkpointer: Checkpointer | None) -> Iterator[Said]:
     model = initial_model(trial)
     todo = exercise(trial, model)
     last: Point | None = None
-    for said in train_resuming(LocalEngine(model, todo.training, device), todo, keeper):
+    for said in train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer):
         if not isinstance(said, Point):
             yield said
         elif said.metric.startswith(VALIDATION):

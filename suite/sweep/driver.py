@@ -11,42 +11,44 @@ from typing import TypeGuard
 
 from rich.console import Console
 
-from suite.books import Books
-from suite.checkpoint_folder import remove
-from suite.checkpoints import SECONDS_BETWEEN, Checkpoints
-from suite.conclusion import close_parents, conclude
-from suite.deadline import Deadline, TimeIsUp, in_time
-from suite.events import Event, Finished
-from suite.executor import Executes, Luggage
-from suite.inline import InlineExecutor
+from suite.events import (
+    SECONDS_BETWEEN,
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    TrialExecutor,
+)
+from suite.execution.inline import refuse_infeasible, refuse_too_large
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.lock import FolderUnavailable, held
-from suite.machine import refuse_too_large
-from suite.missing import (
-    Missing,
+from suite.planning.plan import plan as plan_of
+from suite.schema import FAILURES, Plan, Resources
+from suite.spec import Ablation
+from suite.sweep.display import Display, DisplayFor, NoDisplay
+from suite.sweep.event_log import EventLog
+from suite.sweep.executors import Executor, executing
+from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
+from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.mlflow_sync import MlflowSync
+from suite.sweep.pending import (
+    Pending,
     Where,
     at,
     distinct_work,
     environment_of_most,
     here,
-    missing_work,
+    in_order,
+    pending_work,
 )
-from suite.mlflow_store import StoreUnavailable
-from suite.new_store import recorder_of
-from suite.outbox import Outbox
-from suite.outcome import Outcome, counted
-from suite.planning.plan import plan as plan_of
-from suite.progress import Display, display_for
-from suite.rebuilding import taken_over
-from suite.schema import FAILURES, Plan, Resources
-from suite.spec import Ablation
-from suite.stages import stages
-from suite.store import Store, mlflow_is_installed, store_of
-from suite.sweep.executors import Executor, executing
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
-from suite.trial_limit import SECONDS_AT
+from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, mlflow_is_installed, store_of
+from suite.tracking.restore import taken_over
+from suite.tracking.run_writer import RunWriter
+from suite.training.checkpoint import remove
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
 
@@ -94,18 +96,28 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
-) -> Outcome:
+    display_for: DisplayFor = NoDisplay,
+) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
+
+    Args:
+        ablations: As values, by name, or by the path of a file.
+        scale: See `suite.spec.Ablation`.
+        seeds: Instead of the scale's own number.
+        options: How to run them.
+        display_for: Makes the display of the progress; `suite.run` shows it on stderr.
 
     Raises:
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
     plans = [plan_of(ablation, scale=scale, seeds=seeds) for ablation in ablations]
-    return run_plans(plans, options or Options(), Console(stderr=True))
+    return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 
-def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outcome:
+def run_plans(
+    plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = NoDisplay
+) -> SweepOutcome:
     """Run what is missing; every result is in the journal before anything else hears of it."""
     _refuse_bad_data(plans)
     _refuse_too_large(plans, options)
@@ -114,9 +126,9 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         outbox = _outbox(plans, options)
-        sweep = _Sweep(plans, options, journal, Books(journal, outbox))
+        sweep = _Sweep(plans, options, journal, EventLog(journal, outbox))
         try:
-            ran = sweep.run(console)
+            ran = sweep.run(console, display_for)
         except BaseException:
             _stopped(plans, journal, outbox)
             raise
@@ -124,7 +136,7 @@ def run_plans(plans: Sequence[Plan], options: Options, console: Console) -> Outc
         return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
 
 
-def record_journal(file: Path, options: Options) -> Outcome:
+def record_journal(file: Path, options: Options) -> SweepOutcome:
     """Take over what another folder's journal holds, tell the store, and make the reports.
 
     A result that this folder has already stays as it is.
@@ -145,9 +157,9 @@ def _concluded(
     plans: Sequence[Plan],
     options: Options,
     journal: Journal,
-    outbox: Outbox | None,
+    outbox: MlflowSync | None,
     ran: _Ran,
-) -> Outcome:
+) -> SweepOutcome:
     recorder, trouble = outbox.close() if outbox else (None, "")
     outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
     return conclude(outcome, plans, journal, recorder, options.out, options.store)
@@ -158,20 +170,20 @@ def _say(sentence: str, console: Console) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _stopped(plans: Sequence[Plan], journal: Journal, outbox: Outbox | None) -> None:
+def _stopped(plans: Sequence[Plan], journal: Journal, outbox: MlflowSync | None) -> None:
     """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close(most_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
+    recorder, _ = outbox.close(max_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
     if recorder is not None:
         with suppress(StoreUnavailable):
             close_parents(plans, journal, recorder)
 
 
-def _outbox(plans: Sequence[Plan], options: Options) -> Outbox | None:
+def _outbox(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
     """None where MLflow is not installed: then the journal is the only book."""
     if not mlflow_is_installed():
         return None
     store = options.store
-    outbox = Outbox(lambda: recorder_of(store), plans, options.journal)
+    outbox = MlflowSync(lambda: RunWriter(store), plans, options.journal)
     outbox.start()
     return outbox
 
@@ -185,7 +197,7 @@ def _refuse_bad_data(plans: Sequence[Plan]) -> None:
 def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
     """What this machine can never run; what a cluster can is asked once it has been joined."""
     if options.executor == "inline":
-        InlineExecutor(()).refuse_infeasible(distinct_work(plans))
+        refuse_infeasible(distinct_work(plans))
     elif options.address is None:
         refuse_too_large(distinct_work(plans))
 
@@ -206,17 +218,17 @@ class _Sweep:
     plans: Sequence[Plan]
     options: Options
     journal: Journal
-    books: Books
+    books: EventLog
 
-    def run(self, console: Console) -> _Ran:
+    def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
-        missing = missing_work(self.plans, self.journal.done(), self._where())
+        missing = pending_work(self.plans, self.journal.done(), self._where())
         deadline = self.options.deadline
         if not missing.num_trials or (deadline and deadline.is_over):
             return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
-            _folder_for(self._luggage.checkpoints, self.journal.done()),
+            _folder_for(self._executor_settings.checkpoints, self.journal.done()),
             self._executing() as executor,
             closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
@@ -224,7 +236,7 @@ class _Sweep:
 
     def num_left(self) -> int:
         """How many trials the next run would do."""
-        return missing_work(self.plans, self.journal.done(), self._where()).num_trials
+        return pending_work(self.plans, self.journal.done(), self._where()).num_trials
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
@@ -232,7 +244,7 @@ class _Sweep:
         failed: list[str] = []
         try:
             for event in events:
-                self.books.take(event)
+                self.books.write(event)
                 self._tidy(event)
                 display.show(event)
                 num_finished += isinstance(event, Finished)
@@ -247,7 +259,7 @@ class _Sweep:
     def _tidy(self, event: Event) -> None:
         """What has its finding needs no checkpoint; what failed may go on from its own later."""
         if isinstance(event, Finished) and not _has_failed(event):
-            remove(self._luggage.checkpoints, event.trial_id)
+            remove(self._executor_settings.checkpoints, event.trial_id)
 
     def _where(self) -> Where:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
@@ -255,11 +267,11 @@ class _Sweep:
             return here
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
-    def _events(self, missing: Missing, executor: Executes) -> Generator[Event, None, None]:
-        """In each stage training first, packed; then timing, alone, the store left in peace."""
+    def _events(self, missing: Pending, executor: TrialExecutor) -> Generator[Event, None, None]:
+        """In each part training first, packed; then timing, alone, the store left in peace."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
-        for part, last_seed in stages(missing, may_be_cut=self.options.deadline is not None):
+        for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):
             yield from executor.execute(part.packed)
             if part.alone:
                 with self.books.store_paused():
@@ -267,23 +279,23 @@ class _Sweep:
 
     def _timings(
         self,
-        missing: Missing,
+        missing: Pending,
         last_seed: int | None,
         timed: set[tuple[str, Resources]],
-        executor: Executes,
+        executor: TrialExecutor,
     ) -> Generator[Event, None, None]:
         """In one environment; if that of earlier timings is gone, all are made in another.
 
         Args:
-            missing: What was missing at first of this stage.
-            last_seed: See `stages`.
-            timed: Trials that earlier stages have run; what failed in one waits for the next run.
+            missing: What was pending at first of this part.
+            last_seed: See `in_order`.
+            timed: Trials that earlier parts have run; what failed in one waits for the next run.
             executor: Where.
         """
         so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):
             found = executor.environment_for_timing(resources, so_far(resources))
-            left = missing_work(self.plans, self.journal.done(), at(found)).alone
+            left = pending_work(self.plans, self.journal.done(), at(found)).alone
             work = [
                 (trial, asked)
                 for trial, asked in left
@@ -294,13 +306,15 @@ class _Sweep:
             timed.update((trial.trial_id, asked) for trial, asked in work)
             yield from executor.execute_alone(work, found)
 
-    def _executing(self) -> AbstractContextManager[Executes]:
-        return executing(self.options.executor, self.options.address, self._luggage, self.plans)
+    def _executing(self) -> AbstractContextManager[TrialExecutor]:
+        return executing(
+            self.options.executor, self.options.address, self._executor_settings, self.plans
+        )
 
     @cached_property
-    def _luggage(self) -> Luggage:
+    def _executor_settings(self) -> ExecutorSettings:
         paths = [path for plan in self.plans for path in plan.source_paths]
-        return Luggage(
+        return ExecutorSettings(
             source_paths=tuple(dict.fromkeys(paths)),
             checkpoints=Checkpoints(
                 folder=self.options.out.resolve() / "checkpoints",

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
-from suite.executor import Executes, Luggage, Unavailable
-from suite.inline import InlineExecutor
-from suite.leftovers import ended_with_the_block
+from suite.events import ExecutorSettings, TrialExecutor, Unavailable
+from suite.execution.inline import InlineExecutor
+from suite.execution.process_cleanup import process_cleanup
 from suite.schema import Plan
 
 Executor = Literal["ray", "inline"]
 
 
 def executing(
-    executor: Executor, address: str | None, luggage: Luggage, plans: Sequence[Plan] = ()
-) -> AbstractContextManager[Executes]:
+    executor: Executor, address: str | None, settings: ExecutorSettings, plans: Sequence[Plan] = ()
+) -> AbstractContextManager[TrialExecutor]:
     """An executor for the length of the block.
 
     Raises:
@@ -24,9 +24,8 @@ def executing(
         Unavailable: where there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
-        return _inline(luggage)
-    from suite.cluster.address import check_address
-    from suite.cluster.authentication import authenticate
+        return _inline(settings)
+    from suite.cluster.address import authenticate, check_address
 
     if address is not None:
         check_address(address)
@@ -37,10 +36,10 @@ def executing(
         raise Unavailable(
             f"Ray is not installed ({error}); `--executor inline` runs without it."
         ) from error
-    return started(luggage) if address is None else joined(address, luggage, plans)
+    return started(settings) if address is None else joined(address, settings, plans)
 
 
 @contextmanager
-def _inline(luggage: Luggage) -> Iterator[InlineExecutor]:
-    with ended_with_the_block():
-        yield InlineExecutor(luggage.source_paths, luggage.checkpoints, luggage.trial_seconds)
+def _inline(settings: ExecutorSettings) -> Iterator[InlineExecutor]:
+    with process_cleanup():
+        yield InlineExecutor(settings)

@@ -1,4 +1,4 @@
-"""Which examples a training step sees: pure functions of (seed, step), alike in every process.
+"""Choose and draw training examples: pure functions of (seed, step), alike in every process.
 
 The numbers are the raw output of Philox 4x64 (Salmon et al. 2011, "Parallel random numbers: as
 easy as 1, 2, 3"), a counter-based generator whose key is the pair itself. NumPy guarantees the
@@ -43,4 +43,62 @@ def _epoch_order(seed: int, epoch: int, num_examples: int) -> NDArray[np.int64]:
 
 
 def _random_bits(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
-    return np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)).random_raw(count)
+    return RandomStream(seed, stream).bits(count)
+
+
+# No training has this seed: what is held out comes from streams that no training reads.
+HELD_OUT_SEED = 2**64 - 1
+
+
+class RandomStream:
+    """One stream of random numbers, a pure function of (seed, stream).
+
+    Draws follow each other, so that the order of the calls is part of a task's definition.
+
+    Args:
+        seed: At least 0.
+        stream: At least 0; another one for each training step.
+    """
+
+    def __init__(self, seed: int, stream: int) -> None:
+        self._source = np.random.Philox(key=np.array([seed, stream], dtype=np.uint64))
+
+    def bits(self, count: int) -> NDArray[np.uint64]:
+        """`[count]` numbers of 64 independent bits."""
+        return self._source.random_raw(count)
+
+    def integers(self, *shape: int, low: int, high: int) -> NDArray[np.int64]:
+        """Uniform and independent, from `low` up to and without `high`.
+
+        The remainder favours small numbers by less than (high - low) / 2**64.
+        """
+        drawn = self.bits(int(np.prod(shape))) % np.uint64(high - low)
+        return drawn.astype(np.int64).reshape(shape) + low
+
+    def uniform(self, *shape: int) -> NDArray[np.float64]:
+        """Independent and uniform between 0 and 1, never one of them."""
+        drawn = self.bits(int(np.prod(shape))) >> np.uint64(12)
+        return ((drawn.astype(np.float64) + 0.5) * 2.0**-52).reshape(shape)
+
+    def distinct(self, rows: int, count: int, among: int) -> NDArray[np.int64]:
+        """`[rows, count]`: in each row numbers from 0..among-1, none twice, in any order.
+
+        Fisher and Yates' shuffle, ended after `count` places.
+        """
+        left = np.tile(np.arange(among, dtype=np.int32), (rows, 1))
+        of_each = np.arange(rows)
+        for place in range(count):
+            chosen = place + self.integers(rows, low=0, high=among - place)
+            left[of_each, chosen], left[:, place] = left[:, place].copy(), left[of_each, chosen]
+        return left[:, :count].astype(np.int64)
+
+    def weighted_distinct(
+        self, rows: int, count: int, weights: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """`[rows, count]`: in each row indices of `weights`, drawn one after the other.
+
+        Each is drawn with a chance in proportion to its weight among those that are left. That is
+        a race: of exponential waiting times with these rates, the shortest come first.
+        """
+        waits = -np.log(self.uniform(rows, len(weights))) / weights
+        return np.argsort(waits, axis=1, kind="stable")[:, :count]

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.public_sets import source_of
+from suite.tasks.download import source_of
 from suite.tasks.task import Metric, Split
 from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
 

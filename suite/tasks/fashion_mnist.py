@@ -31,7 +31,7 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.scores import num_right
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
 
 SOURCE = DataSource(
@@ -71,7 +71,7 @@ class Images:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class ImageSplits:
     """The three splits."""
 
     training: Images
@@ -151,7 +151,7 @@ def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 @cache
-def data_set() -> DataSet:
+def data_set() -> ImageSplits:
     """The images of all splits, read once per process.
 
     Raises:
@@ -163,7 +163,7 @@ def data_set() -> DataSet:
     test, content = _take_images(content, NUM_TEST)
     if content:
         raise malformed(SOURCE, f"{len(content)} bytes after the last array")
-    return DataSet(
+    return ImageSplits(
         training=first[:NUM_TRAINING],
         held_out={"validation": first[NUM_TRAINING:], "test": test},
     )

@@ -21,8 +21,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from suite.tasks.chance import HELD_OUT_SEED, Chance
-from suite.tasks.scores import num_right
+from suite.tasks.data_order import HELD_OUT_SEED, RandomStream
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task
 
 _HELD_OUT_STREAMS: dict[Split, int] = {"validation": 0, "test": 1}
@@ -57,7 +57,7 @@ class GeneratedTask(Task):
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 1_000, "test": 2_000}
 
     @abstractmethod
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """`count` examples of one of the `kinds`."""
 
     def kinds(self) -> Sequence[int]:
@@ -66,9 +66,9 @@ class GeneratedTask(Task):
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Of a kind that is drawn first, all alike."""
-        chance, kinds = Chance(seed, step), self.kinds()
-        kind = kinds[int(chance.integers(1, low=0, high=len(kinds))[0])]
-        return self.draw(chance, batch, kind)
+        stream, kinds = RandomStream(seed, step), self.kinds()
+        kind = kinds[int(stream.integers(1, low=0, high=len(kinds))[0])]
+        return self.draw(stream, batch, kind)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """As many of each kind, one kind after the other."""
@@ -84,9 +84,9 @@ class GeneratedTask(Task):
 @lru_cache(maxsize=8)
 def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -> Batch:
     task = kind_of_task(length)
-    chance, kinds = Chance(HELD_OUT_SEED, _HELD_OUT_STREAMS[split]), task.kinds()
+    stream, kinds = RandomStream(HELD_OUT_SEED, _HELD_OUT_STREAMS[split]), task.kinds()
     count = task.num_held_out[split] // len(kinds)
-    parts = [task.draw(chance, count, kind) for kind in kinds]
+    parts = [task.draw(stream, count, kind) for kind in kinds]
     masks = [part.mask for part in parts if part.mask is not None]
     return Batch(
         inputs=torch.cat([part.inputs for part in parts]),

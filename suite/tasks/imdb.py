@@ -26,8 +26,8 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.public_sets import source_of
-from suite.tasks.scores import num_right
+from suite.tasks.download import source_of
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
 
@@ -48,7 +48,7 @@ class Reviews:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class ReviewSplits:
     """The three splits."""
 
     training: Reviews
@@ -112,7 +112,7 @@ class Imdb(Task):
 
 
 @cache
-def data_set() -> DataSet:
+def data_set() -> ReviewSplits:
     """The reviews of all splits, read once per process.
 
     Raises:
@@ -125,7 +125,7 @@ def data_set() -> DataSet:
     if sum(map(len, found.values())) != NUM_REVIEWS:
         total = sum(map(len, found.values()))
         raise malformed(SOURCE, f"{total} reviews where {NUM_REVIEWS} are expected")
-    return DataSet(
+    return ReviewSplits(
         training=_reviews(found["training"]),
         held_out={"validation": _reviews(found["validation"]), "test": _reviews(found["test"])},
     )

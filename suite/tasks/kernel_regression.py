@@ -1,4 +1,4 @@
-"""Kernel regression in context: predict y at a new x from noisy points of an unknown function.
+"""Kernel regression in context: noisy points of an unknown function, then an x; predict its y.
 
 Nadaraya 1964 and Watson 1964 answer with a mean of the y, weighted by a Gaussian kernel of the
 distance to each x (`suite.floors.nadaraya_watson`). One attention layer is the learned version of
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, Metric, TaskError
 
@@ -72,13 +72,13 @@ class KernelRegression(GeneratedTask):
             )
         super().__init__(length)
 
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """A function of its own for each example."""
-        frequencies = normal(chance, count, NUM_WAVES) / SMOOTHNESS
-        phases = 2 * math.pi * chance.uniform(count, NUM_WAVES)
-        x = 2 * chance.uniform(count, self.length) - 1
+        frequencies = normal(stream, count, NUM_WAVES) / SMOOTHNESS
+        phases = 2 * math.pi * stream.uniform(count, NUM_WAVES)
+        x = 2 * stream.uniform(count, self.length) - 1
         values = waves(x, frequencies, phases)
-        noisy = values + NOISE * normal(chance, count, self.length)
+        noisy = values + NOISE * normal(stream, count, self.length)
         is_query = np.zeros_like(x)
         is_query[:, -1] = 1
         inputs = np.stack([x, np.where(is_query, 0.0, noisy), is_query], axis=2)
@@ -110,10 +110,10 @@ def waves(x: Numbers, frequencies: Numbers, phases: Numbers) -> Numbers:
     return total * math.sqrt(2 / frequencies.shape[1])
 
 
-def normal(chance: Chance, *shape: int) -> Numbers:
+def normal(stream: RandomStream, *shape: int) -> Numbers:
     """Independent standard normal numbers, by Box and Muller (1958)."""
-    radius: Numbers = np.sqrt(-2 * np.log(chance.uniform(*shape)))
-    angle: Numbers = np.cos(2 * math.pi * chance.uniform(*shape))
+    radius: Numbers = np.sqrt(-2 * np.log(stream.uniform(*shape)))
+    angle: Numbers = np.cos(2 * math.pi * stream.uniform(*shape))
     return radius * angle
 
 

@@ -1,4 +1,4 @@
-"""Classification of short texts by their words: cutting, splits and padding.
+"""Classification of short texts by their words: how texts are cut, split and padded.
 
 words       lower-cased; a run of letters and digits with at most one apostrophe inside is one,
             so is every other character that is no space
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_order import shuffled_indices
-from suite.tasks.scores import num_right
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 
 PADDING, UNKNOWN = 0, 1

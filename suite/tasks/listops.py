@@ -1,4 +1,4 @@
-"""ListOps: evaluate nested lists of operators and digits.
+"""ListOps: nested lists of operators and digits, to be evaluated.
 
 Nangia and Bowman 2018 (arXiv:1804.06028), drawn as the Long Range Arena has it (Tay et al. 2020,
 arXiv:2011.04006, section 2.2.1, and its public generator):
@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import Batch, TaskError
 
@@ -102,13 +102,13 @@ class ListOps(GeneratedTask):
             )
         super().__init__(length)
 
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """The first `count` trees of allowed length."""
         tokens: list[Whole] = []
         values: list[Whole] = []
         num_found, num_trees = 0, 64 + 6 * count  # one in three to ten is of allowed length
         while num_found < count:
-            forest = kept(grow(chance, num_trees, self.length), num_trees, self.length)
+            forest = kept(grow(stream, num_trees, self.length), num_trees, self.length)
             values.append(evaluate(forest))
             tokens.append(written(forest, self.length))
             num_found += len(values[-1])
@@ -120,31 +120,31 @@ class ListOps(GeneratedTask):
         )
 
 
-def grow(chance: Chance, num_trees: int, length: int) -> list[Level]:
+def grow(stream: RandomStream, num_trees: int, length: int) -> list[Level]:
     """Trees level by level, each with an operator at its root, since a mere digit is too short.
 
     Trees of `length` tokens or more are left unfinished.
     """
     roots = np.arange(num_trees)
-    level = _level(chance, roots, np.zeros_like(roots), depth=1)
+    level = _level(stream, roots, np.zeros_like(roots), depth=1)
     levels, num_tokens = [level], level.num_tokens(num_trees)
     while level.is_operator.any():
         goes_on = level.is_operator & (num_tokens < length)[level.tree]
         parent = np.repeat(np.flatnonzero(goes_on), level.num_arguments[goes_on])
-        level = _level(chance, level.tree[parent], parent, depth=len(levels) + 1)
+        level = _level(stream, level.tree[parent], parent, depth=len(levels) + 1)
         levels.append(level)
         num_tokens += level.num_tokens(num_trees)
     return levels
 
 
-def _level(chance: Chance, tree: Whole, parent: Whole, *, depth: int) -> Level:
+def _level(stream: RandomStream, tree: Whole, parent: Whole, *, depth: int) -> Level:
     """Draw what stands at each node."""
     count = len(tree)
-    is_operator = chance.integers(count, low=0, high=OPERATOR_ONE_IN) == 0
+    is_operator = stream.integers(count, low=0, high=OPERATOR_ONE_IN) == 0
     is_operator = (is_operator | (depth == 1)) & (depth < MAX_DEPTH)
-    num_arguments = chance.integers(count, low=MIN_ARGUMENTS, high=MAX_ARGUMENTS + 1)
-    operator = chance.integers(count, low=0, high=len(OPERATORS))
-    digit = chance.integers(count, low=0, high=10)
+    num_arguments = stream.integers(count, low=MIN_ARGUMENTS, high=MAX_ARGUMENTS + 1)
+    operator = stream.integers(count, low=0, high=len(OPERATORS))
+    digit = stream.integers(count, low=0, high=10)
     return Level(
         tree=tree, parent=parent, num_arguments=np.where(is_operator, num_arguments, 0),
         symbol=np.where(is_operator, operator, digit),

@@ -1,4 +1,4 @@
-"""Sentiment of a sentence of a film review.
+"""Sentiment of single sentences of film reviews.
 
 10,605 sentences of critics from rottentomatoes.com (Pang and Lee 2005), each rated by 20 people
 from -4 to 4 for the sentiment lexicon VADER (Hutto and Gilbert 2014). A sentence counts as positive

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
 
@@ -86,13 +86,13 @@ class Mqar(GeneratedTask):
         most = min(MOST_PAIRS, self.length // TOKENS_PER_PAIR)
         return [num for num in (4, 8, 16, 32, 64) if num <= most]
 
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """`count` examples of `kind` pairs each: keys, values, then gaps."""
         half = self.input_size // 2
-        keys = 1 + chance.distinct(count, kind, half - 1)
-        values = half + chance.distinct(count, kind, half)
+        keys = 1 + stream.distinct(count, kind, half - 1)
+        values = half + stream.distinct(count, kind, half)
         first_query = 2 * kind
-        queries = first_query + 2 * draw_gaps(chance, count, kind, self.length)
+        queries = first_query + 2 * draw_gaps(stream, count, kind, self.length)
         inputs = np.full((count, self.length), FILLER, dtype=np.int64)
         inputs[:, 0:first_query:2] = keys
         inputs[:, 1:first_query:2] = values
@@ -122,11 +122,11 @@ class MqarSmall(Mqar):
     output_size = 256
 
 
-def draw_gaps(chance: Chance, count: int, num_pairs: int, length: int) -> NDArray[np.int64]:
+def draw_gaps(stream: RandomStream, count: int, num_pairs: int, length: int) -> NDArray[np.int64]:
     """`[count, num_pairs]`: half the distance of each query from the first place after the pairs.
 
     Distinct in a row; small ones are likely, and likelier for the earlier pairs.
     """
     num_places = (length - 2 * num_pairs) // 2
     weights = np.arange(1, num_places + 1, dtype=np.float64) ** (ALPHA - 1)
-    return chance.weighted_distinct(count, num_pairs, weights)
+    return stream.weighted_distinct(count, num_pairs, weights)

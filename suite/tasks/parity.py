@@ -1,4 +1,4 @@
-"""Parity: after every bit, predict whether the number of ones so far is odd.
+"""Parity of the number of ones so far, asked after every bit.
 
 The running parity rather than that of the whole string: one string asks at every length at once,
 so that accuracy by length is accuracy by place, and every place gives a signal to learn from; the
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import Batch, TaskError
 
@@ -57,9 +57,9 @@ class Parity(GeneratedTask):
             raise TaskError(f"{self.name}: length must be 2 to {MAX_LENGTH} bits, not {length}")
         super().__init__(length)
 
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """Uniform bits and their running parity."""
-        bits = chance.integers(count, self.length, low=0, high=2)
+        bits = stream.integers(count, self.length, low=0, high=2)
         parity = np.cumsum(bits, axis=1) % 2
         return Batch(inputs=torch.from_numpy(bits), targets=torch.from_numpy(parity))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-from suite.nearest import unknown_name
+from suite.errors import unknown_name
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.task import DataSource, Task, TaskError
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, TaskError
 
@@ -66,11 +66,11 @@ class SelectiveCopying(GeneratedTask):
             )
         super().__init__(length)
 
-    def draw(self, chance: Chance, count: int, kind: int) -> Batch:
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """Places first, then what stands there."""
         num_places = self.length - NUM_DATA
-        places = np.sort(chance.distinct(count, NUM_DATA, num_places), axis=1)
-        data = chance.integers(count, NUM_DATA, low=NOISE + 1, high=ASKING)
+        places = np.sort(stream.distinct(count, NUM_DATA, num_places), axis=1)
+        data = stream.integers(count, NUM_DATA, low=NOISE + 1, high=ASKING)
         inputs = np.full((count, self.length), NOISE, dtype=np.int64)
         np.put_along_axis(inputs, places, data, axis=1)
         inputs[:, num_places:] = ASKING

@@ -1,4 +1,4 @@
-"""Masked language modelling of Shakespeare: predict hidden characters.
+"""Masked language modelling of Shakespeare: predict the hidden characters.
 
 Devlin et al. 2019, "BERT" (arXiv:1810.04805), section 3.1: 15 % of the tokens of a window, chosen
 uniformly, are asked for, and the model sees what stands before and behind them. Text, splits and
@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from models.model_spec import InputKind
-from suite.tasks.chance import HELD_OUT_SEED, Chance
-from suite.tasks.scores import bits
+from suite.tasks.data_order import HELD_OUT_SEED, RandomStream
+from suite.tasks.metrics import bits
 from suite.tasks.shakespeare_characters import SOURCE, VOCABULARY, ShakespeareCharacters
 from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
 from suite.tasks.text_windows import Corpus
@@ -62,13 +62,13 @@ class ShakespeareMasked(Task):
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """The windows of `shakespeare_characters`, with other places hidden at each step."""
         window = self.windows.training_batch(step, batch, seed)
-        return self._hide(window, Chance(seed, step))
+        return self._hide(window, RandomStream(seed, step))
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Its windows too; the same places are hidden whatever the seed and the batch size."""
-        chance = Chance(HELD_OUT_SEED, _HELD_OUT_STREAMS[split])
+        stream = RandomStream(HELD_OUT_SEED, _HELD_OUT_STREAMS[split])
         for window in self.windows.held_out(split, batch):
-            yield self._hide(window, chance)
+            yield self._hide(window, stream)
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of hidden characters."""
@@ -78,11 +78,11 @@ class ShakespeareMasked(Task):
         """See `Task.text`."""
         return "".join((VOCABULARY + HIDDEN_AS_TEXT)[token] for token in tokens)
 
-    def _hide(self, window: Batch, chance: Chance) -> Batch:
+    def _hide(self, window: Batch, stream: RandomStream) -> Batch:
         count = max(1, round(HIDDEN_SHARE * self.length))
         shape = window.inputs.shape
         # Drawn row by row, so that a row hides the same whichever batch it comes in.
-        drawn = chance.bits(shape.numel()).reshape(shape)
+        drawn = stream.bits(shape.numel()).reshape(shape)
         places = torch.from_numpy(np.argsort(drawn, axis=1, kind="stable")[:, :count].copy())
         is_hidden = torch.zeros(shape, dtype=torch.bool).scatter_(1, places, value=True)
         is_asked = is_hidden & (window.targets != UNSCORED)

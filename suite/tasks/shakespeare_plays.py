@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model_spec import InputKind
-from suite.tasks.chance import Chance
 from suite.tasks.data_files import malformed
-from suite.tasks.scores import num_right
+from suite.tasks.data_order import RandomStream
+from suite.tasks.metrics import num_right
 from suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
 from suite.tasks.task import Batch, Metric, Split, Task, TaskError
 from suite.tasks.text_windows import bytes_as_text
@@ -78,9 +78,9 @@ class ShakespearePlays(Task):
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Play uniform; within its acts for training, place uniform."""
-        chance, plays = Chance(seed, step), acts().of_play
-        labels = chance.integers(batch, low=0, high=NUM_PLAYS)
-        drawn = chance.bits(batch)
+        stream, plays = RandomStream(seed, step), acts().of_play
+        labels = stream.integers(batch, low=0, high=NUM_PLAYS)
+        drawn = stream.bits(batch)
         windows = [
             self._window(plays[label], int(at)) for label, at in zip(labels, drawn, strict=True)
         ]

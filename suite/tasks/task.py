@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.model_spec import InputKind
+from suite.errors import UsageError
 
 Split = Literal["validation", "test"]
 UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
@@ -30,11 +31,14 @@ class Metric:
         name: Column value in every table, as ``bits_per_character``.
         unit: Never empty; ``1`` for a pure number.
         better: Which direction is good.
+        num_symbols: Answers that must all be right for the metric to count one; 1 where each counts
+            by itself, None where the number differs from example to example.
     """
 
     name: str
     unit: str
     better: Literal["higher", "lower", "none"]
+    num_symbols: int | None = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,5 +165,5 @@ class Task(ABC):
         return ""
 
 
-class TaskError(ValueError):
+class TaskError(UsageError):
     """A task that cannot be had as asked, or whose data are missing or altered: one sentence."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_order import random_starts
-from suite.tasks.scores import bits
+from suite.tasks.metrics import bits
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 MAX_LENGTH = 1_048_576

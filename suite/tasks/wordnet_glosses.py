@@ -1,4 +1,4 @@
-"""Topic classification: which of 26 kinds of noun a dictionary definition describes.
+"""Topic classification: which of 26 kinds of noun a dictionary's gloss explains.
 
 Definitions of noun senses of WordNet 3.0 (Fellbaum 1998) without their examples and without the
 noun; the class is the sense's lexicographer file, or "supersense" (Ciaramita and Johnson 2003):

@@ -1,1 +1,1 @@
-"""The timing instrument: who takes how long, so that ten people would find the same."""
+"""The timing instrument: interleaved samples of several contestants, with their intervals."""

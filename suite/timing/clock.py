@@ -1,4 +1,4 @@
-"""How long does a pass take on this device? The one place with clocks.
+"""Time a pass on a device. The one place with clocks.
 
 On a CPU `perf_counter`. On a GPU events on its stream, one pair for each pass, and before each
 pass a buffer as large as the L2 cache is overwritten, so that no pass finds what the last one left
@@ -16,9 +16,44 @@ from typing import ClassVar
 
 import torch
 
-from suite.timing.gauge import Gauge
 from suite.timing.gpu_state import GpuState, gpu_state
 from suite.timing.passes import Call
+
+_SLOWER = 1.08
+_NUM_READINGS = 200  # looked back on: several rounds, so that a new normal is one after a while
+_NUM_AT_LEAST = 10
+_USUAL = 0.2  # of the readings are quicker than what is taken for usual
+
+
+class Gauge:
+    """Compares the CPU's speed with what it was lately, by a small fixed piece of work.
+
+    A virtual machine shares its cores with neighbours whom /proc/stat does not show, a laptop
+    lowers its clock: for tenths of a second everything takes a third longer. nvbench throws away
+    samples that a GPU took below its clock; where no clock can be read, known work stands in.
+
+    Args:
+        read: Seconds that the work takes now.
+    """
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+        self._lately: deque[float] = deque(maxlen=_NUM_READINGS)
+
+    def is_at_speed(self, *, is_noted: bool = True) -> bool:
+        """Whether the work takes about as long as usual.
+
+        Args:
+            is_noted: Whether the reading counts for what is usual; those of one long wait do not.
+        """
+        seconds = self._read()
+        if is_noted:
+            self._lately.append(seconds)
+        return len(self._lately) < _NUM_AT_LEAST or seconds <= _SLOWER * self._usual()
+
+    def _usual(self) -> float:
+        return sorted(self._lately)[int(_USUAL * len(self._lately))]
+
 
 _LONGEST_WAIT = 0.05
 _SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5

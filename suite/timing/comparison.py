@@ -1,4 +1,4 @@
-"""Times all subjects of a trial together, with the controls beside the first."""
+"""Time all subjects of a trial together, with the controls beside the first one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import torch
 from models import ModelSpec
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
-from suite.timing.controls import beside
 from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
 from suite.timing.machine_load import ReadTimes, cpu_times
-from suite.timing.measurements import measurements
+from suite.timing.measurements import beside, measurements
 from suite.timing.parity import refuse_wrong_mixers
 from suite.timing.passes import Key, Missing, Pass
 from suite.timing.rounds import Contest, out_of_memory
@@ -25,7 +24,7 @@ Operations = Mapping[str, Pass | Missing]  # by metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class TimingComparison:
     """What a timing probe puts together.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The timed pass of one more token: the causal twin of a mixer, step by step."""
+"""Time one more token after so many, by the causal twin of a mixer, step by step."""
 
 from __future__ import annotations
 

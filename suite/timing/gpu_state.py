@@ -1,4 +1,4 @@
-"""Reads the GPU's clock and what limits it, from NVML.
+"""Read the GPU's clock and what limits it, from NVML where that answers.
 
 Asked of NVIDIA's own library, which comes with every driver; the Python package for it may be
 missing. Names and numbers are those of NVIDIA's header `nvml.h`.

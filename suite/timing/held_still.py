@@ -1,4 +1,4 @@
-"""Fixes the settings of this process while it measures, and restores them afterwards.
+"""Fix what disturbs a measurement in this process, and restore it afterwards.
 
 The garbage collector, which would run in whichever pass is unlucky; the CPUs; and memory that has
 been freed. A thread inherits the CPUs of the one that starts it, so in a fresh process torch's

@@ -1,4 +1,4 @@
-"""A distribution-free interval of the median.
+"""Bound the median by two samples: an interval that supposes no distribution.
 
 Of n independent samples the number below the true median is binomial with p = 1/2, whatever the
 distribution: so the k-th smallest and the k-th largest enclose it with a known probability

@@ -1,4 +1,4 @@
-"""Three kernels of known growth: n, n log n and n^2, as controls of the fitted exponents.
+"""Time three kernels whose exponents are known: n, n log n and n^2 units of work.
 
 A unit is one small matrix product, always the same, whose matrices stay in the innermost cache:
 so a kernel's time is the number of its units and nothing else, no cache fills up as n grows and no

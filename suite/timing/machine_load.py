@@ -1,4 +1,4 @@
-"""Reads from Linux how much CPU time other processes take, and how the machine is set up.
+"""Read how much CPU time other processes take, as Linux counts it.
 
 The kernel counts busy time in hundredths of a second, so that only stretches of a quarter of a
 second and more say something.
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-UNKNOWN = "unknown"
+from suite.provenance import allowed_cpus
+
 _STAT = Path("/proc/stat")
-_CPU = Path("/sys/devices/system/cpu")
 # Of the first line of /proc/stat, see proc(5): user, nice, system, irq, softirq and steal; a
 # guest's time is in the user's already.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6, 7)
-_TRUE = {"0": "off", "1": "on"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def cpu_times(stat: Path = _STAT) -> CpuTimes | None:
     """Now; None where the system does not say."""
     try:
         lines = [line.split() for line in stat.read_text().splitlines()]
-        ours = {f"cpu{number}" for number in _allowed()} or {"cpu"}
+        ours = {f"cpu{number}" for number in allowed_cpus()} or {"cpu"}
         busy = [[int(line[1 + column]) for column in _BUSY_COLUMNS]
                 for line in lines if line and line[0] in ours]  # fmt: skip
         ticks = sum(map(sum, busy))
@@ -64,41 +63,4 @@ def seconds_of_others(before: CpuTimes | None, after: CpuTimes | None) -> float 
 
 def num_cpus() -> int:
     """That this process may use."""
-    return len(_allowed()) or os.cpu_count() or 1
-
-
-def _allowed() -> set[int]:
-    """Empty where the system fixes none."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-
-
-def conditions() -> Mapping[str, str]:
-    """What a reader of timings wants to know of the CPUs; `UNKNOWN` where it is not said."""
-    no_turbo = {"0": "on", "1": "off"}
-    return {
-        "governor": _said(_CPU / "cpu0/cpufreq/scaling_governor"),
-        "boost": _one_of(
-            _said(_CPU / "cpufreq/boost", _TRUE),
-            _said(_CPU / "intel_pstate/no_turbo", no_turbo),
-        ),
-        "smt": _said(_CPU / "smt/active", _TRUE),
-        "aslr": _said(Path("/proc/sys/kernel/randomize_va_space"), {**_TRUE, "2": "on"}),
-        "affinity": _affinity(),
-    }
-
-
-def _said(file: Path, words: Mapping[str, str] | None = None) -> str:
-    try:
-        text = file.read_text().strip()
-    except OSError:
-        return UNKNOWN
-    return (words or {}).get(text, text)
-
-
-def _one_of(*answers: str) -> str:
-    return next((answer for answer in answers if answer != UNKNOWN), UNKNOWN)
-
-
-def _affinity() -> str:
-    """CPUs that the calling thread may use, as ``0, 1``."""
-    return ", ".join(map(str, sorted(_allowed()))) or UNKNOWN
+    return len(allowed_cpus()) or os.cpu_count() or 1

@@ -1,15 +1,37 @@
-"""What goes into the table of what a contest has said? Medians, counts, and their status."""
+"""Turn the samples of a contest into measurements: medians, counts, controls, and their status."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from suite.schema import Better, Measurement, Status
-from suite.timing.controls import RATIOS
+from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, INJECTED, Better, Measurement, Status
+from suite.timing.clock import Clock
 from suite.timing.intervals import median_of
-from suite.timing.outliers import outliers
-from suite.timing.passes import Key, Missing
+from suite.timing.passes import Key, Missing, Pass
 from suite.timing.rounds import Timings
+
+RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
+
+
+def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
+    """Two controls whose truth is known: the baseline built again, and that slowed by a twentieth.
+
+    `suite.timing.kernels` and `suite.timing.peaks` hold the other controls.
+
+    Args:
+        again: The main operation of the first subject, built a second time.
+        clock: Knows how to slow it.
+    """
+    return {BASELINE_AGAIN: again, BASELINE_SLOWED: _slowed(again, clock)}
+
+
+def _slowed(again: Pass | Missing, clock: Clock) -> Pass | Missing:
+    if isinstance(again, Missing):
+        return again
+    return Pass(clock.slowed(again.run, INJECTED), prepare=again.prepare, clear=again.clear)
+
 
 _UNKNOWN_LOAD = Missing(Status.SKIPPED, "this system does not say how much CPU time others take")
 
@@ -100,3 +122,32 @@ def _missing(
         metric=key.metric, value=None, unit=unit, better=better, subject=key.subject, at=at,
         status=missing.status, reason=missing.reason,
     )  # fmt: skip
+
+
+_MILD, _SEVERE = 1.5, 3.0
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """How many there are; none is both."""
+
+    mild: int
+    severe: int
+
+
+def outliers(samples: Sequence[float]) -> Outliers:
+    """Count samples beyond Tukey's fences (1977, "Exploratory Data Analysis", section 2D).
+
+    Beyond 1.5 interquartile ranges from the quartiles a sample is mild, beyond 3 severe. They are
+    shown, never dropped. Fewer than two samples have no outliers.
+    """
+    if len(samples) < 2:
+        return Outliers(0, 0)
+    first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+
+    def num_beyond(fence: float) -> int:
+        margin = fence * (third - first)
+        return sum(not first - margin <= sample <= third + margin for sample in samples)
+
+    severe = num_beyond(_SEVERE)
+    return Outliers(mild=num_beyond(_MILD) - severe, severe=severe)

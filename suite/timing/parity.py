@@ -1,4 +1,4 @@
-"""Compares a mixer with its reference before it is timed."""
+"""Check a mixer against its own reference before it is timed."""
 
 from __future__ import annotations
 

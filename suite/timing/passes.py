@@ -1,4 +1,4 @@
-"""Builds the pass that is timed from a model's spec: forward, or forward and backward."""
+"""Make the passes that are timed of a model: forward alone, or forward and backward."""
 
 from __future__ import annotations
 

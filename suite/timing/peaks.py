@@ -1,4 +1,4 @@
-"""Measures the device's peaks: matrix products and copies, the best of a few passes.
+"""Measure the device's peaks: matrix products and copies, the best of a few passes.
 
 A share of these peaks says more of a mixer than seconds do: neither the maker's figure nor that
 of all cores can be reached with the threads that a trial has.

@@ -1,4 +1,4 @@
-"""Times contestants in turns, so that a busy moment affects all of them alike.
+"""Time contestants in turns, so that a busy moment hits all of them alike.
 
 Every contestant runs once a round, in an order drawn anew: interleaving at random took two fifths
 of the variance between runs away in google/benchmark (docs/random_interleaving.md there).
@@ -6,19 +6,20 @@ of the variance between runs away in google/benchmark (docs/random_interleaving.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from suite.errors import classified
 from suite.schema import Status
 from suite.timing.clock import Clock
 from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
 from suite.timing.passes import Key, Missing, Pass, Passes
 from suite.timing.stopping import Limits
 from suite.timing.stretches import Record, Round, Stretch
-from suite.timing.warm_up import is_warm
-from suite.trial import classified
 
 _TRIES = 2  # of a sample
 _LEAST_SECONDS = 1e-9  # so that a pass which the clock cannot see is not divided by
@@ -187,3 +188,44 @@ def out_of_memory(error: BaseException) -> Missing:
     if status is not Status.OUT_OF_MEMORY:
         raise error
     return Missing(status, reason)
+
+
+NUM_SAMPLES = 10
+_MOST_BY_CHANCE = 28
+_DIFFERENCE = 0.01
+
+
+def has_trend(samples: Sequence[float]) -> bool:
+    """Whether the last ten samples rise or fall; fewer show nothing.
+
+    By Mann's test (1945, "Nonparametric tests against trend"), which counts the pairs that rise
+    less those that fall: of 45 pairs a difference of 29 comes about by chance in fewer than 1 of
+    100 cases. What is significant may still be too small to matter, so the medians of the two
+    halves must differ by more than a hundredth too.
+    """
+    last = samples[-NUM_SAMPLES:]
+    if len(last) < NUM_SAMPLES:
+        return False
+    pairs = itertools.combinations(last, 2)
+    balance = sum((later > earlier) - (later < earlier) for earlier, later in pairs)
+    before, after = (statistics.median(half) for half in (last[:5], last[5:]))
+    return abs(balance) > _MOST_BY_CHANCE and abs(after - before) > _DIFFERENCE * after
+
+
+def is_warm(
+    samples: Iterable[Sequence[float]], num_rounds: int, elapsed: float, limits: Limits
+) -> bool:
+    """Whether the warm-up of all contestants is over.
+
+    Args:
+        samples: Of each contestant, first calls left out.
+        num_rounds: Passes of each so far, first calls included.
+        elapsed: Seconds since the warm-up began.
+        limits: How long it may take.
+    """
+    if num_rounds < limits.warm_up_rounds or elapsed < limits.warm_up_seconds:
+        return False
+    if elapsed >= limits.most_warm_up_seconds:
+        return True
+    some = list(samples)
+    return all(len(s) >= NUM_SAMPLES for s in some) and not any(has_trend(s) for s in some)

@@ -1,4 +1,4 @@
-"""The stopping rule of a timing: when there are enough samples, and what is missing if not."""
+"""Decide when a contest has lasted long enough, and what is missing where it ended before."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ DEFAULT = Limits()
 
 
 @dataclass(frozen=True)
-class Series:
+class SampleSeries:
     """What a contestant has to show.
 
     Attributes:
@@ -102,12 +102,12 @@ class Series:
         return sum(self.samples) * self.num_passes
 
 
-def has_enough(series: Series, limits: Limits) -> bool:
+def has_enough(series: SampleSeries, limits: Limits) -> bool:
     """Whether a contestant has what is aimed at."""
     return not _unmet(series, limits, limits.half_width)
 
 
-def noise(series: Series, limits: Limits, elapsed: float) -> str:
+def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
     """Why not to trust a contestant's samples, in words; empty where they will do.
 
     Args:
@@ -121,7 +121,7 @@ def noise(series: Series, limits: Limits, elapsed: float) -> str:
     return f"{missed}, {after}" if missed else ""
 
 
-def _unmet(series: Series, limits: Limits, most_half_width: float) -> str:
+def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
     """The criterion that is missed, in words."""
     if len(series.samples) < limits.least_rounds:
         return f"fewer than {limits.least_rounds} rounds"

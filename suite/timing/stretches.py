@@ -1,4 +1,4 @@
-"""Selects the rounds that count: those of quiet stretches, or all where too few are quiet.
+"""Choose the rounds that count: those of quiet stretches, or all where too few are quiet.
 
 A stretch in which other processes were busy is set aside and repeated while there is time: by
 their load, never by the times that were measured, which would make any instrument look precise.
@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.timing.blocks import without_round_effects
+import numpy as np
+
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits, Series, has_enough, noise
+from suite.timing.stopping import Limits, SampleSeries, has_enough, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 
@@ -59,11 +60,11 @@ class Record:
         """Rounds."""
         return sum(len(stretch.rounds) for stretch in self.stretches if stretch.disturbance)
 
-    def quiet(self, key: Key) -> Series:
+    def quiet(self, key: Key) -> SampleSeries:
         """The contestant's samples of quiet stretches, without what was the rounds'."""
         return self._series(key, self._quiet_rounds)
 
-    def every(self, key: Key) -> Series:
+    def every(self, key: Key) -> SampleSeries:
         """All of its samples."""
         return self._series(key, [held for s in self.stretches for held in s.rounds])
 
@@ -81,7 +82,7 @@ class Record:
         """Whether it has taken as much time as one contestant may."""
         return self.every(key).seconds >= limits.cell_seconds
 
-    def counted(self, key: Key, limits: Limits) -> tuple[Series, str]:
+    def counted(self, key: Key, limits: Limits) -> tuple[SampleSeries, str]:
         """The samples that count in the end, and what speaks against trusting them, if anything."""
         quiet, every = self.quiet(key), self.every(key)
         if len(quiet.samples) >= min(limits.least_rounds, len(every.samples)):
@@ -101,5 +102,39 @@ class Record:
         ordered = sorted(disturbed, key=lambda stretch: stretch.cores_of_others or 0.0)
         return ordered[len(ordered) // 2].disturbance
 
-    def _series(self, key: Key, rounds: Sequence[Round]) -> Series:
-        return Series([held[key] for held in rounds if key in held], self.num_passes[key])
+    def _series(self, key: Key, rounds: Sequence[Round]) -> SampleSeries:
+        return SampleSeries([held[key] for held in rounds if key in held], self.num_passes[key])
+
+
+LEAST_CONTESTANTS = 5  # fewer cannot tell the round's part from their own
+LEAST_ROUNDS = 5
+_SWEEPS = 6
+
+
+def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping[Key, float]]:
+    """The samples as they would be, were all rounds alike; unchanged where there are too few.
+
+    A machine that is slower for a second slows all contestants of that second's rounds. Rounds are
+    randomised blocks: log seconds = contestant + round + rest, fitted by Tukey's median polish
+    (1977, "Exploratory Data Analysis", chapter 11), which a few odd samples do not move. Without it
+    the interval of a median would say how restless the machine was. The middle round is left as it
+    was: seconds stay the seconds of a usual moment.
+    """
+    keys = list(dict.fromkeys(key for held in rounds for key in held))
+    if len(keys) < LEAST_CONTESTANTS or len(rounds) < LEAST_ROUNDS:
+        return [dict(held) for held in rounds]
+    logs = np.array([[np.log(held[key]) if key in held else np.nan for key in keys]
+                     for held in rounds])  # fmt: skip
+    factors = np.exp(_round_effects(logs))
+    pairs = zip(rounds, factors, strict=True)
+    return [{key: value / float(factor) for key, value in held.items()} for held, factor in pairs]
+
+
+def _round_effects(logs: np.ndarray) -> np.ndarray:
+    """Of `[rounds, contestants]`: one a round, their median 0. A contestant may sit rounds out."""
+    effects = np.zeros(len(logs))
+    for _ in range(_SWEEPS):
+        contestants = np.nanmedian(logs - effects[:, None], axis=0)
+        effects = np.nanmedian(logs - contestants[None, :], axis=1)
+        effects -= np.median(effects)
+    return effects

@@ -1,6 +1,6 @@
-"""The training loop: a model, a task, a schedule; curve points as they come.
+"""Trains a model on a task, and yields the points of its learning curve as they come.
 
-Arrow: part of Trial -> Result. Seeds: initialisation is the caller's; the order of the data is
+Initialisation is the caller's; the order of the data is
 a pure function of (seed, step), so all variants of a seed see the same batches.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from suite.errors import Diverged
 from suite.schema import Point, Training
 from suite.tasks.task import Task
 from suite.training.engines.engine import Engine
@@ -21,10 +22,6 @@ from suite.training.engines.local import LocalEngine
 VERSION = 1  # goes up whenever a change here moves a number
 VALIDATION = "validation_"  # begins the name of the metric of an evaluation point
 _TRAINING_LOSSES_PER_CURVE = 40
-
-
-class Diverged(ArithmeticError):
-    """The loss stopped being a number: a finding about the variant, not a fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +40,8 @@ class Exercise:
 
 
 @dataclass
-class Progress:
-    """How far a training has come: with the engine's state, all that it needs to go on.
+class TrainingProgress:
+    """How far a training has come: with the engine's state, all that it needs to resume.
 
     Attributes:
         step: Steps done.
@@ -61,20 +58,15 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
     Raises:
         Diverged: at the first loss that is not finite.
     """
-    yield from train_by(LocalEngine(model, exercise.training, device), exercise, Progress())
+    engine = LocalEngine(model, exercise.training, device)
+    found = steps(engine, exercise, TrainingProgress())
+    yield from (point for point in found if point is not None)
 
 
-def train_by(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point]:
-    """Train from where `progress` stands, which moves along; yield losses and scores.
+def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
+    """Train from `progress` on, which is updated; yield training losses and validation scores.
 
-    Raises:
-        Diverged: at the first loss that is not finite; on all workers alike.
-    """
-    return (point for point in steps(engine, exercise, progress) if point is not None)
-
-
-def steps(engine: Engine, exercise: Exercise, progress: Progress) -> Iterator[Point | None]:
-    """As `train_by`; after each step, and its points, None: there one could stop and go on.
+    After each step and its points comes None: a checkpoint may be written there.
 
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
@@ -98,7 +90,7 @@ def _falls_due(step: int, steps: int, times: int) -> bool:
     return step * times // steps > (step - 1) * times // steps
 
 
-def _loss_point(engine: Engine, progress: Progress, exercise: Exercise) -> Point:
+def _loss_point(engine: Engine, progress: TrainingProgress, exercise: Exercise) -> Point:
     """Mean loss since the last point; reading it here keeps the loop free of synchronisation."""
     mean, step = engine.mean(progress.losses), progress.step
     if not math.isfinite(mean):

@@ -9,7 +9,7 @@ import torch
 
 from models import ModelSpec, build_model
 from reports.literature.csv import FOLDER, rows_of
-from suite.catalogue import find, shipped
+from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 from suite.spec import Ablation, Claim

@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import ModelSpec, build_model, mixer_class
-from suite.catalogue import find, shipped
-from suite.schema import canonical_json
-from suite.subjects import Impossible, Subject, subject_of, with_defaults
-from suite.variants import Baseline, Variant, variants_of
+from models.model_spec import canonical_json
+from suite.planning.knobs import Impossible, with_defaults
+from suite.planning.loader import find, shipped
+from suite.planning.resolve import Subject, subject_of
+from suite.planning.variants import Baseline, Variant, variants_of
 
 OF_TRAINING = {
     "steps", "learning_rate", "warmup_steps", "weight_decay", "num_evaluations", "label_smoothing",

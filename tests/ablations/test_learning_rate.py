@@ -10,8 +10,8 @@ from pathlib import Path
 
 import ablations
 from reports.results.best_learning_rates import main
-from suite.catalogue import find
-from suite.learning_rates import read_rates
+from suite.planning.learning_rates import read_rates
+from suite.planning.loader import find
 from suite.planning.plan import plan
 from suite.schema import Training
 

@@ -9,7 +9,7 @@ import torch
 
 from models import POSITIONS, build_model
 from models.positions.relative import ShawPosition, T5Position
-from suite.catalogue import find
+from suite.planning.loader import find
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 

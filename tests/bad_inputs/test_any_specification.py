@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from models import MIXERS, POSITIONS, SKELETONS
-from suite.exit_codes import USAGE, exit_code_of
-from suite.one_line import MOST_CHARACTERS
+from suite.errors import MOST_CHARACTERS, USAGE, exit_code_of
 from suite.planning.plan import plan
 from suite.probes.registry import PROBES
 from suite.schema import Plan

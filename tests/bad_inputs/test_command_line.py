@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite import cli
-from suite.lock import held
+from suite.sweep.folder_lock import held
 from tests.bad_inputs.command import Called, Place, expect, expect_refused
 
 INLINE = ("--executor", "inline")

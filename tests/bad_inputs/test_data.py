@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import suite
-from suite.tasks import data_files, public_sets
+from suite.tasks import data_files, download
 from suite.tasks.registry import task_class
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 
@@ -106,22 +106,23 @@ def test_a_file_where_a_folder_of_data_ought_to_be(
     path = write_ablation(tasks='["enwik8"]')
     ended = called("run", str(path), "--executor", "inline")
     expect_refused(ended, 2, ["/dev/null/", "cannot be read (Not a directory)"])
-    expect(called("data", "fetch", "enwik8"), 4, ["cannot be kept at /dev/null/"])
+    expect(called("data", "fetch", "enwik8"), 4, ["to /dev/null/", "Not a directory"])
     assert place.made() == []
 
 
 @pytest.fixture
-def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, str], None]:
-    """Offer an archive as a public set of which nobody recorded the digest."""
+def offered(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, str], None]:
+    """Offer an archive, downloaded already, as a public set without a recorded digest."""
 
     def offer(content: bytes, name: str) -> None:
-        file = tmp_path / name
+        file = place.here / "data" / "odd" / name
+        file.parent.mkdir(parents=True)
         file.write_bytes(content)
         known = replace(
-            public_sets.PUBLIC_SETS["enwik8"], name="odd", url=file.as_uri(), sha256="",
+            download.PUBLIC_SETS["enwik8"], name="odd", url=file.as_uri(), sha256="",
             num_bytes=None, is_unpacked=True, most_bytes=1_000_000,
         )  # fmt: skip
-        monkeypatch.setitem(public_sets.PUBLIC_SETS, "odd", known)
+        monkeypatch.setitem(download.PUBLIC_SETS, "odd", known)
 
     return offer
 

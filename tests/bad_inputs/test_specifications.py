@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reports.literature import csv as published_files
-from suite import time_limit
+from suite import timeouts
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
@@ -42,9 +42,9 @@ def _claim(**changes: str) -> dict[str, str]:
 
 
 SOURCES: dict[str, tuple[str, list[str]]] = {
-    "line-01 an empty file": ("", ["exactly one Ablation, named ABLATION; it holds none"]),
+    "line-01 an empty file": ("", ["named ABLATION; this one holds no Ablation"]),
     "line-02 a syntax error": ("\n\nx = (\n", ["mine.py:3: '(' was never closed."]),
-    "line-03 no ablation": ("x = 1\n", ["it holds none"]),
+    "line-03 no ablation": ("x = 1\n", ["holds no Ablation"]),
     "line-03 of another type": ("ABLATION = {}\n", ["ABLATION is of type dict"]),
     "line-03 the class itself": (
         "from suite import Ablation as ABLATION\n", ["ABLATION is the class Ablation"],
@@ -268,7 +268,7 @@ NEVER = {
 def test_a_file_that_never_returns_is_ended(
     case: str, write_ablation: WriteAblation, called: Called, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "SECONDS_TO_IMPORT", 0.5)
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 0.5)
     ended = called("plan", str(write_ablation(NEVER[case])))
     expect_refused(ended, 2, ["did not finish within 0.5 s of being imported"])
 
@@ -279,9 +279,9 @@ def test_line_17_a_file_that_catches_everything_ends_the_process(
     """In a process of its own: nothing else can end it, so the whole process is ended."""
     stubborn = "while True:\n    try:\n        while True: pass\n    except: pass"
     path = write_ablation(
-        "from suite import alarm\n"
-        "alarm._SET[0].due, alarm._SET[0].seconds_between = 0.0, 0.1\n"
-        "alarm._wind()\n" + stubborn
+        "from suite import timeouts\n"
+        "timeouts._ALARMS[0].due, timeouts._ALARMS[0].seconds_between = 0.0, 0.1\n"
+        "timeouts._set_timer()\n" + stubborn
     )
     ended = place.installed("plan", str(path))
     expect_refused(ended, 2, ["the file did not finish within 10 s of being imported."])

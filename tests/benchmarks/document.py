@@ -105,7 +105,7 @@ def _slower(rows: Iterable[Row]) -> str:
 def _control_table(controls: Iterable[Control]) -> str:
     head = ("mixer", "batch × length", "itself / itself", f"slowed {SLOWED} times / itself")
     lines = ((c.title, str(c.shape), str(c.itself), str(c.slowed)) for c in controls)
-    return f"### The instrument beside a truth that is known\n\n{_markdown(head, lines)}"
+    return f"### Controls with a known ratio\n\n{_markdown(head, lines)}"
 
 
 def _growth_table(growths: Iterable[Growth]) -> str:
@@ -120,7 +120,7 @@ def _growth_table(growths: Iterable[Growth]) -> str:
         )
         for row in growths
     )  # fmt: skip
-    return f"### Linear in the length\n\n{_markdown(head, lines)}"
+    return f"### Growth with length\n\n{_markdown(head, lines)}"
 
 
 def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -15,15 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.frames import sweep_files
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.new_store import recorder_of
 from suite.planning.plan import plan
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import ClaimSpec, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
-from suite.store import store_of
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
 
 NUM_POINTS = 8
 TASKS = ("shakespeare_characters", "fashion_mnist_patches")
@@ -119,7 +118,7 @@ def fill_journal(out: Path, made: Sequence[Plan]) -> list[Plan]:
 
 def fill_store(out: Path, kept: Sequence[Plan]) -> None:
     """A parent for each plan, with what reports are made of."""
-    recorder = recorder_of(store_of(out, None))
+    recorder = RunWriter(store_of(out, None))
     for each in kept:
         recorder.open_sweep(each.about)
         results = by_trial(map(result_of(each), each.trials))

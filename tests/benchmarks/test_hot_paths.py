@@ -35,13 +35,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from reports.render import render
-from reports.results.frame import read_sweep, results_frame, to_parquet_bytes
-from suite.frames import sweep_of
+from reports.results.frame import RESULT_COLUMNS, read_sweep, results_frame, to_parquet_bytes
+from suite.commands.status import status_of
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
-from suite.rows import Row, by_trial
-from suite.schema import RESULT_COLUMNS, Measurement, Result, Status
-from suite.status import status_of
+from suite.reporting.frames import Row, by_trial, sweep_of
+from suite.schema import Measurement, Result, Status
 from tests.benchmarks.interleaved import Contest, Limits
 from tests.benchmarks.large_store import (
     PLACE,

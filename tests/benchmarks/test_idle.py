@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from suite.checkpoints import Checkpoints
-from suite.cluster.authentication import authenticate
-from suite.events import Event, Finished, Started
-from suite.executor import Luggage
+from suite.cluster.address import authenticate
+from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started
 from suite.planning.plan import plan
 from suite.schema import Resources, Trial
 from tests.workplace import Workplace
@@ -71,10 +69,10 @@ def cluster(work: Workplace) -> Iterator[Any]:
         made.add_node(num_cpus=num_cpus)
     ray.init(address=made.address, log_to_driver=False, logging_level="error")
     made.wait_for_nodes()
-    luggage = Luggage(
+    settings = ExecutorSettings(
         source_paths=(str(work.path),), checkpoints=Checkpoints(folder=work.path / "checkpoints")
     )
-    yield RayExecutor(luggage, is_own=False)
+    yield RayExecutor(settings, is_own=False)
     ray.shutdown()
     made.shutdown()
 

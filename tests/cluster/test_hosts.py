@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from suite.exit_codes import DONE, REFUSED, UNAVAILABLE
+from suite.errors import DONE, REFUSED, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.schema import Status
 from tests.cluster.hosts import Host, hosts, missing

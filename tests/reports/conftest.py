@@ -6,11 +6,14 @@ import math
 import random
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from reports.document import Entry, Table
 from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import Series, all_series
+from reports.tables.comparison import primary
 from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
 PLACE = Provenance(
@@ -26,6 +29,7 @@ PARAMETERS = MetricSpec(name="num_parameters", unit="1", better="none")
 FLOPS = MetricSpec(name="forward_flops", unit="FLOP", better="lower", at="length=128")
 SECONDS = MetricSpec(name="training_step_seconds", unit="s", better="lower", at="length=128")
 TASKS = {"shakespeare_characters": BITS, "majority": ACCURACY}
+_T = TypeVar("_T")
 
 
 @pytest.fixture(scope="session")
@@ -152,3 +156,20 @@ def _curve(
             "environment_id": PLACE.environment_id,
         })  # fmt: skip
     return points
+
+
+def known(value: _T | None) -> _T:
+    """The value, which must be there."""
+    assert value is not None
+    return value
+
+
+def judged(sweep: Sweep, task: str = "majority") -> Series:
+    """The score of a task."""
+    return known(primary(all_series(sweep.about, sweep.results), task))
+
+
+def entry(table: Table, row_name: str, key: str) -> Entry:
+    """The cell of the row with that name under the column with that key."""
+    (row,) = (row for row in table.rows if row.name == row_name)
+    return row.entries[[column.key for column in table.columns].index(key)]

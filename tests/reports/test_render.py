@@ -20,8 +20,15 @@ import pytest
 from reports import render as rendering
 from reports.atomic_write import write_whole
 from reports.render import render, render_overview
-from reports.results.frame import FrameError, Sweep, curves_frame, results_frame, write_parquet
-from suite.schema import RESULT_KEY, Registration
+from reports.results.frame import (
+    RESULT_KEY,
+    FrameError,
+    Sweep,
+    curves_frame,
+    results_frame,
+    write_parquet,
+)
+from suite.schema import Registration
 
 _VOID = {"meta", "link", "br", "img", "hr", "input"}
 

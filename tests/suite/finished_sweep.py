@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from suite.catalogue import Entry
-from suite.frames import sweep_files
 from suite.journal.journal import Journal
+from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
-from suite.recorder import Recorder
-from suite.rows import by_trial
+from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
+from suite.tracking.run_writer import RunWriter
 
 PLACE = Provenance(
     commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
@@ -29,6 +28,7 @@ class FinishedSweep:
     """The number of heads, three seeds each, every trial with a result."""
 
     name: str
+    scale: str = "quick"
 
     @cached_property
     def plan(self) -> Plan:
@@ -43,10 +43,13 @@ class FinishedSweep:
                 source="Vaswani et al. 2017, Table 3", published="0.9 BLEU apart",
             ),
             scales={
-                "quick": Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
+                self.scale: Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
             },
         )  # fmt: skip
-        return plan(Entry(name=self.name, ablation=ablation, note="A note.", file=Path("own.py")))
+        entry = LoadedAblation(
+            name=self.name, ablation=ablation, note="A note.", file=Path("own.py")
+        )
+        return plan(entry, scale=self.scale, seeds=3)
 
     @property
     def results(self) -> list[Result]:
@@ -70,16 +73,16 @@ class FinishedSweep:
             specimens=_specimens() if trial.seed == 0 else (),
         )  # fmt: skip
 
-    def recorded(self, recorder: Recorder, journal: Journal) -> Plan:
+    def recorded(self, writer: RunWriter, journal: Journal) -> Plan:
         """In the journal and in the store, as a driver leaves it before it makes the reports."""
         planned = journal.keep_plan(self.plan)
-        recorder.open_sweep(planned.about)
+        writer.open_sweep(planned.about)
         for result in self.results:
             trial = next(t for t in planned.trials if t.trial_id == result.trial_id)
             cells = [cell for cell in planned.cells if cell.trial_id == trial.trial_id]
             journal.commit(result, journal.begin(trial.trial_id, "here"))
-            recorder.finish_trial(planned.key, trial, cells, result)
-        recorder.publish(planned.key, sweep_files(planned, by_trial(self.results)))
+            writer.finish_trial(planned.key, trial, cells, result)
+        writer.publish(planned.key, sweep_files(planned, by_trial(self.results)))
         return planned
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.model_spec import Knob, ModelSpec
-from suite.recorder import Recorder
 from suite.schema import (
     About,
     Cell,
@@ -24,6 +23,8 @@ from suite.schema import (
     Training,
     Trial,
 )
+from suite.tracking.location import Store
+from suite.tracking.run_writer import RunWriter
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,9 @@ class HeadsSweep:
         )  # fmt: skip
 
 
+HEADS = HeadsSweep()
+
+
 @dataclass(frozen=True)
 class LocalStore:
     """The MLflow store of an output folder."""
@@ -139,8 +143,8 @@ class LocalStore:
     def uri(self) -> str:
         return f"sqlite:///{self.database}"
 
-    def recorder(self) -> Recorder:
-        return Recorder(self.uri, self.out / "artifacts")
+    def writer(self) -> RunWriter:
+        return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
 
     def copied_to(self, out: Path) -> LocalStore:
         """A store of its own: to make the tables costs seconds, to copy them nothing."""

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.deadline import Deadline
-from suite.events import Event, Finished, Started
-from suite.executor import Work
+from suite.events import Assignments, Event, Finished, Started
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Provenance, Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run_plans
+from suite.timeouts import Deadline
 from tests.workplace import Workplace
 
 OLD = replace(provenance(Resources()), device="the old machine")
@@ -32,11 +31,11 @@ class Cluster:
     place: Provenance
     timed: list[Trial] = field(default_factory=list)
 
-    def execute(self, work: Work) -> Iterator[Event]:
+    def execute(self, work: Assignments) -> Iterator[Event]:
         for trial, _ in work:
             yield from self._ended(trial)
 
-    def execute_alone(self, work: Work, environment_id: str) -> Iterator[Event]:
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
         assert environment_id == self.place.environment_id
         for trial, _ in work:
             self.timed.append(trial)
@@ -45,7 +44,7 @@ class Cluster:
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         return self.place.environment_id
 
-    def refuse_infeasible(self, work: Work) -> None:
+    def refuse_infeasible(self, work: Assignments) -> None:
         pass
 
     def _ended(self, trial: Trial) -> Iterator[Event]:
@@ -125,8 +124,8 @@ def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings
     def ended_here(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         yield Finished(ended(trial, provenance(resources)))
 
-    monkeypatch.setattr("suite.inline.run_trial", ended_here)
-    monkeypatch.setattr("suite.inline.events_of", ended_here)
+    monkeypatch.setattr("suite.execution.inline.run_trial", ended_here)
+    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended_here)
     run_plans([planned, other], Options(out=out, executor="inline"), Console(quiet=True))
     wanted = {provenance(each.resources).environment_id for each in (planned, other)}
     assert len(wanted) == 2

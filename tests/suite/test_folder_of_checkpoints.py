@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.checkpoints import Checkpoints
-from suite.exit_codes import UNAVAILABLE, exit_code_of
-from suite.lock import FolderUnavailable
+from suite.errors import UNAVAILABLE, exit_code_of
+from suite.events import Checkpoints
 from suite.sweep.driver import Options, _folder_for, run
+from suite.sweep.folder_lock import FolderUnavailable
 from tests.workplace import Workplace
 
 

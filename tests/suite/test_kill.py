@@ -19,7 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from suite.cli import app
-from suite.exit_codes import DONE, INTERRUPTED
+from suite.errors import DONE, INTERRUPTED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.schema import Status
@@ -104,7 +104,7 @@ def while_starting(run: Run) -> bool:
     """The journal is there, Ray is on its way.
 
     A child of Ray's that has not begun its own program yet does not hear that its parent is gone
-    (it asks for that after the fork); the next run ends such a one, see `suite.leftovers`.
+    (it asks for that after the fork); the next run ends it: `suite.execution.process_cleanup`.
     """
     has_begun = any("gcs_server" in line for line in run.processes())
     return (run.work.out / "journal.db").exists() and has_begun
@@ -162,9 +162,9 @@ def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
 
 def children_of(work: Workplace) -> Counter[tuple[str, int]]:
     """(status, how often the trial is there) of each trial in the store, complete or not."""
-    from suite.record import children
+    from suite.tracking.connect import trial_runs
 
-    shown = children(f"sqlite:///{work.out / 'mlflow.db'}", "small", "quick")
+    shown = trial_runs(f"sqlite:///{work.out / 'mlflow.db'}", "small", "quick")
     times = Counter(child.trial_id for child in shown)
     return Counter((child.status, times[child.trial_id]) for child in shown)
 

@@ -21,15 +21,14 @@ from pandas.testing import assert_frame_equal
 
 import suite
 from reports.results.frame import read_sweep
-from suite.exit_codes import DONE, FAILED
-from suite.frames import CURVES_FILE, RESULTS_FILE, sweep_of
+from suite.errors import DONE, FAILED
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.outcome import Outcome
-from suite.record import load_artifacts
-from suite.rows import by_trial
+from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import Plan, Result
 from suite.sweep.driver import Options, record_journal
+from suite.sweep.finish import SweepOutcome
+from suite.tracking.connect import load_artifacts
 from tests.workplace import Workplace
 
 ROOT = Path(suite.__file__).parents[1]
@@ -52,7 +51,7 @@ import time
 from pathlib import Path
 
 from models.mixers.fnet import FNet
-from suite import alarm
+from suite import timeouts
 
 
 class CutAfterTiming(FNet):
@@ -62,7 +61,7 @@ class CutAfterTiming(FNet):
         if sys.argv[0] == "-c":
             timed.touch()
         elif timed.exists():
-            alarm._is_due = lambda one, now: one is alarm._SET[0]
+            timeouts._is_due = lambda one, now: one is timeouts._ALARMS[0]
             os.kill(os.getpid(), signal.SIGALRM)
             time.sleep(600)
         return super().forward(x, mask)
@@ -112,9 +111,8 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
     """What the store of `out` holds is what follows from the file, to the last digit."""
     plan, results = kept(journal)
     with tempfile.TemporaryDirectory() as folder:
-        ((scale, fetched),) = load_artifacts(
-            f"sqlite:///{out / 'mlflow.db'}", "small", Path(folder)
-        )
+        uri = f"sqlite:///{out / 'mlflow.db'}"
+        ((scale, fetched),) = load_artifacts(uri, Path(folder))["small"]
         found = read_sweep(fetched / RESULTS_FILE, fetched / CURVES_FILE)
     wanted = sweep_of(plan, by_trial(results))
     assert scale == "quick"
@@ -124,7 +122,7 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
     assert any(place.conditions for place in found.about.provenances.values())
 
 
-def record(journal: Path, out: Path) -> Outcome:
+def record(journal: Path, out: Path) -> SweepOutcome:
     """On a machine that has a store; then there is a report too."""
     outcome = record_journal(journal, Options(out=out))
     assert outcome.trouble == ""

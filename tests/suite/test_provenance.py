@@ -11,7 +11,6 @@ import pytest
 from suite import provenance as provenance_
 from suite.provenance import commit, conditions, cpu_model, provenance, versions
 from suite.schema import Resources
-from suite.timing import machine_load
 
 
 @pytest.fixture(autouse=True)
@@ -85,10 +84,31 @@ def test_resources_are_recorded_and_threads_are_an_environment_of_their_own() ->
 
 
 def test_conditions_are_those_of_the_machine_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([{"governor": "performance"}])
-    monkeypatch.setattr(machine_load, "conditions", lambda: next(answers))
+    answers = iter([{0, 3}])
+    monkeypatch.setattr(provenance_, "allowed_cpus", lambda: next(answers))
     first, second = provenance(Resources()), provenance(Resources(num_threads=2))
-    assert first.conditions == second.conditions == {"governor": "performance"}
+    assert first.conditions == second.conditions
+    assert first.conditions["affinity"] == "0, 3"
+
+
+def test_conditions_are_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(provenance_, "_CPU", tmp_path)
+    assert {name: conditions()[name] for name in ("governor", "boost", "smt")} == {
+        "governor": "unknown", "boost": "unknown", "smt": "unknown",
+    }  # fmt: skip
+    conditions.cache_clear()
+    for file, text in {
+        "cpu0/cpufreq/scaling_governor": "performance\n",
+        "intel_pstate/no_turbo": "1\n",
+        "smt/active": "0\n",
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    found = conditions()
+    assert found["governor"] == "performance"
+    assert found["boost"] == "off"
+    assert found["smt"] == "off"
+    assert all(type(value) is str and value for value in found.values())
 
 
 def test_a_reader_of_timings_is_told_of_the_clock_and_the_cores() -> None:

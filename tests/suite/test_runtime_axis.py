@@ -6,8 +6,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from models.model_spec import content_hash
 from suite.planning.plan import plan
-from suite.schema import Trial, content_hash
+from suite.schema import Trial
 from suite.spec import Model, SpecError, vary
 from tests.suite.conftest import MakeAblation
 

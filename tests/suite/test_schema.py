@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import ModelSpec
-from suite.schema import (
-    Measurement,
-    Provenance,
-    Result,
-    Status,
-    Training,
-    Trial,
-    canonical_json,
-    content_hash,
-)
+from models.model_spec import canonical_json, content_hash
+from suite.schema import Measurement, Provenance, Result, Status, Training, Trial
 
 MODEL = ModelSpec(
     skeleton="language_model", mixer="attention", knobs={"heads": 4, "bias": True},

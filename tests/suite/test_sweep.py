@@ -8,26 +8,27 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from suite import command_run
-from suite.events import Event
-from suite.executor import Unavailable
-from suite.exit_codes import DONE, FAILED, UNAVAILABLE
+from suite.commands import run as run_command
+from suite.errors import DONE, FAILED, UNAVAILABLE
+from suite.events import Event, Unavailable
+from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
-from suite.lock import FolderUnavailable, held
-from suite.mlflow_store import StoreUnavailable
-from suite.record import children
-from suite.recorder import Recorder
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, record_journal, run
-from suite.trial import run_trial
-from suite.verify import differences
+from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.verify import differences
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.connect import trial_runs
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
 
 
@@ -40,7 +41,7 @@ def _one_thread() -> None:
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of a store: to make them costs seconds, to copy them nothing."""
     folder = tmp_path_factory.mktemp("store")
-    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(store_of(folder, None))
     return folder / "mlflow.db"
 
 
@@ -57,7 +58,7 @@ def inline(work: Workplace, **changes: object) -> Options:
 
 
 def exit_code(work: Workplace, *names: str, **changes: object) -> int:
-    return command_run.run(names, scale="quick", seeds=None, options=inline(work, **changes))
+    return run_command.run(names, scale="quick", seeds=None, options=inline(work, **changes))
 
 
 def rows(work: Workplace, name: str = "small") -> list[dict[str, str]]:
@@ -216,21 +217,25 @@ def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
 
 
 @pytest.mark.bad_input(38)
-def test_a_store_that_is_away_costs_nothing_but_the_report(
+def test_a_store_that_is_away_costs_neither_results_nor_the_report(
     work: Workplace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = work.ablation(probes=["quality"])
 
-    def unreachable(*arguments: object) -> Recorder:
+    def unreachable(*arguments: object) -> RunWriter:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.driver.recorder_of", unreachable)
+    monkeypatch.setattr("suite.sweep.driver.RunWriter", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
-    assert "nobody answers" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "nobody answers" in said.err
+    assert said.out == f"report:    {work.out / 'reports' / 'small' / 'index.html'}\n"
     assert statuses(work) == {Status.OK: 4}
+    before = tree(work.out / "reports")
     monkeypatch.undo()
     outcome = run(file, options=inline(work))
     assert outcome.num_run == 0
+    assert tree(work.out / "reports") == before
     assert agrees(work)
 
 
@@ -253,12 +258,12 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_gone_on_with(
         run(file, options=inline(work))
     assert statuses(work) == {Status.OK: 2}
     uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    shown = Counter(child.status for child in children(uri, "small", "quick"))
+    shown = Counter(child.status for child in trial_runs(uri, "small", "quick"))
     assert shown == {"FINISHED": 2, "KILLED": 1}
     monkeypatch.undo()
     assert run(file, options=inline(work)).num_run == 2
     assert sorted(attempts(work).values()) == [1, 1, 1, 2]
-    assert Counter(c.status for c in children(uri, "small", "quick")) == {"FINISHED": 4}
+    assert Counter(c.status for c in trial_runs(uri, "small", "quick")) == {"FINISHED": 4}
     assert agrees(work)
 
 
@@ -279,7 +284,7 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
         for absent in ("mlflow", "ray"):
             patch.setitem(sys.modules, absent, None)
         elsewhere = replace(inline(work), out=away)
-        assert command_run.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
+        assert run_command.run([file], scale="quick", seeds=None, options=elsewhere) == DONE
     said = capsys.readouterr().err.replace("\n", "")
     assert str(away / "journal.db") in said
     assert "bakeoff record" in said
@@ -338,25 +343,26 @@ def test_missing_data_are_refused_before_anything_is_made(
 def test_timings_run_last_with_the_store_at_rest(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from suite import inline as inline_module
-    from suite.outbox import Outbox
+    from suite.execution import inline as inline_module
+    from suite.sweep.mlflow_sync import MlflowSync
 
     order: list[str] = []
-    changes: list[tuple[type, str]] = [(Outbox, "pause"), (Outbox, "resume")]
-    for owner, name in changes:
-        method: Callable[..., object] = getattr(owner, name)
+    paused = MlflowSync.paused
 
-        def noted(self: Outbox, name: str = name, method: Callable[..., object] = method) -> object:
-            order.append(name)
-            return method(self)
+    @contextmanager
+    def noted_pause(self: MlflowSync) -> Iterator[None]:
+        with paused(self):
+            order.append("pause")
+            yield
+        order.append("resume")
 
-        monkeypatch.setattr(owner, name, noted)
+    monkeypatch.setattr(MlflowSync, "paused", noted_pause)
 
     def noted_run(trial: Trial, resources: Resources, *rest: object) -> Iterator[Event]:
         order.append(trial.probe)
         return run_trial(trial, resources, "here")
 
-    for name in ("run_trial", "events_of"):  # in this process; in a fresh one
+    for name in ("run_trial", "run_in_subprocess"):  # in this process; in a fresh one
         monkeypatch.setattr(inline_module, name, noted_run)
     file = work.ablation(
         axis="depth", values=[1, 2], probes=["step_time", "parameters", "quality"], seeds=1, batch=8

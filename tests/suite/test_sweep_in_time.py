@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 import torch
 
-from suite import alarm, cli, command_run
-from suite.deadline import Deadline
+from suite import cli, timeouts
+from suite.commands import run as run_command
+from suite.errors import DONE, FAILED, USAGE
 from suite.events import Event, Finished, Started
-from suite.exit_codes import DONE, FAILED, USAGE
 from suite.journal.journal import Journal
 from suite.provenance import provenance
-from suite.record import children
-from suite.recorder import Recorder
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
-from suite.verify import differences
+from suite.sweep.verify import differences
+from suite.timeouts import Deadline
+from suite.tracking.connect import trial_runs
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended
@@ -33,7 +35,7 @@ SOON = 1.0  # seconds after the deadline by which everything must have ended
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("store")
-    Recorder(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    RunWriter(store_of(folder, None))
     return folder / "mlflow.db"
 
 
@@ -63,7 +65,7 @@ def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
 def shown(work: Workplace) -> Counter[str]:
     """The status of every trial in the store."""
     uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    return Counter(child.status for child in children(uri, "small", "quick"))
+    return Counter(child.status for child in trial_runs(uri, "small", "quick"))
 
 
 MIXERS = """
@@ -108,7 +110,7 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 @pytest.fixture(autouse=True)
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
-    monkeypatch.setattr(alarm, "_is_due", lambda one, now: one is alarm._SET[0])
+    monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def test_a_training_is_interrupted_and_the_same_command_goes_on(
 ) -> None:
     file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])
     limit = options(work, Deadline(600.0))
-    assert command_run.run([file], scale="quick", seeds=1, options=limit) == FAILED
+    assert run_command.run([file], scale="quick", seeds=1, options=limit) == FAILED
     came, pid, _ = reached(work)
     assert pid == os.getpid()
     assert ends[0] - came < SOON
@@ -177,10 +179,10 @@ def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(
 
 def test_what_is_done_in_time_is_done(work: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
     file, deadline = work.ablation(), Deadline(600.0)
-    assert command_run.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE
+    assert run_command.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE
     assert "time limit" not in capsys.readouterr().err
     over = Deadline(1.0, begun=time.monotonic() - 2.0)
-    assert command_run.run([file], scale="quick", seeds=2, options=options(work, over)) == DONE
+    assert run_command.run([file], scale="quick", seeds=2, options=options(work, over)) == DONE
     assert "time limit" not in capsys.readouterr().err
 
 
@@ -209,8 +211,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
     monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
-    monkeypatch.setattr("suite.inline.run_trial", ended)
-    monkeypatch.setattr("suite.inline.events_of", ended)
+    monkeypatch.setattr("suite.execution.inline.run_trial", ended)
+    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended)
 
 
 @pytest.mark.usefixtures("bare")

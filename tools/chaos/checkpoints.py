@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.checkpoint_folder import keeper_for
-from suite.checkpoints import Checkpoints
+from suite.events import Checkpoints
 from suite.planning.plan import plan
 from suite.schema import Result, Status
+from suite.training.checkpoint import checkpointer_for
 from tools.chaos.command import KILLED, SWEEPS, bakeoff, inline, prove_each, warm_up
 from tools.chaos.faults import Fault, Point
 from tools.chaos.figures import Figures
@@ -111,8 +111,10 @@ def _run_by_command(out: Path) -> tuple[int, str, list[Result]]:
 def _run_without_driver(out: Path) -> tuple[int, str, list[Result]]:
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
-    keeper = keeper_for(trial, Checkpoints(folder=out / "checkpoints", seconds_between=1e9))
-    result, remarks = run_without_driver(trial, planned.resources, keeper)
+    settings = Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
+    result, remarks = run_without_driver(
+        trial, planned.resources, checkpointer_for(trial, settings)
+    )
     return int(result.status is not Status.OK), remarks, [result]
 
 

@@ -66,7 +66,7 @@ def _cluster(home: Path) -> Iterator[Any]:
     """A head that runs nothing, and nodes with a CPU each."""
     home.mkdir(parents=True)
     os.environ |= {"HOME": str(home), "RAY_BACKEND_LOG_LEVEL": "error"}
-    from suite.cluster.authentication import authenticate
+    from suite.cluster.address import authenticate
 
     authenticate(None)
     from ray.cluster_utils import Cluster

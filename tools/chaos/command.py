@@ -31,6 +31,10 @@ SWEEPS = Path(__file__).parent / "sweeps"
 KILLED = -int(signal.SIGKILL)
 TIMED_OUT = 124
 _QUIET = {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+_NEEDED = (
+    "suite.cli", "suite.commands.run", "suite.probes.quality", "suite.reporting.build",
+    "suite.sweep.verify", "suite.tasks.registry",
+)  # fmt: skip
 _FORK = multiprocessing.get_context("fork")
 _NUM_PROCESSES = 3  # one of them mostly waits for the disk
 _Item = TypeVar("_Item")
@@ -62,16 +66,12 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import suite.answers
-    import suite.cli
-    import suite.command_run
-    import suite.probes.quality
-    import suite.tasks.registry
-    import suite.verify  # noqa: F401
-    from suite.record import reading
+    for module in _NEEDED:
+        importlib.import_module(module)
+    from suite.tracking.connect import connect
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
-        reading("sqlite:////nowhere/at/all.db")
+        connect("sqlite:////nowhere/at/all.db")
     importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # what opening one imports
     parameter = torch.nn.Parameter(torch.zeros(1))
     torch.optim.AdamW([parameter]).zero_grad()  # it imports for seconds when it is first used

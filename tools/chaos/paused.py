@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from suite.exit_codes import FAILED
+from suite.errors import FAILED
 from tools.chaos.command import SWEEPS, start, wait, wait_until
 from tools.chaos.figures import Figures, total
 from tools.chaos.processes import MARK, count_orphans

@@ -19,7 +19,7 @@ from tools.chaos.figures import Figures
 Key = tuple[str, str]  # trial_id, environment_id
 _Found = TypeVar("_Found")
 _PROCESS = re.compile(r"process (\d+)")
-_RESUMED = re.compile(r"goes on from step ([\d,]+)")
+_RESUMED = re.compile(r"(?:goes on|resumes) from step ([\d,]+)")
 _DAMAGED = re.compile(r"checkpoint \d+ (is left aside|.*is skipped)", re.IGNORECASE)
 
 
@@ -141,9 +141,9 @@ def recorded(
 
 def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
     """Results that the store shows more than once, or for a trial that runs no more."""
-    from suite.record import children
+    from suite.tracking.connect import trial_runs
 
-    found = children(uri or f"sqlite:///{out / 'mlflow.db'}", ablation, "quick")
+    found = trial_runs(uri or f"sqlite:///{out / 'mlflow.db'}", ablation, "quick")
     shown = Counter((child.trial_id, child.environment_id) for child in found)
     return Figures(num_doubled=shown.total() - len(shown))
 

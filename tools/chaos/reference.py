@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from suite.checkpoints import Keeper
 from suite.planning.plan import plan
 from suite.schema import Resources, Result, Trial
+from suite.training.checkpoint import Checkpointer
 from tools.chaos.command import forks, warm_up
 
 
 def run_without_driver(
-    trial: Trial, resources: Resources, keeper: Keeper | None = None
+    trial: Trial, resources: Resources, checkpointer: Checkpointer | None = None
 ) -> tuple[Result, str]:
     """Run one trial in this process; returns its result, and its remarks, a line each."""
     from suite.events import Finished, Remarked
-    from suite.trial import run_trial
+    from suite.execution.trial import run_trial
 
     remarks = []
-    for event in run_trial(trial, resources, "without a driver", keeper):
+    for event in run_trial(trial, resources, "without a driver", checkpointer):
         if isinstance(event, Remarked):
             remarks.append(event.sentence)
         elif isinstance(event, Finished):
@@ -46,7 +46,7 @@ def make_empty_store(path: Path) -> None:
 
 
 def _make_store(path: Path) -> None:
-    from suite.new_store import recorder_of
-    from suite.store import Store
+    from suite.tracking.location import Store
+    from suite.tracking.run_writer import RunWriter
 
-    recorder_of(Store(uri=f"sqlite:///{path}", artifacts=None))
+    RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from suite.exit_codes import FAILED, UNAVAILABLE
+from suite.errors import FAILED, UNAVAILABLE
 from tools.chaos.command import SWEEPS, start, verify, wait_until
 from tools.chaos.figures import Figures
 from tools.chaos.mlflow_server import Server, server
@@ -94,11 +94,11 @@ class _Sweep:
 
     def shown(self) -> set[str]:
         """Trials whose result the store shows; none while it does not answer."""
-        from suite.mlflow_store import StoreUnavailable
-        from suite.record import children
+        from suite.tracking.client import StoreUnavailable
+        from suite.tracking.connect import trial_runs
 
         with suppress(StoreUnavailable):
-            found = children(self.store.uri, self.name, "quick")
+            found = trial_runs(self.store.uri, self.name, "quick")
             return {child.trial_id for child in found if child.is_complete}
         return set()
 

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from suite.exit_codes import FAILED
+from suite.errors import FAILED
 from suite.planning.plan import plan
 from tools.chaos.command import SWEEPS, start, wait
 from tools.chaos.figures import Figures

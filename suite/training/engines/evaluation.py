@@ -1,4 +1,4 @@
-"""How good is a model on a split? One process scores all of it."""
+"""Scores a model on a split of a task, in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training step runs on one device: AdamW, clipping, warm-up and cosine."""
+"""Runs a training step on one device: AdamW, clipping, warm-up and cosine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from suite.checkpoints import Unfit
+from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.tensor_files import (
+from suite.training.engines.evaluation import evaluate
+from suite.training.engines.runtime import prepared, runtime_of
+from suite.training.tensor_io import (
     Tensors,
     read_json,
     read_tensors,
     refuse_misfit,
+    refuse_non_tensors,
     sha256_of,
     write_json,
     write_tensors,
 )
-from suite.training.engines.evaluation import evaluate
-from suite.training.engines.runtime import prepared, runtime_of
 
 CLIP_NORM = 1.0
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
@@ -31,12 +32,10 @@ _MODEL, _MOMENTS, _STEPS, _RATES = "model", ("exp_avg", "exp_avg_sq"), "step", "
 
 
 class LocalEngine:
-    """One model on one device, and its optimiser.
+    """One model on one device, and its optimiser; see `Engine`.
 
     Attributes:
         model: What steps go through: the model, run as its spec declares.
-        rank: This worker's, of one.
-        num_workers: One.
     """
 
     rank, num_workers = 0, 1
@@ -79,34 +78,21 @@ class LocalEngine:
         return evaluate(self._eager, task, split, batch, self.device)
 
     def agreed(self, is_so: bool) -> bool:
-        """What the first worker says: this one."""
-        return is_so
-
-    def all_agree(self, is_so: bool) -> bool:
-        """Whether every worker says so: this one."""
+        """See `Engine.agreed`; there is one worker."""
         return is_so
 
     def largest(self, value: float) -> float:
-        """The largest that any worker says: this one."""
+        """See `Engine.largest`; there is one worker."""
         return value
 
     def save(self, folder: Path) -> None:
-        """Write the state of model, optimiser and schedule into a folder.
-
-        Raises:
-            OSError: it could not be written.
-            suite.checkpoints.Unfit: it holds what no checkpoint can, or safetensors is missing.
-        """
+        """See `Engine.save`: the state of model, optimiser and schedule."""
         for name, tensors in self._state().items():
             write_tensors(folder / f"{name}.safetensors", tensors)
         write_json(folder / _RATES, self._rates())
 
     def load(self, folder: Path) -> None:
-        """Go on from what was saved; for an engine that has made no step.
-
-        Raises:
-            suite.checkpoints.Unfit: it is of another model, and nothing was changed.
-        """
+        """See `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self._own_tensors())
         states = {key: read_tensors(folder / f"{key}.safetensors") for key in _MOMENTS}
@@ -114,7 +100,7 @@ class LocalEngine:
         self._refuse_misfit(states)
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
-            raise Unfit("the optimiser has other groups of parameters")
+            raise CheckpointError("the optimiser has other groups of parameters")
         self._eager.load_state_dict(model, strict=False)  # a shared tensor stands there once
         optimizer = self.optimizer.state_dict()
         optimizer["state"] = {
@@ -128,11 +114,7 @@ class LocalEngine:
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
 
     def state_sha256(self) -> str:
-        """Of all parameters, buffers and the optimiser's state.
-
-        Raises:
-            suite.checkpoints.Unfit: there is something among them that has no bytes.
-        """
+        """See `Engine.state_sha256`."""
         return sha256_of(self._state())
 
     def _state(self) -> dict[str, Tensors]:
@@ -145,21 +127,16 @@ class LocalEngine:
 
     def _own_tensors(self) -> Tensors:
         """Parameters, buffers that a checkpoint holds, and what a mixer adds; each once."""
-        known: set[int] = set()
-        found: dict[str, Tensor] = {}
-        for name, tensor in self._eager.state_dict(keep_vars=True).items():
-            if not isinstance(tensor, Tensor):
-                raise Unfit(f"{name} is no tensor, and nothing else of a model can be kept")
-            if id(tensor) not in known:
-                known.add(id(tensor))
-                found[name] = tensor.detach()
-        return found
+        state = self._eager.state_dict(keep_vars=True)
+        refuse_non_tensors(state)
+        names = {id(tensor): name for name, tensor in reversed(state.items())}
+        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
     def _refuse_misfit(self, states: Mapping[str, Tensors]) -> None:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         indices = states[_STEPS].keys()
         if not indices <= {str(index) for index in range(len(parameters))}:
-            raise Unfit("the optimiser's state is of more parameters than there are")
+            raise CheckpointError("the optimiser's state is of more parameters than there are")
         for key in _MOMENTS:
             refuse_misfit(key, states[key], {index: parameters[int(index)] for index in indices})
 

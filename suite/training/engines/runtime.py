@@ -1,4 +1,4 @@
-"""How are a model's forward and backward run? As declared: eagerly, compiled, or as CUDA graphs.
+"""Runs a model's forward and backward as declared: eagerly, compiled, or as CUDA graphs.
 
 Eagerly, torch starts one kernel for each operation as Python reaches it. `compiled` is
 `torch.compile` with fixed shapes: fused kernels, made at the first call of each shape and mode,

@@ -1,4 +1,4 @@
-"""How does a training step run on several workers? By DeepSpeed, with the same numbers.
+"""Runs a training step on several workers by DeepSpeed, with the numbers of one process.
 
 Every worker builds the same model from the same seed and takes its rows of the same global batch;
 optimiser, clipping and schedule are the local engine's. What ZeRO (Rajbhandari et al. 2020,
@@ -11,7 +11,7 @@ bf16 mode turns parameters to bf16 as well, and models that add tables of their 
 by FFT, fail in it.
 
 DeepSpeed compiles nothing here: the optimiser is torch's, and its shared-memory kernels are off.
-What it keeps of a training it hands to `plain_files`, so that nothing is pickled or unpickled.
+What it saves of a training `sharded_checkpoint` writes, so that nothing is pickled or unpickled.
 """
 
 from __future__ import annotations
@@ -27,14 +27,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from suite.checkpoints import Unfit
+from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.tensor_files import refuse_misfit, sha256_of
 from suite.training.engines.evaluation import in_evaluation_mode
 from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
-from suite.training.engines.plain_files import PlainFiles
-from suite.training.engines.state_tree import tensors_in
+from suite.training.engines.sharded_checkpoint import (
+    NOT_SAVED,
+    OPTIMIZER,
+    SCALER,
+    PlainCheckpointEngine,
+    plain_name,
+    read_trees,
+    tensors_in,
+)
+from suite.training.tensor_io import refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
 _TAG = "."  # DeepSpeed's folder inside a checkpoint: none
@@ -48,11 +55,9 @@ class NoDeepSpeed(RuntimeError):
 
 
 class ShardedEngine:
-    """A model, and this worker's part of its optimiser; torch's process group stands already.
+    """A model, and this worker's part of its optimiser; see `Engine`.
 
-    Attributes:
-        rank: Which worker this is, from 0.
-        num_workers: How many share the batch.
+    Torch's process group must exist already.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class ShardedEngine:
             config=_settings(parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )  # fmt: skip
-        self._files = self._write_plain_files()
+        self._files = _use_plain_files(self.model)
         if self.rank:  # were all alike, dropout would drop the same places of all shares
             torch.manual_seed(torch.initial_seed() + self.rank)
 
@@ -119,61 +124,43 @@ class ShardedEngine:
         return float(score_sum / count)
 
     def agreed(self, is_so: bool) -> bool:
-        """What the first worker says; all must ask."""
+        """See `Engine.agreed`."""
         said = torch.tensor(int(is_so), device=self.device)
         dist.broadcast(said, 0)
         return bool(said.item())
 
-    def all_agree(self, is_so: bool) -> bool:
-        """Whether every worker says so; all must ask."""
-        return int(self._sum(torch.tensor(int(is_so), device=self.device)).item()) == (
-            self.num_workers
-        )
-
     def largest(self, value: float) -> float:
-        """The largest that any worker says; all must ask."""
+        """See `Engine.largest`."""
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
 
     def save(self, folder: Path) -> None:
-        """Write this worker's part of the state; all workers at once, into one folder.
-
-        Raises:
-            OSError: it could not be written; the others may have written theirs.
-            suite.checkpoints.Unfit: it holds what no checkpoint can, or safetensors is missing.
-        """
-        self._files.trouble = None
+        """See `Engine.save`."""
+        self._files.error = None
         self.model.save_checkpoint(str(folder), tag=_TAG, save_latest=False)
-        if self._files.trouble:
-            raise self._files.trouble
+        if self._files.error:
+            raise self._files.error
 
     def load(self, folder: Path) -> None:
-        """Go on from what as many workers have saved; all workers at once, before the first step.
-
-        Raises:
-            suite.checkpoints.Unfit: on all workers alike, and nothing was changed.
-        """
+        """See `Engine.load`."""
         why = ""
         try:
-            self._refuse_misfit(self._files.read(folder, self.rank))
-        except Unfit as error:
+            scaler = getattr(self.model.optimizer, SCALER, None)
+            self._files.loaded = read_trees(folder, self.rank, scaler)
+            self._refuse_misfit(self._files.loaded)
+        except CheckpointError as error:
             why = str(error)
-        if not self.all_agree(not why):
-            raise Unfit(why or "another worker cannot read its part")
-        self._files.give_scaler(getattr(self.model.optimizer, "loss_scaler", None))
+        if self.largest(bool(why)):
+            raise CheckpointError(why or "another worker cannot read its part")
         self.model.load_checkpoint(str(folder), tag=_TAG)
-        self._files.forget()
+        self._files.loaded = {}
 
     def state_sha256(self) -> str:
-        """Of parameters, buffers and the optimiser's state, in the shares of all workers.
-
-        Raises:
-            suite.checkpoints.Unfit: there is something among them that has no bytes.
-        """
+        """See `Engine.state_sha256`: a hash over the shares of all workers."""
         optimizer = {
             key: value for key, value in self.model.optimizer.state_dict().items()
-            if key not in ("loss_scaler", "param_slice_mappings")
+            if key not in NOT_SAVED
         }  # fmt: skip
         own = sha256_of({"model": tensors_in(self.model.module_state_dict()),
                          "optimizer": tensors_in(optimizer)})  # fmt: skip
@@ -181,41 +168,35 @@ class ShardedEngine:
         digests[self.rank] = torch.tensor(list(own.encode()), device=self.device)
         return sha256_of({"workers": {"digests": self._sum(digests)}})
 
-    def _write_plain_files(self) -> PlainFiles:
-        """In the place of DeepSpeed's, beside which it would lay a script.
-
-        It insists that the file which it begins with is there, under the name that it thinks of.
-        """
-        files, name_of = PlainFiles(), self.model._get_ckpt_name
-        self.model.checkpoint_engine = files
-        self.model._copy_recovery_script = lambda folder: None
-        self.model._get_ckpt_name = lambda *where, **which: files.name(name_of(*where, **which))
-        return files
-
     def _refuse_misfit(self, trees: dict[str, Any]) -> None:
         """Before DeepSpeed begins to load, and workers to wait for each other."""
         found = {name: t for tree in trees.values() for name, t in tree.get("module", {}).items()}
         own = self.model.module_state_dict()
-        for each in (found, own):
-            for name in [name for name, value in each.items() if not isinstance(value, Tensor)]:
-                raise Unfit(f"{name} is no tensor, and nothing else of a model can be kept")
+        for tensors in (found, own):
+            refuse_non_tensors(tensors)
         refuse_misfit("tensor", found, own)
-        flat = [t for tree in trees.values() for t in _flat_groups(tree)]
+        flat = [t for tree in trees.values() for t in (tree.get(OPTIMIZER) or {}).get(_FLAT, [])]
         wanted = getattr(self.model.optimizer, "fp32_partitioned_groups_flat", [])
-        refuse_misfit("group", _numbered(flat), _numbered(wanted))
+        refuse_misfit(
+            "group", *({str(n): t for n, t in enumerate(group)} for group in (flat, wanted))
+        )
 
     def _sum(self, values: Tensor) -> Tensor:
         dist.all_reduce(values)
         return values
 
 
-def _flat_groups(tree: dict[str, Any]) -> list[Tensor]:
-    found: list[Tensor] = (tree.get("optimizer_state_dict") or {}).get(_FLAT, [])
-    return found
-
-
-def _numbered(tensors: list[Tensor]) -> dict[str, Tensor]:
-    return {str(number): tensor for number, tensor in enumerate(tensors)}
+def _use_plain_files(model: Any) -> PlainCheckpointEngine:
+    """Make DeepSpeed save and load its state as plain files."""
+    # DeepSpeed has no public setting for a writer of our own, so three of its internals are
+    # replaced. It checks that the file which it loads first exists, hence the name; and it would
+    # copy a script beside its files. Checked with DeepSpeed 0.19.8; pyproject.toml bounds the
+    # version, and test_sharded.py must pass before the bound is raised.
+    files, name_of = PlainCheckpointEngine(), model._get_ckpt_name
+    model.checkpoint_engine = files
+    model._copy_recovery_script = lambda folder: None
+    model._get_ckpt_name = lambda *where, **which: plain_name(name_of(*where, **which))
+    return files
 
 
 def _part(batch: Batch, index: int, num_parts: int) -> Batch:

@@ -312,7 +312,7 @@ def test_a_claim_that_was_stated_late_is_exploratory(synthetic: ModuleType) -> N
     assert answer.kind == "supported, exploratory"
     assert answer.is_exploratory
     assert answer.remark == (
-        "Exploratory, since 3 paired seeds were measured before the claim was stated as it is; "
+        "Exploratory, since 3 seeds were measured before the claim was stated as it is; "
         "not as first stated: by was 0.1."
     )
     early = Registration(sha256="ab" * 16, changes=("by was 0.1",))

@@ -17,7 +17,7 @@ from reports.document import Exhibit
 from reports.literature.scores import Counterpart, counterparts, published_exhibit
 from reports.results.frame import results_frame
 from reports.results.series import all_series
-from suite.catalogue import find
+from suite.planning.loader import find
 from suite.schema import About
 from tests.reports import mixers_alone
 

@@ -14,7 +14,7 @@ from reports.export.printers import frame_to_csv, to_markdown
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, main, mixer_and_rate
 from reports.results.frame import results_frame
-from suite.learning_rates import read_rates
+from suite.planning.learning_rates import read_rates
 from suite.schema import MetricSpec
 
 ACCURACY = MetricSpec(name="validation_accuracy", unit="1", better="higher")

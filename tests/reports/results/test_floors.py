@@ -1,4 +1,4 @@
-"""Do floors stand in tables and figures, and move nothing there?"""
+"""Floors stand in tables and figures, and change nothing else there."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from matplotlib.figure import Figure
 
-from reports import floor_lines
 from reports.compare.changes import compare_selections
 from reports.compare.pairs import Selection
-from reports.document import Drawing, Row, Table
+from reports.document import Drawing, Table
 from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.figures import score_figure
 from reports.pages.ablation import page
 from reports.pages.failures import troubles
+from reports.plots import scores
+from reports.plots.scores import score_figure
+from reports.plots.style import drawing_style
 from reports.render import render
 from reports.results.frame import FrameError, Sweep, about_from_json, about_to_json, results_frame
 from reports.results.series import Series, all_series
-from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
+from reports.tables.comparison import comparison_table, primary, without_controls
 from suite.schema import About
+from tests.reports import conftest as synthetic
+from tests.reports.conftest import known
 
 TASK = "shakespeare_characters"
 FLOORS = {"uniform": 6.340, "unigram": 4.801, "3-gram": 3.50, "5-gram": 2.40}
 
 
-def _about(synthetic: ModuleType, floors: tuple[str, ...] = tuple(FLOORS)) -> About:
+def _about(floors: tuple[str, ...] = tuple(FLOORS)) -> About:
     said: About = synthetic.about()
     metrics = {**said.metrics, TASK: {**said.metrics[TASK], "floors": (synthetic.BITS,)}}
     return replace(said, probes=(*said.probes, "floors"), metrics=metrics, floors={TASK: floors})
 
 
-def _with_floors(
-    synthetic: ModuleType, values: dict[str, Any] | None = None, **of_one: Any
-) -> Sweep:
+def _with_floors(values: dict[str, Any] | None = None, **of_one: Any) -> Sweep:
     """The synthetic sweep, with floors of the one task; `of_one` changes the last row."""
-    shown = FLOORS if values is None else values
-    plain, said = synthetic.sweep(), _about(synthetic, tuple(shown))
+    shown = values or FLOORS
+    plain, said = synthetic.sweep(), _about(tuple(shown))
     rows = [
         synthetic.row(said, label, TASK, "floors", synthetic.BITS, value=value, trial_id="floors")
         for label, value in shown.items()
@@ -64,78 +65,58 @@ def _table(sweep: Sweep, task: str = TASK) -> Table:
     return comparison_table(sweep.about, _measured(sweep), task)
 
 
-def _cells(row: Row, table: Table) -> dict[str, str]:
-    keys = [column.key for column in table.columns]
-    return {key: entry.text for key, entry in zip(keys, row.entries, strict=True)}
-
-
-def test_a_table_ends_with_its_floors(synthetic: ModuleType) -> None:
-    table = _table(_with_floors(synthetic))
+def test_a_table_ends_with_its_floors() -> None:
+    table = _table(_with_floors())
     assert [row.name for row in table.rows] == [*synthetic.VARIANTS, *FLOORS]
     assert [row.is_floor for row in table.rows] == [False] * 5 + [True] * 4
     last = table.rows[-1]
-    cells = _cells(last, table)
     assert (last.note, last.coverage) == ("floor", "1 of 1")
-    assert cells.pop("bits_per_character") == "2.400"
-    mean = table.rows[3].entries[0].estimate.point
-    assert mean is not None
-    change = last.entries[1]
+    score, change, *others = last.entries
+    assert score.text == "2.400"
+    mean = known(table.rows[3].entries[0].estimate.point)
     assert change.estimate.point == pytest.approx(2.40 - mean)
     assert (change.interval, change.tone, change.note) == ("", "", "")
-    assert cells.pop("bits_per_character_difference").startswith("−0.0")
-    assert set(cells.values()) == {"–"}
+    assert change.text.startswith("−0.0")
+    assert {entry.text for entry in others} == {"–"}
     assert any("Floors need no architecture" in note for note in table.footnotes)
+    other = _table(_with_floors(), "majority")  # has no floors
+    assert not any(row.is_floor for row in other.rows)
+    assert not any("loors" in note for note in other.footnotes)
 
 
-def test_a_task_without_floors_has_none(synthetic: ModuleType) -> None:
-    table = _table(_with_floors(synthetic), "majority")
-    assert not any(row.is_floor for row in table.rows)
-    assert not any("loors" in note for note in table.footnotes)
-
-
-def test_floors_change_nothing_of_the_variants(synthetic: ModuleType) -> None:
+def test_floors_change_nothing_of_the_variants() -> None:
     """One far-off floor would widen a mean, an interval, or the digits that are written."""
     plain = synthetic.sweep()
-    with_floors = _with_floors(synthetic)
+    with_floors = _with_floors()
     assert _table(with_floors).rows[:5] == _table(plain).rows
-    scales = ["quick"]
-    one, other = page(with_floors, scales), page(plain, scales)
+    one, other = page(with_floors, ["quick"]), page(plain, ["quick"])
+    assert one.coverage.num_ok == other.coverage.num_ok + 4
+    assert one.coverage.num_total == other.coverage.num_total + 4
     assert one.verdict == other.verdict
     assert one.others == other.others
     assert [s.exhibits[1:] for s in one.tasks] == [s.exhibits[1:] for s in other.tasks]
 
 
-def test_coverage_counts_them(synthetic: ModuleType) -> None:
-    plain, sweep = synthetic.sweep(), _with_floors(synthetic)
-    before = whole_coverage(plain.about, all_series(plain.about, plain.results))
-    after = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
-    assert (after.num_ok, after.num_total) == (before.num_ok + 4, before.num_total + 4)
-
-
-def test_a_skipped_floor_says_why(synthetic: ModuleType) -> None:
-    sweep = _with_floors(synthetic, value=None, status="skipped", reason="no library")
+def test_a_skipped_floor_says_why() -> None:
+    sweep = _with_floors(value=None, status="skipped", reason="no library")
     table = _table(sweep)
     assert table.rows[-1].coverage == "skipped: no library"
     assert table.rows[-1].entries[0].text == "skipped"
     assert table.rows[-1].entries[1].text == "–"
-    told = [t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors"]
-    assert [(t.variants, t.fate, t.reason) for t in told] == [
-        (("5-gram",), "skipped", "no library")
-    ]
+    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    assert (told.variants, told.fate, told.reason) == (("5-gram",), "skipped", "no library")
 
 
-def test_floors_that_are_not_yet_measured_are_missing(synthetic: ModuleType) -> None:
-    sweep = Sweep(
-        about=_about(synthetic), results=synthetic.sweep().results, curves=synthetic.sweep().curves
-    )
+def test_floors_that_are_not_yet_measured_are_missing() -> None:
+    sweep = replace(synthetic.sweep(), about=_about())
     assert {row.coverage for row in _table(sweep).rows[-4:]} == {"0 of 1; 1 missing"}
-    told = [t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors"]
-    assert [(t.variants, t.fate, t.seeds) for t in told] == [(tuple(FLOORS), "missing", (0,))]
+    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    assert (told.variants, told.fate, told.seeds) == (tuple(FLOORS), "missing", (0,))
     assert _figure(sweep) is not None
 
 
-def test_files_say_which_rows_are_floors(synthetic: ModuleType) -> None:
-    table = _table(_with_floors(synthetic))
+def test_files_say_which_rows_are_floors() -> None:
+    table = _table(_with_floors())
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert [row["is_floor"] for row in rows] == ["no"] * 5 + ["yes"] * 4
     assert [row["is_baseline"] for row in rows][5:] == ["no"] * 4
@@ -147,45 +128,41 @@ def test_files_say_which_rows_are_floors(synthetic: ModuleType) -> None:
     assert "is_floor" not in to_csv(_table(synthetic.sweep()))
 
 
-def test_floors_are_among_the_first_of_very_many_rows(synthetic: ModuleType) -> None:
-    table = _table(_with_floors(synthetic))
+def test_floors_are_among_the_first_of_very_many_rows() -> None:
+    table = _table(_with_floors())
     variants = [replace(row, name=f"v={i}") for i in range(400) for row in table.rows[:1]]
     shown = to_markdown(replace(table, rows=(*variants, *table.rows[3:])))
     assert "| 5-gram (floor) |" in shown
     assert "Shown are 305 of 406 rows" in shown
 
 
-def test_a_page_shows_them_apart_and_is_the_same_in_any_order(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
-    sweep = _with_floors(synthetic)
+def test_a_page_shows_them_apart_and_is_the_same_in_any_order(tmp_path: Path) -> None:
+    sweep = _with_floors()
     first = render("heads", [sweep], tmp_path / "a")
     assert first.read_text().count('class="is-floor"') == 4
     shuffled = replace(sweep, results=sweep.results.sample(frac=1, random_state=1))
     second = render("heads", [shuffled], tmp_path / "b")
-    for file in sorted(first.parent.rglob("*")):
-        if file.is_file():
-            assert (
-                file.read_bytes() == (second.parent / file.relative_to(first.parent)).read_bytes()
-            )
+    for file in (path for path in first.parent.rglob("*") if path.is_file()):
+        other = second.parent / file.relative_to(first.parent)
+        assert file.read_bytes() == other.read_bytes()
 
 
-def test_a_floor_that_is_not_announced_is_refused(synthetic: ModuleType) -> None:
-    sweep = _with_floors(synthetic)
+def test_a_floor_that_is_not_announced_is_refused() -> None:
+    sweep = _with_floors()
     with pytest.raises(FrameError, match="variant '3-gram' is not known"):
-        Sweep(about=synthetic.about(), results=sweep.results, curves=sweep.curves)
+        replace(sweep, about=synthetic.about())
 
 
-def test_what_was_said_before_there_were_floors_still_loads(synthetic: ModuleType) -> None:
+def test_what_was_said_before_there_were_floors_still_loads() -> None:
     old = json.loads(about_to_json(synthetic.about()))
     assert old.pop("floors") == {}
     assert about_from_json(json.dumps(old)) == synthetic.about()
 
 
-def test_two_selections_with_floors_are_compared(synthetic: ModuleType) -> None:
+def test_two_selections_with_floors_are_compared() -> None:
     a, b = (
         Selection(name=name, title=name, about=sweep.about, results=sweep.results)
-        for name, sweep in (("a", synthetic.sweep()), ("b", _with_floors(synthetic)))
+        for name, sweep in (("a", synthetic.sweep()), ("b", _with_floors()))
     )
     _, unpaired = compare_selections(a, b)
     assert {only.key.variant for only in unpaired} == set(FLOORS)
@@ -194,46 +171,37 @@ def test_two_selections_with_floors_are_compared(synthetic: ModuleType) -> None:
 
 
 def _figure(sweep: Sweep) -> Drawing | None:
-    judged = primary(_measured(sweep), TASK)
-    assert judged is not None
-    return score_figure(sweep.about, judged)
+    return score_figure(sweep.about, known(primary(_measured(sweep), TASK)))
 
 
-def test_a_figure_draws_near_floors_and_names_far_ones(synthetic: ModuleType) -> None:
-    drawing = _figure(_with_floors(synthetic))
-    assert drawing is not None
+def test_a_figure_draws_near_floors_and_names_far_ones() -> None:
+    drawing = known(_figure(_with_floors()))
     ET.fromstring(drawing.svg)
     assert "Dotted lines are floors" in drawing.caption
     assert "5-gram: 2.4 bit" in drawing.svg
     dotted = re.findall(r"stroke-dasharray: 1\.1[^;]*", drawing.svg)
     assert len(dotted) == 1  # 5-gram, at 2.40; the others lie beyond three times the variants
-    plain = _figure(synthetic.sweep())
-    assert plain is not None
-    assert "floors" not in plain.caption
+    assert "floors" not in known(_figure(synthetic.sweep())).caption
 
 
 @pytest.mark.parametrize("value", [2.0, 2.41, 2.45, 1e6, -1e6, 0.0])
 def test_the_variants_keep_a_third_of_the_figure(value: float) -> None:
-    low, high = floor_lines._limits(2.40, 2.50, [value, 2.52])
+    low, high = scores._limits(2.40, 2.50, [value, 2.52])
     assert low <= 2.40 < 2.52 <= high
     assert 0.1 / (high - low) >= 1 / 3 - 1e-9
 
 
-def test_names_of_floors_never_overlap(synthetic: ModuleType) -> None:
+def test_names_of_floors_never_overlap() -> None:
     """Drawn as they are: the boxes of the texts, in points."""
-    from matplotlib.figure import Figure
-
-    from reports.svg import drawing_style
-
     close = {"uniform": 2.431, "majority": 2.43, "Nadaraya-Watson": 2.429, "TF-IDF": 9.0, "m": 8.0}
-    sweep = _with_floors(synthetic, close)
+    sweep = _with_floors(close)
     series = next(s for s in _measured(sweep) if s.task == TASK and s.is_score)
     with drawing_style():
         figure = Figure(figsize=(7.2, 3), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xlim(2.4, 2.5)
         axes.set_yticks([0], ["n" * 44])  # the longest name of a variant
-        floor_lines.draw_floors(axes, series, tuple(close))
+        scores.draw_floors(axes, series, tuple(close))
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in axes.texts]
     assert len(boxes) == 5

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reports.results.frame import (
+    CURVE_COLUMNS,
+    RESULT_COLUMNS,
     FrameError,
     Sweep,
     about_from_json,
@@ -23,7 +25,7 @@ from reports.results.frame import (
     to_parquet_bytes,
     write_parquet,
 )
-from suite.schema import CURVE_COLUMNS, RESULT_COLUMNS, Status
+from suite.schema import Status
 
 
 def _write(sweep: Sweep, folder: Path) -> tuple[Path, Path]:

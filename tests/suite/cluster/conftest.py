@@ -4,6 +4,6 @@ Several files of this folder import ray, whatever order they run in; each starts
 that ask for the token of this process.
 """
 
-from suite.cluster.authentication import authenticate
+from suite.cluster.address import authenticate
 
 authenticate(None)

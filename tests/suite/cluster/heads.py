@@ -1,4 +1,4 @@
-"""A Ray head of a test's own: its ports, its folders, its end."""
+"""A Ray head or an embedded Ray of a test's own: its ports, its folders, its end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,45 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+import pytest
+
+from suite.events import Checkpoints, ExecutorSettings, TrialExecutor
+from suite.sweep.executors import executing
+
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+@contextmanager
+def embedded(home: Path, sources: Path | None = None, **fields: float) -> Iterator[TrialExecutor]:
+    """An executor on a Ray of this machine, with a home of its own; mixers are in `sources`."""
+    checkpoints = Checkpoints(folder=home / "checkpoints", **fields)
+    settings = ExecutorSettings(
+        source_paths=(str(sources),) if sources else (), checkpoints=checkpoints
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with executing("ray", None, settings) as opened:
+            yield opened
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 90.0) -> None:
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.1)
+
+
+def is_gone(process: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(process).status() == psutil.STATUS_ZOMBIE)
+    return True
 
 
 @contextmanager

@@ -2,19 +2,14 @@
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from suite.cluster.address import (
-    BadAddress,
-    RefusedAddress,
-    check_address,
-    check_url,
-    url_of,
-)
-from suite.cluster.authentication import token
-from suite.executor import Unavailable
+from suite.cluster.address import BadAddress, RefusedAddress, check_address, check_url, url_of
+from suite.cluster.head_client import token
+from suite.events import Unavailable
 
 
 @pytest.fixture(autouse=True)
@@ -24,33 +19,29 @@ def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "garbage", "", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999",
-        "127.0.0.1:6379x", "127.0.0.1:٣", "127.0.0.1:6379\n", "file:///etc/passwd",
-        "ray://127.0.0.1:10001", "http://127.0.0.1:8265", "127.0.0.1:6379;touch x",
-        "user:pw@127.0.0.1:1", "[::1]", "[zz]:1", "Auto", " 127.0.0.1:6379",
-    ],
-)  # fmt: skip
-def test_what_is_no_address_is_bad(address: str) -> None:
-    with pytest.raises(BadAddress, match="give HOST:PORT") as caught:
-        check_address(address)
-    assert "\n" not in str(caught.value)
-    assert "pw" not in str(caught.value)
+BAD_HEADS = [
+    "garbage", "", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999",
+    "127.0.0.1:6379x", "127.0.0.1:٣", "127.0.0.1:6379\n", "file:///etc/passwd",
+    "ray://127.0.0.1:10001", "http://127.0.0.1:8265", "127.0.0.1:6379;touch x",
+    "user:pw@127.0.0.1:1", "[::1]", "[zz]:1", "Auto", " 127.0.0.1:6379",
+]  # fmt: skip
+BAD_DASHBOARDS = [
+    "", " ", "ray://127.0.0.1:10001", "http://", "http://user:pw@127.0.0.1:8265", "auto/x", "auto",
+    "http://127.0.0.1:8265/path", "http://127.0.0.1:99999", "http://127.0.0.1:0", "ftp://h:1",
+    "http://127.0.0.1 :8265", "http://h?x=1", "http://127.0.0.1:8265\n", "[zz]:1", "a b",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "", " ", "ray://127.0.0.1:10001", "http://", "http://user:pw@127.0.0.1:8265", "auto/x",
-        "http://127.0.0.1:8265/path", "http://127.0.0.1:99999", "http://127.0.0.1:0", "ftp://h:1",
-        "http://127.0.0.1 :8265", "http://h?x=1", "http://127.0.0.1:8265\n", "[zz]:1", "a b",
-    ],
-)  # fmt: skip
-def test_what_is_no_address_of_a_dashboard_is_bad(address: str) -> None:
-    with pytest.raises(BadAddress, match="give http://HOST:PORT") as caught:
-        check_url(address)
+    ("check", "address", "why"),
+    [(check_address, address, "give HOST:PORT") for address in BAD_HEADS]
+    + [(check_url, address, "give http://HOST:PORT") for address in BAD_DASHBOARDS],
+)
+def test_a_malformed_address_is_refused(
+    check: Callable[[str], object], address: str, why: str
+) -> None:
+    with pytest.raises(BadAddress, match=why) as caught:
+        check(address)
     assert "\n" not in str(caught.value)
     assert "pw" not in str(caught.value)
 
@@ -63,7 +54,7 @@ def test_what_is_no_address_of_a_dashboard_is_bad(address: str) -> None:
     ],
 )  # fmt: skip
 def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", lambda self: None)
+    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", lambda self: None)
     assert check_url(address) == url
 
 
@@ -71,7 +62,7 @@ def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyP
 def test_a_far_dashboard_without_a_token_is_refused_without_connecting(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.cluster.head_http.Head.check_version", pytest.fail)
+    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", pytest.fail)
     with pytest.raises(RefusedAddress, match="no token"):
         check_url(address)
 
@@ -131,15 +122,17 @@ def test_far_away_with_a_token_is_tried_and_the_token_not_shown(
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_token_that_is_switched_off_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "s3cret")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(RefusedAddress):
-        check_address("10.0.0.1:6379")
-
-
-def test_a_token_file_that_is_not_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/no/such/file")
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RAY_AUTH_TOKEN": "s3cret", "RAY_AUTH_MODE": "disabled"},
+        {"RAY_AUTH_TOKEN_PATH": "/no/such/file"},
+    ],
+    ids=["switched off", "missing file"],
+)
+def test_there_is_no_token(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(RefusedAddress):
         check_address("10.0.0.1:6379")
 
@@ -165,8 +158,3 @@ def test_what_may_be_a_secret_is_not_shown() -> None:
         with pytest.raises(BadAddress) as refused:
             url_of(address)
         assert "s3cret" not in str(refused.value)
-
-
-def test_a_dashboard_has_no_automatic_address() -> None:
-    with pytest.raises(BadAddress, match="give http://HOST:PORT"):
-        url_of("auto")

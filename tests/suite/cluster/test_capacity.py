@@ -64,7 +64,7 @@ def test_what_a_trial_waits_for() -> None:
     )
     assert why_not_now(asked, ALL, ALL) == "a worker process is starting"
     assert why_not_now(asked, [HEAD], [HEAD]) == (
-        "no node with 1 CPU, 1 GPU stands yet; the cluster has to start one"
+        "no node has 1 CPU, 1 GPU yet; the cluster has to start one"
     )
 
 

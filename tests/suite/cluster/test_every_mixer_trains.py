@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from models import MIXERS, mixer_class, skeleton_class
-from suite.checkpoints import Checkpoints
 from suite.events import Finished
-from suite.executor import Luggage
 from suite.planning.plan import plan
 from suite.schema import Plan, Status
-from suite.sweep.executors import executing
 from suite.tasks.registry import task_class
+from tests.suite.cluster.heads import embedded
 
-pytestmark = [pytest.mark.ray]
+pytestmark = pytest.mark.ray
 
 ABLATION = '''"""Do all of them train?"""
 from suite import Ablation, Model, Scale, vary
@@ -47,12 +45,8 @@ def planned(folder: Path, tasks: list[str], scale: str) -> Plan:
 
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    home = tmp_path_factory.mktemp("home")
-    luggage = Luggage(source_paths=(), checkpoints=Checkpoints(folder=home / "checkpoints"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
-        with executing("ray", None, luggage) as opened:
-            yield opened
+    with embedded(tmp_path_factory.mktemp("home")) as opened:
+        yield opened
 
 
 def assert_all_train(executor, table: Plan, tasks: list[str]) -> None:

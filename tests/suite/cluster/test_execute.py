@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,19 +15,24 @@ import psutil
 import pytest
 import torch
 
-from suite.checkpoints import Checkpoints
-from suite.cluster import overdue
-from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.executor import Luggage, Unavailable
-from suite.inline import InlineExecutor
+from suite.cluster import execute
+from suite.events import (
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+    Unavailable,
+)
+from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
-from suite.sweep.executors import executing
+from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.workplace import Workplace
 
-pytestmark = [
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +51,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def executor(mixers: Workplace, home: Path) -> Iterator[object]:
     """One embedded Ray for all tests of this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
-        luggage = Luggage(
-            source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=home / "checkpoints")
-        )
-        with executing("ray", None, luggage) as opened:
-            yield opened
+    with embedded(home, mixers.path) as opened:
+        yield opened
 
 
 def results(events: Sequence[Event]) -> dict[str, Result]:
@@ -80,7 +79,8 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
         )
     )
     away = results(list(executor.execute(work_of(planned))))
-    here = results(list(InlineExecutor(()).execute(work_of(planned))))
+    settings = ExecutorSettings(checkpoints=Checkpoints(folder=mixers.path / "none"))
+    here = results(list(InlineExecutor(settings).execute(work_of(planned))))
     torch.set_num_threads(1)
     assert away.keys() == here.keys()
     assert len(away) == 4
@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_a_row_and_the_others_finish(
         is_faulty = trial.subjects[0].mixer.endswith(fault)
         assert result.status is (Status.CRASHED if is_faulty else Status.OK), result.reason
         if is_faulty:
-            assert result.reason.startswith("left aside after 3 attempts; in the last its process")
+            assert result.reason.startswith("given up after 3 attempts; in the last its process")
             assert "\n" not in result.reason
             assert result.measurements == ()
 
@@ -157,8 +157,8 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overdue, "SECONDS_OF_GRACE", 2.0)
-    limited = type(executor)(replace(executor.luggage, trial_seconds=1.0))
+    monkeypatch.setattr(execute, "SECONDS_OF_GRACE", 2.0)
+    limited = type(executor)(replace(executor.settings, trial_seconds=1.0))
     planned = own(mixers, fault)
     faulty = next(t for t in planned.trials if t.subjects[0].mixer.endswith(fault))
     events = list(limited.execute([(faulty, planned.resources)]))
@@ -168,7 +168,7 @@ def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     (place,) = [event.place for event in events if isinstance(event, Started)]
     if fault != "Hangs":  # whose process ended itself in time, and serves on
         gone = [int(place.rpartition(" ")[2]), *_children_left()]
-        _wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
+        wait_until(lambda: not any(map(psutil.pid_exists, gone)) and not _children_left())
 
 
 def _children_left() -> list[int]:
@@ -178,13 +178,6 @@ def _children_left() -> list[int]:
         for process in psutil.process_iter(["cmdline"])
         if "604742" in (process.info["cmdline"] or [])
     ]
-
-
-def _wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.2)
 
 
 def test_an_exception_keeps_its_traceback_across_processes(executor, mixers: Workplace) -> None:
@@ -234,26 +227,11 @@ def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     with closing(executor.execute(work_of(planned))) as events:
         started = next(event for event in events if isinstance(event, Started))
     process = int(started.place.rpartition(" ")[2])
-    assert _ends(process)
+    wait_until(lambda: is_gone(process))
     # And the CPUs are free again: this would otherwise wait for minutes.
     short = own(mixers)
     with closing(executor.execute(work_of(short))) as events:
         assert [e.result.status for e in events if isinstance(e, Finished)] == [Status.OK]
-
-
-def _ends(process: int, seconds: float = 20.0) -> bool:
-    import time
-
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:

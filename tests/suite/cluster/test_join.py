@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.exit_codes import DONE, UNAVAILABLE
+from suite.errors import DONE, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.schema import Status
 from tests.suite.cluster.heads import AUTHENTICATION, head

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +14,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.checkpoint_folder import remove
-from suite.checkpoints import Checkpoints
-from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.executor import Luggage
-from suite.manifest import why_not_whole
+from suite.events import (
+    Checkpoints,
+    Event,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+)
+from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
-from suite.sweep.executors import executing
-from suite.trial import run_trial
+from suite.training.checkpoint import remove, why_invalid
+from tests.suite.cluster.heads import embedded, is_gone, wait_until
 
-pytestmark = [pytest.mark.ray]
+pytestmark = pytest.mark.ray
 
 RTOL = 1e-5  # float32; measured: 2e-7
 STEPS = 40
@@ -81,12 +84,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def executor(folder: Path) -> Iterator[object]:
     """One embedded Ray for all tests of this file; a checkpoint at every evaluation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
         patch.syspath_prepend(str(folder))
-        checkpoints = Checkpoints(folder=folder / "checkpoints", seconds_between=0.0)
-        with executing(
-            "ray", None, Luggage(source_paths=(str(folder),), checkpoints=checkpoints)
-        ) as opened:
+        with embedded(folder, folder, seconds_between=0.0) as opened:
             yield opened
 
 
@@ -141,19 +140,12 @@ def is_kept(folder: Path) -> bool:
     return bool(kept) and len(passes(folder, 1)) > STEPS // 4
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 90.0) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until, "it does not happen"
-        time.sleep(0.1)
-
-
 def assert_committed(folder: Path) -> None:
     """Checkpoints stay until the driver has the result, and then nothing does."""
     trial_id = trial_with("Told").trial_id
     kept = [*(folder / "checkpoints" / trial_id).glob("generation-*")]
     assert 1 <= len(kept) <= 2
-    assert [why_not_whole(generation, trial_id) for generation in kept] == [""] * len(kept)
+    assert [why_invalid(generation, trial_id) for generation in kept] == [""] * len(kept)
     remove(Checkpoints(folder=folder / "checkpoints"), trial_id)
     assert not (folder / "checkpoints" / trial_id).exists()
 
@@ -162,13 +154,6 @@ def free_cpus() -> float:
     import ray
 
     return float(ray.available_resources().get("CPU", 0.0))
-
-
-def is_gone(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
@@ -192,7 +177,7 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
     ]  # fmt: skip
     remarks = [event.sentence for event in told if isinstance(event, Remarked)]
     assert len(remarks) == 1
-    assert remarks[0].startswith("it goes on from step ")
+    assert remarks[0].startswith("it resumes from step ")
     assert_committed(folder)
     wait_until(lambda: free_cpus() == os.cpu_count())
 
@@ -211,7 +196,7 @@ def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: P
 
 @pytest.mark.slow
 def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder: Path) -> None:
-    from suite.cluster.orphans import remove_orphaned_groups
+    from suite.cluster.ray_private import remove_orphaned_groups
 
     with closing(executor.execute([(trial_with("Told"), Resources())])) as events:
         next(event for event in events if isinstance(event, Progressed))
@@ -225,18 +210,18 @@ def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder:
 DRIVER = """
 from pathlib import Path
 
-from suite.checkpoints import Checkpoints
+from suite.events import Checkpoints
 from suite.sweep.executors import executing
-from suite.executor import Luggage
+from suite.events import ExecutorSettings
 from suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with
 
 folder = Path({folder!r})
-luggage = Luggage(
+settings = ExecutorSettings(
     source_paths=(str(folder),),
     checkpoints=Checkpoints(folder=folder / "checkpoints", seconds_between=0.0),
 )
-with executing("ray", None, luggage) as executor:
+with executing("ray", None, settings) as executor:
     list(executor.execute([(trial_with("Told"), Resources())]))
 """
 

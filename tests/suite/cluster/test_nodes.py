@@ -137,14 +137,13 @@ def test_a_node_is_asked_for_where_none_stands_that_fits(monkeypatch: pytest.Mon
 def test_the_types_that_an_autoscaler_may_start_are_what_is_possible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ray.core.generated.autoscaler_pb2 import ClusterConfig, NodeGroupConfig
+    from ray.core.generated.autoscaler_pb2 import NodeGroupConfig
 
     groups = [
         NodeGroupConfig(name="cpu", resources={"CPU": 8}, max_count=4),
         NodeGroupConfig(name="gpu", resources={"CPU": 8, "GPU": 1}, max_count=-1),
     ]
-    config = ClusterConfig(node_group_configs=groups)
-    monkeypatch.setattr(nodes.state, "get_cluster_config", lambda: config)
+    monkeypatch.setattr(nodes.ray_private, "node_groups", lambda: groups)
     assert nodes.possible_nodes() == [
         NodeShape("cpu", {"CPU": 8}, 4), NodeShape("gpu", {"CPU": 8, "GPU": 1}, MANY),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who may try again, where and with what; and which nodes are left out."""
+"""Which attempts are retried, where and with what; and which nodes are excluded."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from suite.cluster import ends
+from suite.cluster import failures
 from suite.cluster.capacity import NodeShape
-from suite.cluster.line import Turn
-from suite.cluster.retry import MOST_ATTEMPTS, Ending, FailingNodes, next_turn
+from suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
+from suite.cluster.task_queue import TrialAttempt
+from suite.provenance import provenance
 from suite.schema import Parallel, Resources, Status
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -28,40 +29,42 @@ NODES = [
 WIDE = NodeShape("cccc3333", {"CPU": 8.0, "memory": 64.0 * GIB})
 
 
-def turn(attempt: int = 1, **asked: int) -> Turn:
-    return Turn(HeadsSweep().trial(), Resources(**asked), attempt=attempt)
+def attempt(number: int = 1, **asked: int) -> TrialAttempt:
+    return TrialAttempt(HeadsSweep().trial(), Resources(**asked), number=number)
 
 
-@pytest.mark.parametrize("ending", [Ending.LOST_NODE, Ending.DEAD_WORKER, Ending.BROKEN_WORKER])
-def test_what_the_world_did_is_tried_three_times_in_all(ending: Ending) -> None:
-    attempts = [turn()]
-    while (again := next_turn(attempts[-1], ending, "aaaa1111", NODES)) is not None:
+@pytest.mark.parametrize(
+    "kind", [FailureKind.LOST_NODE, FailureKind.DEAD_WORKER, FailureKind.BROKEN_WORKER]
+)
+def test_what_the_world_did_is_tried_three_times_in_all(kind: FailureKind) -> None:
+    attempts = [attempt()]
+    while (again := next_attempt(attempts[-1], kind, "aaaa1111", NODES)) is not None:
         attempts.append(again)
-    assert [t.attempt for t in attempts] == [1, 2, 3]
+    assert [each.number for each in attempts] == [1, 2, 3]
     assert len(attempts) == MOST_ATTEMPTS
 
 
 def test_where_a_process_died_the_trial_should_not_run_again() -> None:
-    again = next_turn(turn(), Ending.DEAD_WORKER, "aaaa1111", NODES)
+    again = next_attempt(attempt(), FailureKind.DEAD_WORKER, "aaaa1111", NODES)
     assert again is not None
-    assert again.shuns == ("aaaa1111",)
-    lost = next_turn(turn(), Ending.LOST_NODE, "aaaa1111", NODES)
+    assert again.avoided == ("aaaa1111",)
+    lost = next_attempt(attempt(), FailureKind.LOST_NODE, "aaaa1111", NODES)
     assert lost is not None
-    assert lost.shuns == ()  # it is gone; a name cannot come back
+    assert lost.avoided == ()  # it is gone; a name cannot come back
 
 
 @pytest.mark.parametrize(
     ("asked", "given"), [(0, 4 * GIB), (1 * GIB, 4 * GIB), (3 * GIB, 6 * GIB), (6 * GIB, 8 * GIB)]
 )
 def test_out_of_memory_is_tried_once_more_with_a_larger_request(asked: int, given: int) -> None:
-    again = next_turn(turn(memory_bytes=asked), Ending.HOST_MEMORY, "aaaa1111", NODES)
+    again = next_attempt(attempt(memory_bytes=asked), FailureKind.HOST_MEMORY, "aaaa1111", NODES)
     assert again is not None
     assert again.resources.memory_bytes == given
-    assert next_turn(again, Ending.HOST_MEMORY, "aaaa1111", NODES) is None
+    assert next_attempt(again, FailureKind.HOST_MEMORY, "aaaa1111", NODES) is None
 
 
 def test_who_had_a_whole_node_gets_no_more() -> None:
-    assert next_turn(turn(memory_bytes=8 * GIB), Ending.HOST_MEMORY, "a", NODES) is None
+    assert next_attempt(attempt(memory_bytes=8 * GIB), FailureKind.HOST_MEMORY, "a", NODES) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,9 @@ def test_more_memory_is_that_of_a_node_with_all_else_that_is_asked(
         NodeShape("wide", {"CPU": 8.0, "memory": 64.0 * GIB}),
         NodeShape("card", {"CPU": 1.0, "GPU": 1.0, "memory": 8.0 * GIB}),
     ]
-    again = next_turn(replace(turn(), resources=asked), Ending.HOST_MEMORY, "card", mixed)
+    again = next_attempt(
+        replace(attempt(), resources=asked), FailureKind.HOST_MEMORY, "card", mixed
+    )
     assert again is not None
     assert again.resources == replace(asked, memory_bytes=given)
 
@@ -87,66 +92,82 @@ def test_who_had_all_that_its_nodes_have_gets_no_more_though_others_have(
     fitting: list[NodeShape],
 ) -> None:
     asked = Resources(num_gpus=1.0, memory_bytes=8 * GIB)
-    ended = replace(turn(), resources=asked)
-    assert next_turn(ended, Ending.HOST_MEMORY, "card", [*NODES, *fitting, WIDE]) is None
+    ended = replace(attempt(), resources=asked)
+    assert next_attempt(ended, FailureKind.HOST_MEMORY, "card", [*NODES, *fitting, WIDE]) is None
 
 
 def test_more_memory_has_room_for_all_workers_of_the_trial() -> None:
     spread = Parallel(workers=2, zero=1, precision="float32", accumulation=1)
-    ended = turn(memory_bytes=3 * GIB)
+    ended = attempt(memory_bytes=3 * GIB)
     ended = replace(ended, trial=replace(ended.trial, parallel=spread))
-    assert next_turn(ended, Ending.HOST_MEMORY, "", NODES) is None  # 6 GiB, on one of them only
-    again = next_turn(ended, Ending.HOST_MEMORY, "", [*NODES, WIDE])
+    # 6 GiB, on one of them only
+    assert next_attempt(ended, FailureKind.HOST_MEMORY, "", NODES) is None
+    again = next_attempt(ended, FailureKind.HOST_MEMORY, "", [*NODES, WIDE])
     assert again is not None
     assert again.resources.memory_bytes == 32 * GIB
 
 
 def test_what_the_trial_did_itself_is_not_tried_again() -> None:
-    assert next_turn(turn(), Ending.OTHER, "aaaa1111", NODES) is None
+    assert next_attempt(attempt(), FailureKind.OTHER, "aaaa1111", NODES) is None
 
 
 @pytest.mark.parametrize(
-    ("error", "ending", "status"),
+    ("error", "kind", "status"),
     [
-        (NodeDiedError("the node died"), Ending.LOST_NODE, Status.CRASHED),
-        (WorkerCrashedError(), Ending.DEAD_WORKER, Status.CRASHED),
-        (OutOfMemoryError("the monitor ended it"), Ending.HOST_MEMORY, Status.OUT_OF_MEMORY),
-        (RuntimeEnvSetupError("no such folder"), Ending.OTHER, Status.CRASHED),
+        (NodeDiedError("the node died"), FailureKind.LOST_NODE, Status.CRASHED),
+        (WorkerCrashedError(), FailureKind.DEAD_WORKER, Status.CRASHED),
+        (OutOfMemoryError("the monitor ended it"), FailureKind.HOST_MEMORY, Status.OUT_OF_MEMORY),
+        (RuntimeEnvSetupError("no such folder"), FailureKind.OTHER, Status.CRASHED),
         (
             RayTaskError("f", "\x1b[36mf()\x1b[39m\n  trace\nValueError: x", ValueError("x")),
-            Ending.BROKEN_WORKER,
+            FailureKind.BROKEN_WORKER,
             Status.ERROR,
         ),
     ],
     ids=["node", "worker", "memory", "environment", "raised"],
 )
-def test_the_last_attempt_s_end_is_the_result(error, ending: Ending, status: Status) -> None:
-    assert ends.ending_of(error) is ending
-    result = ends.result_of(turn(attempt=3), error)
+def test_the_last_attempt_s_end_is_the_result(error, kind: FailureKind, status: Status) -> None:
+    assert failures.kind_of(error) is kind
+    result = failures.failed_result(attempt(number=3), error)
     assert result.status is status
-    is_left_aside = ending not in (Ending.HOST_MEMORY, Ending.OTHER)
-    assert result.reason.startswith("left aside after 3 attempts") is is_left_aside
+    is_given_up = kind not in (FailureKind.HOST_MEMORY, FailureKind.OTHER)
+    assert result.reason.startswith("given up after 3 attempts") is is_given_up
     assert "\n" not in result.reason
     assert "\x1b" not in result.reason
     assert "ValueError: x" in result.reason or status is not Status.ERROR
 
 
+def test_a_failure_has_the_provenance_of_the_worker() -> None:
+    elsewhere = replace(provenance(Resources()), device="another CPU")
+    begun = replace(attempt(number=MOST_ATTEMPTS), provenance=elsewhere)
+    again = next_attempt(replace(begun, number=1), FailureKind.LOST_NODE, "aaaa1111", NODES)
+    assert again is not None
+    for result in (
+        failures.failed_result(begun, WorkerCrashedError()),
+        failures.failed_result(again, WorkerCrashedError()),  # though it has not begun there
+        failures.timeout_result(begun, 1.0),
+    ):
+        assert result.provenance == elsewhere
+    never_begun = failures.no_node_result(attempt())
+    assert never_begun.provenance == provenance(Resources())
+
+
 def test_a_node_on_which_three_trials_died_in_a_row_is_left_out() -> None:
     failing = FailingNodes()
     for trial_id in ("a", "a", "a", "b"):  # one trial that dies everywhere says nothing
-        failing.note_death("aaaa1111", trial_id)
-    assert failing.left_out(NODES) == ()
-    failing.note_death("aaaa1111", "c")
-    assert failing.left_out(NODES) == ("aaaa1111",)
-    failing.note_result("aaaa1111")
-    assert failing.left_out(NODES) == ()
+        failing.record_crash("aaaa1111", trial_id)
+    assert failing.excluded(NODES) == ()
+    failing.record_crash("aaaa1111", "c")
+    assert failing.excluded(NODES) == ("aaaa1111",)
+    failing.record_result("aaaa1111")
+    assert failing.excluded(NODES) == ()
 
 
 def test_there_is_always_a_node_left() -> None:
     failing = FailingNodes()
     for node in ("aaaa1111", "bbbb2222"):
         for trial_id in "abc":
-            failing.note_death(node, trial_id)
-    assert failing.left_out(NODES) == ()
-    assert failing.left_out([*NODES, NodeShape("cccc3333", {})]) == ("aaaa1111", "bbbb2222")
-    assert failing.left_out([NodeShape("cccc3333", {})]) == ()
+            failing.record_crash(node, trial_id)
+    assert failing.excluded(NODES) == ()
+    assert failing.excluded([*NODES, NodeShape("cccc3333", {})]) == ("aaaa1111", "bbbb2222")
+    assert failing.excluded([NodeShape("cccc3333", {})]) == ()

@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 
-from suite.checkpoints import Checkpoints
-from suite.cluster.authentication import authenticate
-from suite.events import Event, Finished, Remarked, Started, Waiting
-from suite.executor import Luggage, Unavailable
+from suite.cluster.address import authenticate
+from suite.events import (
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Remarked,
+    Started,
+    Unavailable,
+    Waiting,
+)
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Status, Trial
 from tests.workplace import Workplace
@@ -74,10 +81,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def executor(cluster: Any, mixers: Workplace, tmp_path: Path) -> Any:
     from suite.cluster.execute import RayExecutor
 
-    luggage = Luggage(
+    settings = ExecutorSettings(
         source_paths=(str(mixers.path),), checkpoints=Checkpoints(folder=tmp_path / "checkpoints")
     )
-    return RayExecutor(luggage, is_own=False)
+    return RayExecutor(settings, is_own=False)
 
 
 def name_of(cluster: Any, node: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch.distributed import DistBackendError
 
-from suite.cluster.worker import _is_of_speaking
+from suite.cluster.worker import _is_lost_connection
 
 ZERO_3 = "deepspeed.runtime.zero.partition_parameters"
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] "
@@ -36,10 +36,10 @@ def raised_in(module: str, error: Exception) -> Exception:
         ("models.mixers.attention", DistBackendError("the other end has hung up")),
     ],
 )
-def test_a_connection_that_another_worker_took_along_is_of_speaking(
+def test_a_connection_that_another_worker_took_along_is_lost_connection(
     module: str, error: Exception
 ) -> None:
-    assert _is_of_speaking(raised_in(module, error))
+    assert _is_lost_connection(raised_in(module, error))
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_connection_that_another_worker_took_along_is_of_speaking(
     ],
 )
 def test_whatever_else_is_raised_is_the_trial_s_own(module: str, error: Exception) -> None:
-    assert not _is_of_speaking(raised_in(module, error))
+    assert not _is_lost_connection(raised_in(module, error))

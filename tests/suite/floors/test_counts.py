@@ -1,6 +1,7 @@
 """Chance and frequencies, each on a case worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,21 @@ from tests.suite.floors.tiny import TinyClasses, TinyText
 def test_chance_is_one_in_as_many_as_there_are_classes() -> None:
     assert Uniform().score(TinyClasses(1)) == 0.25
     assert Uniform().score(TinyText(2)) == math.log2(3)
+
+
+def test_chance_is_that_all_answers_which_must_be_right_are_right() -> None:
+    """Ten digits guessed: 1e-10, and not a tenth."""
+
+    class TenDigits(TinyClasses):
+        output_size = 10
+        metric = replace(TinyClasses.metric, name="exact_match", num_symbols=10)
+
+    class Sentences(TenDigits):
+        metric = replace(TenDigits.metric, num_symbols=None)
+
+    assert Uniform().score(TenDigits(1)) == pytest.approx(1e-10)
+    assert not Majority().suits(TenDigits)
+    assert not Uniform().suits(Sentences)
 
 
 def test_chance_is_what_equal_logits_score() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from suite.tasks.labelled_texts import LabelledTexts, TextClassification, Texts
-from suite.tasks.scores import num_right
+from suite.tasks.metrics import num_right
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task
 from suite.tasks.text_windows import Corpus, TextWindows
 

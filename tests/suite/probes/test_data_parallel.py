@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from models import ModelSpec, build_model
-from suite.checkpoint_folder import FolderKeeper
 from suite.probes import data_parallel
 from suite.probes.data_parallel import DataParallel
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, Parallel, Status, Trial
 from suite.tasks.registry import task_class
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
-from tests.suite.engines.pair import on_two_workers
 from tests.suite.toy import training
+from tests.suite.training.engines.pair import on_two_workers
 
 LENGTH, BATCH = 16, 4
 SPEC = ModelSpec(
@@ -43,8 +43,8 @@ def trial_at(zero: int) -> Trial:
 
 
 def measured(zero: int) -> list[Measurement]:
-    keeper = FolderKeeper(Path("nowhere"), 1e9)
-    said = DataParallel().measure_on_workers(trial_at(zero), "cpu", keeper)
+    checkpointer = Checkpointer(Path("nowhere"), 1e9)
+    said = DataParallel().measure_on_workers(trial_at(zero), "cpu", checkpointer)
     return [each for each in said if isinstance(each, Measurement)]
 
 

@@ -18,7 +18,7 @@ from suite.probes.decode import METRIC, Decode, next_token
 from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
 from suite.spec import Model, vary
 from suite.tasks.registry import task_class
-from suite.timing.comparison import Comparison
+from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass
 from suite.timing.stopping import Limits
 from tests.suite.conftest import MakeAblation
@@ -47,7 +47,7 @@ def measured(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> list[Measurement]
         warm_up_rounds=1, warm_up_seconds=0.0, most_warm_up_seconds=0.05, most_cores=1e9,
     )  # fmt: skip
     monkeypatch.setattr(
-        "suite.probes.decode.Comparison", lambda **parts: Comparison(**parts, limits=short)
+        "suite.probes.decode.Comparison", lambda **parts: TimingComparison(**parts, limits=short)
     )
     return [said for said in Decode().measure(trial, "cpu") if isinstance(said, Measurement)]
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from suite import Ablation, Model, Scale, vary
-from suite.catalogue import find, shipped
+from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.registry import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan
@@ -97,7 +97,7 @@ def test_what_scores_may_be_named_in_few_files() -> None:
         )
     }
     elsewhere = {f for f in found if not f.startswith(("suite/tasks/", "suite/floors/"))}
-    assert elsewhere == {"suite/own_module.py", "suite/probes/quality.py"}
+    assert elsewhere == {"suite/execution/run_task.py", "suite/probes/quality.py"}
 
 
 def test_timings_of_the_mixer_alone_meet_no_task() -> None:

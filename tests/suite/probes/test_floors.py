@@ -5,13 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from suite.estimate import seconds_of
+from suite.execution.trial import run_trial
 from suite.floors import tf_idf
 from suite.floors.registry import floor
-from suite.labels import labels_of
+from suite.journal.trial_index import labels_of
+from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors
-from suite.projection import (
+from suite.reporting.frames import by_trial
+from suite.reporting.frames import result_rows as rows_of
+from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
+from suite.spec import Ablation, Claim, SpecError, vary
+from suite.tasks.registry import build_task
+from suite.tracking.run_fields import (
     result_rows,
     result_tags,
     trial_description,
@@ -19,12 +25,6 @@ from suite.projection import (
     trial_params,
     trial_tags,
 )
-from suite.rows import by_trial
-from suite.rows import result_rows as rows_of
-from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
-from suite.spec import Ablation, Claim, SpecError, vary
-from suite.tasks.registry import build_task
-from suite.trial import run_trial
 
 MakeAblation = Callable[..., Ablation]
 LABELS = ("uniform", "unigram", "3-gram", "5-gram")

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from models import MIXERS
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from models import MIXERS, build_mixer, mixer_class
 from models.mixers.conv import Convolution
-from suite.probes.mixer_flops import DisagreeingFlopsError, MixerFlops
+from suite.probes import mixer_flops
+from suite.probes.mixer_flops import (
+    DisagreeingFlopsError,
+    MixerFlops,
+    UncountedOperationError,
+    counted_flops,
+    is_free,
+)
 from suite.schema import Measurement
 from tests.suite.probes.alone import trial_of_mixer
 
@@ -67,3 +79,119 @@ def test_a_mixer_without_a_formula_is_not_planned() -> None:
     spec = trial_of_mixer("mixer_flops", "tests.suite.probes.no_formula:Silent", 8).subjects[0]
     assert MixerFlops().why_not(spec, None) == f"{spec.mixer} defines no flops(length, batch)"
     assert MixerFlops().why_not(trial_of_mixer("", "conv", 8).subjects[0], None) == ""
+
+
+N, D = 40, 16
+FORMS = [
+    (name, is_causal)
+    for name in MIXERS
+    for is_causal in (False, True)
+    if not is_causal or mixer_class(name).supports_causal
+]
+
+
+class Does(nn.Module):
+    """Whatever it is given."""
+
+    def __init__(self, work: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.work = work
+
+    def forward(self, x: Tensor) -> object:
+        return self.work(x)
+
+
+@pytest.mark.parametrize(
+    ("work", "flops"),
+    [
+        (lambda x: x @ x.transpose(1, 2), 2 * N * N * D),
+        (lambda x: torch.einsum("btd,bsd->bts", x, x), 2 * N * N * D),
+        (lambda x: torch.baddbmm(x @ x.mT, x, x.mT), 2 * 2 * N * N * D),
+        (lambda x: x[0] @ x[0, 0], 2 * N * D),
+        (lambda x: x[0, 0] @ x[0, 1], 2 * D),
+        (lambda x: torch.addmv(x[0, :, 0], x[0], x[0, 0]), 2 * N * D),
+        (lambda x: torch.fft.fft(x), N * 5 * D * 4),
+        (lambda x: torch.fft.rfft(x), N * 5 * D * 4),
+        (lambda x: torch.fft.irfft(x, n=32), N * 5 * 32 * 5),
+        (lambda x: torch.fft.fft(x, n=32, dim=1), D * 5 * 32 * 5),
+        (lambda x: scaled_dot_product_attention(x[None], x[None], x[None]), 2 * 2 * N * N * D),
+        (lambda x: (x.softmax(-1) * x).sum(1).sort().values.cumsum(0).tril(), 0),
+        (lambda x: torch.nn.functional.layer_norm(x, (D,)).masked_fill_(x > 0, 0.0), 0),
+    ],
+)  # fmt: skip
+def test_counts_are_those_made_by_hand(work: Callable[[Tensor], object], flops: int) -> None:
+    assert counted_flops(Does(work), (1, N, D)) == flops
+
+
+@pytest.mark.parametrize(("name", "is_causal"), FORMS)
+def test_every_formula_agrees(name: str, is_causal: bool) -> None:
+    mixer = build_mixer(name, dim=D, max_length=128, is_causal=is_causal, heads=2).eval()
+    for length in (N, 128):
+        assert counted_flops(mixer, (1, length, D)) == pytest.approx(mixer.flops(length), rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "is_causal"), FORMS)
+def test_tensors_without_data_are_counted_like_those_with(name: str, is_causal: bool) -> None:
+    """And a recurrence's first token, times their number, like all of them one by one."""
+    mixer = build_mixer(name, dim=D, max_length=N, is_causal=is_causal, heads=2).eval()
+    counter = torch.utils.flop_counter.FlopCounterMode(
+        display=False, custom_mapping=dict(mixer_flops._FORMULAS)
+    )
+    with torch.no_grad(), counter:
+        mixer(torch.randn(3, N, D))
+    assert counted_flops(mixer, (3, N, D)) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "rnn"])
+def test_layers_of_recurrences_are_all_counted(name: str) -> None:
+    mixer = build_mixer(name, dim=D, layers=3).eval()
+    assert counted_flops(mixer, (2, N, D)) == mixer.flops(N, batch=2)
+
+
+def test_a_length_whose_scores_would_fill_a_terabyte_is_counted() -> None:
+    mixer = build_mixer("attention", dim=D, kernel="materialised", heads=4).eval()
+    length = 2**18
+    assert counted_flops(mixer, (1, length, D)) == mixer.flops(length)
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        (lambda x: torch.cdist(x, x), "aten._euclidean_dist|aten._cdist_forward"),
+        (lambda x: torch.linalg.qr(x), "aten.linalg_qr.default"),
+        (lambda x: torch.nn.functional.bilinear(x, x, x.new_ones(3, D, D)), "aten._trilinear"),
+        (lambda x: x[0].addmm_(x[0] @ x[0].mT, x[0]), "aten.addmm_.default"),
+    ],
+)
+def test_an_operation_without_a_formula_is_refused_by_name(
+    work: Callable[[Tensor], object], name: str
+) -> None:
+    with pytest.raises(UncountedOperationError, match=f"({name}).* has no FLOPs formula"):
+        counted_flops(Does(work), (1, N, D))
+
+
+def test_an_operation_of_somebody_elses_is_refused_by_name() -> None:
+    @torch.library.custom_op("foreign::shift", mutates_args=())
+    def shift(x: Tensor, by: int) -> Tensor:
+        return x + by
+
+    shift.register_fake(lambda x, by: torch.empty_like(x))
+    with pytest.raises(UncountedOperationError, match=r"foreign\.shift"):
+        counted_flops(Does(lambda x: shift(x, 1)), (1, N, D))
+
+
+def test_operations_that_ask_for_the_data_get_data() -> None:
+    def work(x: Tensor) -> Tensor:
+        kept = x[0][x[0, :, 0].abs() >= 0]  # all of them, which only the data can say
+        return kept @ kept.mT
+
+    assert counted_flops(Does(work), (1, N, D)) == 2 * N * N * D
+
+
+def test_no_product_is_taken_for_free() -> None:
+    """Whatever torch tags: none of the operations with a formula is free."""
+    registered = torch.utils.flop_counter.flop_registry.keys() | mixer_flops._FORMULAS.keys()
+    x = torch.ones(1)
+    for packet in registered:
+        overloads = [getattr(packet, name) for name in getattr(packet, "overloads", list)()]
+        assert not any(is_free(overload, (x,)) for overload in overloads)

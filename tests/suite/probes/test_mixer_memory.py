@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +12,7 @@ from torch import Tensor, nn
 from models import MIXERS, mixer_class
 from models.mixer import Mixer
 from suite.probes import mixer_memory
-from suite.probes.mixer_memory import MixerMemory
+from suite.probes.mixer_memory import MixerMemory, free_bytes
 from suite.schema import Measurement, Status
 from tests.suite.probes.alone import trial_of_mixer
 
@@ -97,19 +100,21 @@ def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
 
 def _mixer(name: str, length: int) -> nn.Module:
     trial = trial_of_mixer("mixer_memory", name, length, dim=DIM)
-    return mixer_memory._Bench.of(trial, "cpu").model
+    return mixer_memory._MemoryBench.of(trial, "cpu").model
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_formula_and_allocator_agree_at_4096(mixer: str) -> None:
-    bench = mixer_memory._Bench.of(trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu")
+    bench = mixer_memory._MemoryBench.of(
+        trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu"
+    )
     assert bench.formula(4096) == pytest.approx(bench.forward(4096), rel=0.05)
 
 
 def test_fused_attention_is_linear_and_materialised_is_not() -> None:
     found = {
-        (kernel, length): mixer_memory._Bench.of(
+        (kernel, length): mixer_memory._MemoryBench.of(
             trial_of_mixer("mixer_memory", "attention", length, dim=DIM, **knobs), "cpu"
         )
         for kernel, knobs in BOTH_KERNELS.items()
@@ -187,3 +192,63 @@ def test_another_error_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(mixer_memory, "growth_bytes", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
         measured("conv", 64)
+
+
+MIB = 2**20
+
+
+def machine(folder: Path, groups: str) -> Path:
+    """A /proc with 100 MiB to spare."""
+    (folder / "self").mkdir(parents=True)
+    (folder / "meminfo").write_text("MemTotal: 999999 kB\nMemAvailable: 102400 kB\n")
+    (folder / "self" / "cgroup").write_text(groups)
+    return folder
+
+
+def limited(folder: Path, limit: str, used: int, droppable: int = 0) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(limit + "\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 7\ninactive_file {droppable}\n")
+
+
+def test_no_limit_leaves_what_the_machine_has(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    limited(groups / "a", "max", 5 * MIB)
+    proc = machine(tmp_path / "proc", "0::/a\n")
+    assert free_bytes("cpu", proc, groups) == 100 * MIB
+
+
+def test_the_tightest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    limited(groups / "a" / "b", f"{90 * MIB}", 10 * MIB)
+    limited(groups / "a", f"{60 * MIB}", 50 * MIB, droppable=20 * MIB)
+    proc = machine(tmp_path / "proc", "0::/a/b\n")
+    assert free_bytes("cpu", proc, groups) == 30 * MIB
+
+
+def test_limits_of_the_first_version(tmp_path: Path) -> None:
+    folder = tmp_path / "groups" / "memory" / "a"
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text(f"{40 * MIB}")
+    (folder / "memory.usage_in_bytes").write_text(f"{15 * MIB}")
+    proc = machine(tmp_path / "proc", "4:cpu,cpuacct:/c\n3:memory:/a\n")
+    assert free_bytes("cpu", proc, tmp_path / "groups") == 25 * MIB
+
+
+def test_a_limit_that_is_passed_leaves_nothing(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    limited(groups, f"{40 * MIB}", 50 * MIB)
+    assert free_bytes("cpu", machine(tmp_path / "proc", "0::/\n"), groups) == 0
+
+
+def test_a_kernel_that_does_not_say_is_asked_for_its_free_pages(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 999999 kB\n")
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert 0 < free_bytes("cpu", tmp_path, tmp_path) <= os.sysconf("SC_PHYS_PAGES") * page
+
+
+def test_this_machine_has_something_free_and_not_more_than_it_has() -> None:
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 64 * MIB < free_bytes("cpu") < installed

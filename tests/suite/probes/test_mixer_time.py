@@ -12,7 +12,7 @@ from suite.probes import mixer_time
 from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime
 from suite.schema import CONTROLS, Measurement, Status
 from suite.timing import comparison
-from suite.timing.comparison import Comparison
+from suite.timing.comparison import TimingComparison
 from suite.timing.kernels import QUADRATIC
 from suite.timing.parity import Disproved
 from suite.timing.stopping import Limits
@@ -26,10 +26,10 @@ BRIEF = Limits(
 
 @pytest.fixture(autouse=True)
 def _in_brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def brief(**fields: object) -> Comparison:
-        return Comparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
+    def brief(**fields: object) -> TimingComparison:
+        return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
 
-    monkeypatch.setattr(mixer_time, "Comparison", brief)
+    monkeypatch.setattr(mixer_time, "TimingComparison", brief)
     monkeypatch.setattr(mixer_time, "matrix_peak", lambda clock, device: 5e9)
     monkeypatch.setattr(mixer_time, "copy_peak", lambda clock, device: 7e9)
     before = torch.get_num_threads()
@@ -108,4 +108,4 @@ def test_it_is_planned_for_mixers_alone_and_alone() -> None:
 
 
 def test_the_limits_are_the_same_for_every_trial() -> None:
-    assert Comparison.__dataclass_fields__["limits"].default is comparison.DEFAULT
+    assert TimingComparison.__dataclass_fields__["limits"].default is comparison.DEFAULT

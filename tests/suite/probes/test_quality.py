@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from models import build_model
+from suite.errors import Diverged
+from suite.events import TrainedState
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
-from suite.schema import Measurement, Point, TrainedState, Trial
+from suite.schema import Measurement, Point, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.task import Batch, Split
-from suite.training.loop import Diverged
 from tests.suite.probes.no_formula import Silent
 from tests.workplace import Workplace
 

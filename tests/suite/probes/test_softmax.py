@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, Skeleton, build_model
-from suite.attention_maps import mixers_of
 from suite.planning.plan import plan
+from suite.probes.attention_maps import mixers_of
 from suite.probes.quality import Quality
-from suite.probes.softmax import Attended, Softmax, attended
-from suite.probes.written_softmax import softmaxes_written
+from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
 from suite.schema import Measurement, Parallel, Point, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.registry import build_task

@@ -15,7 +15,7 @@ from suite.schema import CONTROLS, Measurement, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tasks.registry import task_class
 from suite.timing.clock import CpuClock
-from suite.timing.comparison import Comparison
+from suite.timing.comparison import TimingComparison
 from suite.timing.stopping import Limits
 
 BRIEF = Limits(
@@ -29,10 +29,10 @@ TRAINING, FORWARD, BACKWARD = (
 
 @pytest.fixture(autouse=True)
 def _in_brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def brief(**fields: object) -> Comparison:
-        return Comparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
+    def brief(**fields: object) -> TimingComparison:
+        return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
 
-    monkeypatch.setattr(step_time, "Comparison", brief)
+    monkeypatch.setattr(step_time, "TimingComparison", brief)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

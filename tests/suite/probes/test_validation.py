@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from suite.events import TrainedState
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
-from suite.schema import Measurement, Parallel, Point, TrainedState, Trial
+from suite.schema import Measurement, Parallel, Point, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.task import Batch, Split
 from tests.workplace import Workplace

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.kernel_regression import (
     NOISE,
     NUM_WAVES,
@@ -44,9 +44,9 @@ def test_a_target_is_the_function_without_its_noise() -> None:
 
 def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> None:
     """Variance 1, and the covariance of two values exp(-distance^2 / (2 width^2))."""
-    chance = Chance(0, 0)
-    frequencies = normal(chance, 40_000, NUM_WAVES) / SMOOTHNESS
-    phases = 2 * math.pi * chance.uniform(40_000, NUM_WAVES)
+    stream = RandomStream(0, 0)
+    frequencies = normal(stream, 40_000, NUM_WAVES) / SMOOTHNESS
+    phases = 2 * math.pi * stream.uniform(40_000, NUM_WAVES)
     places = np.tile(np.array([0.0, 0.15, 0.3, 0.9]), (40_000, 1))
     values = waves(places, frequencies, phases)
     found = (values[:, :1] * values).mean(axis=0)
@@ -56,7 +56,7 @@ def test_functions_are_close_to_a_gaussian_process_with_a_gaussian_kernel() -> N
 
 
 def test_normal_numbers_are_normal() -> None:
-    numbers = normal(Chance(1, 2), 100_000)
+    numbers = normal(RandomStream(1, 2), 100_000)
     assert numbers.mean() == pytest.approx(0.0, abs=0.02)
     assert numbers.std() == pytest.approx(1.0, abs=0.02)
     assert (np.abs(numbers) < 1.96).mean() == pytest.approx(0.95, abs=0.005)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.listops import (
     END,
     FIRST_DIGIT,
@@ -104,7 +104,7 @@ def _trees(batch: Batch) -> list[Tree]:
 @pytest.fixture(scope="module")
 def arena_batch() -> Batch:
     """At the Arena's length."""
-    return ListOps(2000).draw(Chance(1, 1), 250, 0)
+    return ListOps(2000).draw(RandomStream(1, 1), 250, 0)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_all_ten_classes_come_and_none_is_rare_or_common(arena_batch: Batch) -> 
 @pytest.mark.parametrize("length", [40, 80])
 def test_the_law_is_that_of_the_recursive_definition(length: int) -> None:
     """Level by level or branch by branch: lengths, depths, classes and operators agree."""
-    ours = _trees(ListOps(length).draw(Chance(0, 0), 1000, 0))
+    ours = _trees(ListOps(length).draw(RandomStream(0, 0), 1000, 0))
     theirs = _arena_trees(length, 1000)
     facts = {
         "class": _value,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.chance import Chance
+from suite.tasks.data_order import RandomStream
 from suite.tasks.mqar import ALPHA, FILLER, Mqar, MqarSmall, draw_gaps
 from suite.tasks.task import UNSCORED, Batch, TaskError
 
 
 def _drawn(task: Mqar, num_pairs: int, count: int = 40) -> Batch:
-    return task.draw(Chance(0, 0), count, num_pairs)
+    return task.draw(RandomStream(0, 0), count, num_pairs)
 
 
 @pytest.mark.parametrize(("length", "num_pairs"), [(64, 4), (128, 8), (256, 16), (512, 64)])
@@ -52,7 +52,7 @@ def test_each_key_is_asked_for_once_and_its_value_is_the_answer() -> None:
 
 def test_gaps_follow_the_power_law() -> None:
     """The first pair's gap g has a chance in proportion to (g + 1)**(alpha - 1)."""
-    gaps = draw_gaps(Chance(0, 0), 40_000, 4, 64)
+    gaps = draw_gaps(RandomStream(0, 0), 40_000, 4, 64)
     num_places = (64 - 2 * 4) // 2
     assert (gaps.min(), gaps.max()) == (0, num_places - 1)
     law = np.arange(1, num_places + 1) ** (ALPHA - 1.0)
@@ -64,7 +64,7 @@ def test_gaps_follow_the_power_law() -> None:
 
 def test_later_pairs_wait_longer() -> None:
     """Drawn without replacement one after the other, so the near places are taken first."""
-    gaps = draw_gaps(Chance(0, 0), 10_000, 8, 64)
+    gaps = draw_gaps(RandomStream(0, 0), 10_000, 8, 64)
     assert (np.diff(np.sort(gaps, axis=1), axis=1) > 0).all()
     means = gaps.mean(axis=0)
     assert (np.diff(means) > 0).all()

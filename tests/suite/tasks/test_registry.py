@@ -16,9 +16,8 @@ NOT_TASKS = {
     "registry",
     "data_files",
     "data_order",
-    "chance",
-    "scores",
-    "public_sets",
+    "metrics",
+    "download",
     # what several tasks share
     "generated",
     "labelled_texts",

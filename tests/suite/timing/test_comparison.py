@@ -12,7 +12,7 @@ import torch
 
 from models import ModelSpec
 from suite.schema import Measurement, Status
-from suite.timing.comparison import Comparison, Operations
+from suite.timing.comparison import Operations, TimingComparison
 from suite.timing.parity import Disproved
 from suite.timing.passes import Pass
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
@@ -49,8 +49,8 @@ class Bench:
 
         return Pass(run)
 
-    def comparison(self, *subjects: ModelSpec) -> Comparison:
-        return Comparison(
+    def comparison(self, *subjects: ModelSpec) -> TimingComparison:
+        return TimingComparison(
             trial=trial_of(*subjects), device="cpu", clock=self.clock, compared=(MAIN,),
             operations=lambda spec: {MAIN: self.main(spec)}, main_operation=self.main,
             read_times=idle_machine(self.clock),
@@ -62,7 +62,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def table(comparison: Comparison) -> dict[tuple[str, int], Measurement]:
+def table(comparison: TimingComparison) -> dict[tuple[str, int], Measurement]:
     return {(m.metric, m.subject): m for m in comparison.measured()}
 
 

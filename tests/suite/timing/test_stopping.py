@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suite.timing.stopping import DEFAULT, Limits, Series, has_enough, noise
+from suite.timing.stopping import DEFAULT, Limits, SampleSeries, has_enough, noise
 
 LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02, most_half_width=0.05)
 
@@ -31,7 +31,7 @@ LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02, most_half_
 def test_the_criterion_that_is_missed_has_words(
     samples: list[float], num_passes: int, elapsed: float, said: str
 ) -> None:
-    assert noise(Series(samples, num_passes), LIMITS, elapsed) == said
+    assert noise(SampleSeries(samples, num_passes), LIMITS, elapsed) == said
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_criterion_that_is_missed_has_words(
 def test_what_is_aimed_at_is_more_than_what_is_put_up_with(
     samples: list[float], enough: bool
 ) -> None:
-    assert has_enough(Series(samples, 1), LIMITS) is enough
+    assert has_enough(SampleSeries(samples, 1), LIMITS) is enough
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
+from suite.timing.intervals import median_of
 from suite.timing.machine_load import num_cpus
+from suite.timing.passes import Key
 from suite.timing.stopping import Limits
-from suite.timing.stretches import Record, Stretch
+from suite.timing.stretches import (
+    LEAST_CONTESTANTS,
+    LEAST_ROUNDS,
+    Record,
+    Stretch,
+    without_round_effects,
+)
 from tests.suite.timing.scripted import key
 
 A, B = key("a"), key("b")
@@ -60,3 +71,81 @@ def test_load_is_weighed_by_time_and_shared_among_cpus() -> None:
 def test_rounds_are_counted_by_whether_they_were_disturbed() -> None:
     seen = record((2, "", 0.0), (5, BUSY, 0.5), (1, "", 0.0))
     assert (seen.num_quiet, seen.num_disturbed) == (3, 5)
+
+
+KEYS = [key(name) for name in "abcdefgh"]
+SPEEDS = {each: 2.0**index for index, each in enumerate(KEYS)}
+Rounds = list[dict[Key, float]]
+
+
+def rounds(factors: np.ndarray, rest: float = 0.0) -> Rounds:
+    """Each round slower by its factor, each sample by a little of its own."""
+    drawn = np.random.default_rng(0)
+    return [
+        {each: SPEEDS[each] * factor * math.exp(drawn.normal(0, rest)) for each in KEYS}
+        for factor in factors
+    ]
+
+
+def test_what_slows_whole_rounds_goes() -> None:
+    factors = np.array([1.0, 1.5, 1.0, 0.8, 1.1, 1.0, 3.0])
+    for held in without_round_effects(rounds(factors)):
+        for each, seconds in held.items():
+            assert seconds == pytest.approx(SPEEDS[each], rel=1e-12)
+
+
+def test_the_middle_round_is_left_as_it_was() -> None:
+    factors = np.array([5.0, 1.2, 1.2, 1.2, 0.1])
+    found = without_round_effects(rounds(factors))
+    assert found[2][KEYS[0]] == pytest.approx(1.2)
+
+
+def test_a_contestant_that_is_slower_stays_slower_by_as_much() -> None:
+    held = rounds(np.exp(np.random.default_rng(1).normal(0, 0.2, 41)))
+    slowed = [{**one, KEYS[3]: one[KEYS[3]] * 1.05} for one in held]
+    medians = [
+        median_of([one[KEYS[3]] for one in without_round_effects(some)]).value
+        for some in (held, slowed)
+    ]
+    assert medians[1] / medians[0] == pytest.approx(1.05, rel=1e-9)
+
+
+def test_odd_samples_of_one_contestant_move_no_other() -> None:
+    held = rounds(np.ones(9))
+    held[4] = {**held[4], KEYS[0]: 100.0}
+    found = without_round_effects(held)
+    assert [one[KEYS[1]] for one in found] == pytest.approx([SPEEDS[KEYS[1]]] * 9)
+    assert found[4][KEYS[0]] == pytest.approx(100.0)
+
+
+def test_the_interval_is_that_of_the_contestants_own_noise() -> None:
+    restless = np.exp(np.random.default_rng(2).normal(0, 0.3, 60))
+    own = {
+        name: median_of([one[KEYS[0]] for one in some]).half_width
+        for name, some in {
+            "raw": rounds(restless, rest=0.01),
+            "without": without_round_effects(rounds(restless, rest=0.01)),
+            "calm": rounds(np.ones(60), rest=0.01),
+        }.items()
+    }
+    assert own["raw"] > 5 * own["calm"]
+    assert own["without"] == pytest.approx(own["calm"], rel=1.0)
+
+
+def test_a_contestant_may_sit_rounds_out() -> None:
+    held = rounds(np.linspace(1, 2, 9))
+    for one in held[5:]:
+        del one[KEYS[7]]
+    found = without_round_effects(held)
+    assert [set(one) for one in found] == [set(one) for one in held]
+    assert found[0][KEYS[7]] == pytest.approx(found[4][KEYS[7]])
+
+
+@pytest.mark.parametrize(
+    ("num_keys", "num_rounds"),
+    [(LEAST_CONTESTANTS - 1, 20), (len(KEYS), LEAST_ROUNDS - 1), (len(KEYS), 0)],
+)
+def test_too_few_are_left_as_they_are(num_keys: int, num_rounds: int) -> None:
+    held = rounds(np.linspace(1, 2, num_rounds))
+    some = [{each: one[each] for each in KEYS[:num_keys]} for one in held]
+    assert without_round_effects(some) == some

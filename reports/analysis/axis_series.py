@@ -1,0 +1,210 @@
+"""Finds the metrics that run along a number: a coordinate, or a value in the labels of variants.
+
+A score at other lengths or of parts of the task, a probe's metric by distance, a score by width
+for each mixer. One line a variant, or one a group of variants; of each the mean over seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.analysis.cost import setting
+from reports.plots.style import MAX_LETTERS
+from reports.results.numeric_axes import LabelAxis, label_axis, named_values, number
+from reports.results.series import Series, belongs, left_out_of_comparison, num_expected
+from reports.results.variant_labels import shown_name, what_baseline_is
+from reports.stats.intervals import Estimate, mean_interval
+from suite.schema import CONTROLS, MIXER_ALONE, About, Better
+
+LENGTH = "length"
+_TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
+_MAX_PARTS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisPoint:
+    """What a line has at one place.
+
+    Attributes:
+        estimate: Mean over the seeds that ended well, with its 95 % interval.
+        is_partial: Whether a seed is missing from it.
+        fate: What became of it, where there is no number.
+    """
+
+    estimate: Estimate
+    is_partial: bool = False
+    fate: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisLine:
+    """One variant, or one group of them.
+
+    Attributes:
+        name: As a figure names it.
+        variants: All that are on it.
+        index: Which look it has.
+        note: What the name does not say.
+        is_baseline: Whether the baseline is on it.
+        at: Place -> what stands there; places ascending.
+    """
+
+    name: str
+    variants: tuple[str, ...]
+    index: int
+    note: str = ""
+    is_baseline: bool
+    at: Mapping[float, AxisPoint]
+
+    @property
+    def points(self) -> dict[float, float]:
+        """Place -> mean, where there is one."""
+        found = {place: there.estimate.point for place, there in self.at.items()}
+        return {place: point for place, point in found.items() if point is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisSeries:
+    """One metric along one number.
+
+    Attributes:
+        of: The part of the task that it is the score of, as ``pairs=8``; empty of the whole.
+        axis: Of the coordinates, or in the labels.
+        row_title: What a line is: ``variant``, or what groups have in common.
+        trained_at: The length that all were trained at; None where it is no axis of lengths.
+    """
+
+    task: str
+    probe: str
+    metric: str
+    unit: str
+    better: Better
+    of: str = ""
+    axis: str
+    row_title: str = "variant"
+    trained_at: float | None = None
+    lines: tuple[AxisLine, ...]
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether a line is a group of variants."""
+        return self.row_title != "variant"
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """Where any line has something, ascending."""
+        return tuple(sorted({place for line in self.lines for place in line.at}))
+
+
+def coordinate_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
+    """A line a variant, for each metric that a comparison leaves out for its coordinates."""
+    found: dict[tuple[str, str, str], dict[float, Series]] = {}
+    for series in left_out_of_comparison(_of_task(measured, task)):
+        name, place = coordinate(series.at)
+        if place is not None:
+            found.setdefault((series.probe, series.metric, name), {})[place] = series
+    for (_, _, name), placed in found.items():
+        yield _of_variants(about, measured, name, dict(sorted(placed.items())))
+
+
+def label_series(about: About, measured: Sequence[Series], task: str) -> Iterator[AxisSeries]:
+    """A line a group, for each score, its parts, and what is said of a trained model."""
+    axis = label_axis(about, task)
+    if axis is None or max(len(group.variants) for group in axis.groups) < 2:
+        return
+    every = [series for series in _of_task(measured, task) if _is_of_training(series)]
+    parts = [series for series in every if series.at]
+    for series in every:
+        if not series.at or len(parts) <= _MAX_PARTS:
+            yield _of_groups(about, series, axis)
+
+
+def coordinate(at: str) -> tuple[str, float | None]:
+    """A coordinate's name and its number; no number where it is none, or holds no number."""
+    named = named_values(at)
+    if len(named) != 1:
+        return "", None
+    ((name, value),) = named.items()
+    return name, number(value)
+
+
+def _of_task(measured: Sequence[Series], task: str) -> list[Series]:
+    """What does not depend on the machine; not what an instrument says of itself."""
+    return [
+        series
+        for series in measured
+        if series.task == task != MIXER_ALONE
+        and not series.is_bound_to_environment
+        and series.metric not in CONTROLS
+    ]
+
+
+def _is_of_training(series: Series) -> bool:
+    return series.is_score or (not series.at and series.metric.startswith(_TRAINED))
+
+
+def _of_variants(
+    about: About, measured: Sequence[Series], name: str, placed: Mapping[float, Series]
+) -> AxisSeries:
+    first = next(iter(placed.values()))
+    met = [variant for variant in about.variants if belongs(variant, first.task)]
+    is_tested = first.is_score and name == LENGTH  # at other lengths than that of the training
+    lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
+    whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
+    lines = []
+    for variant in met:
+        at = {place: _point(about, series, variant) for place, series in placed.items()}
+        if whole is not None and lengths.get(variant):
+            at[lengths[variant]] = _point(about, whole, variant)
+        is_baseline = variant == about.baseline
+        lines.append(
+            AxisLine(
+                name=_name(about, variant), variants=(variant,),
+                index=about.variants.index(variant), is_baseline=is_baseline,
+                note=what_baseline_is(about) if is_baseline else "", at=dict(sorted(at.items())),
+            )
+        )  # fmt: skip
+    trained = set(lengths.values()) - {0.0}
+    return _series(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
+
+
+def _name(about: About, variant: str) -> str:
+    """With what the baseline is; that alone where both would not fit."""
+    name = shown_name(about, variant)
+    what = what_baseline_is(about) if variant == about.baseline else ""
+    return what if what and len(name) > MAX_LETTERS else name
+
+
+def _is_same(a: Series, b: Series) -> bool:
+    return (a.task, a.probe, a.metric, a.unit) == (b.task, b.probe, b.metric, b.unit)
+
+
+def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
+    lines = [
+        AxisLine(
+            name=group.name, variants=tuple(group.variants.values()), index=index,
+            note=group.note, is_baseline=about.baseline in group.variants.values(),
+            at={place: _point(about, series, v) for place, v in group.variants.items()},
+        )
+        for index, group in enumerate(axis.groups)
+    ]  # fmt: skip
+    return _series(series, axis.name, lines, of=series.at, row_title=", ".join(axis.others))
+
+
+def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any) -> AxisSeries:
+    return AxisSeries(
+        task=series.task, probe=series.probe, metric=series.metric, unit=series.unit,
+        better=series.better, axis=axis, lines=tuple(lines), **fields,
+    )  # fmt: skip
+
+
+def _point(about: About, series: Series, variant: str) -> AxisPoint:
+    values = tuple(series.values(variant).values())
+    fates = dict.fromkeys(reading.fate for reading in series.of(variant))
+    return AxisPoint(
+        estimate=mean_interval(values),
+        is_partial=0 < len(values) < num_expected(series, about),
+        fate="" if values else ", ".join(fates) or "no result",
+    )

@@ -1,0 +1,168 @@
+"""Draws a metric along a number: a line a variant or group, and around it the 95 % interval.
+
+An axis is logarithmic where its numbers span much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.ticker import LogLocator
+
+from reports.analysis.axis_series import LENGTH, AxisLine, AxisSeries
+from reports.document import Drawing
+from reports.escape import slug
+from reports.plots.line_chart import (
+    ChartLine,
+    LineChart,
+    LineStyle,
+    PlotAxis,
+    draw,
+    evenly_spaced,
+)
+from reports.plots.style import GREY, MAX_LINES, axis_title, capitalized, caption, label, readable
+
+_LOG = "_log10"
+_LOG_OF_ZERO = -37.9  # the smallest normal number of float32, which stands for 0
+_WIDE, _TALL = 4.0, 1000.0  # times between least and most, from where on an axis is logarithmic
+_MAX_SPOKEN = 4  # places of a line that are read aloud; of more, the ends
+_ROOM = 0.08  # of the range of the means, beyond them
+_MOST_ROOM = 0.5  # the same, for bands
+_STYLE = LineStyle(
+    line={"linewidth": 1.6, "zorder": 3}, baseline={"linewidth": 2.8, "zorder": 4},
+    has_markers=True, band={"alpha": 0.12, "zorder": 1.5},
+)  # fmt: skip
+_AXIS_NAMES = {
+    LENGTH: "length (tokens)", "distance": "distance (tokens)", "dim": "width",
+    "key_dim": "d_k (width of queries and keys)", "pairs": "pairs to recall",
+}  # fmt: skip
+
+
+def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None:
+    """The lines that are to be shown, at most `MAX_LINES`; None where none has two points.
+
+    Args:
+        series: What is drawn.
+        shown: Those of its lines that a reader can tell apart.
+    """
+    lines = [_line(line) for line in shown if line.points][:MAX_LINES]
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    title = capitalized(f"{readable_metric(series.metric)} against {readable_axis(series)}")
+    part = f", {readable(series.of).replace('=', ' ')}" if series.of else ""
+    return draw(
+        LineChart(
+            name=figure_name(series),
+            title=f"{title.partition(' (tokens)')[0]} on {series.task}{part}",
+            caption=_caption(series, lines), description=_describe(series, lines), height=4.2,
+            x=_x_axis(series, lines), y=_y_axis(series, lines), style=_STYLE, lines=lines,
+        )
+    )  # fmt: skip
+
+
+def _line(line: AxisLine) -> ChartLine:
+    estimates = {place: line.at[place].estimate for place in line.points}
+    return ChartLine(
+        name=line.name, index=line.index, is_baseline=line.is_baseline, estimates=estimates
+    )
+
+
+def readable_metric(metric: str) -> str:
+    """As ``attention entropy``; that it is a logarithm stands in its unit."""
+    return readable(metric.removesuffix(_LOG))
+
+
+def readable_axis(series: AxisSeries) -> str:
+    """As a reader knows it: ``width``, ``distance (tokens)``."""
+    tested = "test " if series.trained_at is not None else ""
+    return tested + _AXIS_NAMES.get(series.axis, readable(series.axis))
+
+
+def readable_place(place: float) -> str:
+    """As ``1,024`` or ``0.003``."""
+    return f"{place:,.0f}" if place.is_integer() and abs(place) < 1e9 else f"{place:g}"
+
+
+def figure_name(series: AxisSeries) -> str:
+    """Of its file and ids, distinct within a report."""
+    how = "by" if series.is_of_groups else "along"
+    of = f"-of-{series.of.replace('=', '-')}" if series.of else ""
+    return slug(f"{series.task}-{series.metric}-{how}-{series.axis}{of}")
+
+
+def needs_log(values: Sequence[float]) -> bool:
+    """Whether numbers span so much that only a logarithmic axis shows them all."""
+    return min(values) > 0 and max(values) > _TALL * min(values)
+
+
+def is_log_of_zero(series: AxisSeries, value: float) -> bool:
+    """Whether it stands for a logarithm of 0, which would press all else together."""
+    return series.metric.endswith(_LOG) and value <= _LOG_OF_ZERO
+
+
+def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
+    places = [place for line in lines for place in line.points]
+    dashed = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (5, 4)), "zorder": 1}
+    return PlotAxis(
+        title=readable_axis(series), is_log=min(places) > 0 and max(places) >= _WIDE * min(places),
+        ticks=evenly_spaced(series.places), write=readable_place,
+        rule=None if series.trained_at is None else (series.trained_at, dashed),
+        rule_name="trained at this length",
+    )  # fmt: skip
+
+
+def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
+    """Logarithmic where that shows more, with room for the means and for most of the bands."""
+    values = [v for line in lines for v in line.points.values() if not is_log_of_zero(series, v)]
+    bands = [end for line in lines for ends in line.intervals.values() for end in ends]
+    ends = [end for end in bands if not is_log_of_zero(series, end)]
+    values = values or [_LOG_OF_ZERO]
+    named = axis_title(readable_metric(series.metric), series.unit, series.better)
+    title = label(named, length=60)
+    if not needs_log(values):
+        return PlotAxis(title=title, limits=_limits(values, ends))
+    low, high = _limits([*map(math.log, values)], [math.log(end) for end in ends if end > 0])
+    return PlotAxis(
+        title=title, is_log=True, limits=(math.exp(low), math.exp(high)),
+        ticks=LogLocator(base=10, numticks=9), write=lambda y: f"{y:g}",
+    )  # fmt: skip
+
+
+def _limits(values: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Below the least and above the most, bands among them as long as they leave room."""
+    low, high = min(values), max(values)
+    size = high - low or abs(high) or 1.0
+    bottom = max(min([low, *ends]), low - _MOST_ROOM * size) - _ROOM * size
+    top = min(max([high, *ends]), high + _MOST_ROOM * size) + _ROOM * size
+    return bottom, top
+
+
+def _describe(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
+    """Where each line runs, in words."""
+    unit = "" if series.unit == "1" else f" {series.unit}"
+    parts = []
+    for line in lines:
+        points = list(line.points.items())
+        chosen = points if len(points) <= _MAX_SPOKEN else line.ends
+        values = [f"{value:.4g}{unit} at {readable_place(place)}" for place, value in chosen]
+        parts.append(f"{line.name}: {', '.join(values)}")
+    return f"By {readable_axis(series)}. {'; '.join(parts)}."
+
+
+def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
+    has_bands = any(line.intervals for line in lines)
+    has_baseline = any(line.is_baseline for line in lines)
+    num_all, num_drawable = len(series.lines), sum(bool(line.points) for line in series.lines)
+    return caption({
+        "Points are means over seeds.": not has_bands,
+        "Points are means over seeds, bands their 95 % intervals, cut where they are wide.":
+            has_bands,
+        "The baseline is on the thick line.": has_baseline and series.is_of_groups,
+        "The thick line is the baseline.": has_baseline and not series.is_of_groups,
+        "A line that leaves at the bottom has come to nothing that float32 can hold.":
+            any(is_log_of_zero(series, y) for line in lines for y in line.points.values()),
+        f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.":
+            len(lines) < num_drawable,
+        f"{num_all - num_drawable} of {num_all} have no number.": num_all > num_drawable,
+    })  # fmt: skip

@@ -1,0 +1,273 @@
+"""Draws matrices as a grid of shaded squares, one row a layer and one column a head.
+
+Each matrix is a small picture inside the drawing, one pixel a value and one byte a pixel, so that a
+page of them stays small. One scale of shades holds for a whole figure.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from reports.document import Drawing
+from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label
+from reports.plots.svg import to_svg
+from reports.results.matrices import Matrix
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches
+_GAP_ACROSS, _GAP_DOWN, _WIDEST = 0.22, 0.26, 2.2
+_MONO = "DejaVu Sans Mono"
+_ADVANCE = 0.602  # of its letters, in ems
+_SMALLEST_LETTER = 4.5  # points
+_SEQUENTIAL = ("#ffffff", "#0072b2", "#06203a")
+_DIVERGING = ("#8a3b00", "#e69f00", "#ffffff", "#0072b2", "#06203a")
+_NUM_SHADES = 48
+_MOST_PANELS = 4  # in a row, and in a column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One matrix of a figure, and what stands over it."""
+
+    title: str
+    matrix: Matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shades:
+    """How values become shades.
+
+    Attributes:
+        title: What they show, in a few words.
+        power: Of the value, between `low` and `high`, that the shade grows with.
+        ticks: Values that the scale names.
+        written: How it names them.
+    """
+
+    title: str
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    written: Callable[[float], str]
+    power: float = 1.0
+    colours: tuple[str, ...] = _SEQUENTIAL
+
+    @property
+    def norm(self) -> Normalize:
+        """From a value to 0..1."""
+        if self.power == 1.0:
+            return Normalize(self.low, self.high)
+        return PowerNorm(self.power, self.low, self.high)
+
+    @property
+    def map(self) -> LinearSegmentedColormap:
+        """From 0..1 to a colour."""
+        return LinearSegmentedColormap.from_list("shades", self.colours, N=_NUM_SHADES)
+
+
+WEIGHT_SHADES = Shades(  # the same in all figures, so that they compare
+    title="share of the row’s weight", low=0.0, high=1.0, power=0.5,
+    ticks=(0.0, 0.01, 0.05, 0.2, 0.5, 1.0), written=lambda value: f"{100 * value:.0f} %",
+)  # fmt: skip
+COSINE_SHADES = Shades(
+    title="cosine", low=-1.0, high=1.0, ticks=(-1.0, -0.5, 0.0, 0.5, 1.0),
+    written=lambda value: f"{value:g}".replace("-", "−"), colours=_DIVERGING,
+)  # fmt: skip
+
+
+def bias_shades(panels: Sequence[Panel]) -> Shades:
+    """Of what is added to scores: from the smallest to the largest of the figure."""
+    low = min(float(panel.matrix.values.min()) for panel in panels)
+    high = max(float(panel.matrix.values.max()) for panel in panels)
+    high = high if high > low else low + 1.0
+    return Shades(
+        title="added to the score", low=low, high=high, ticks=tuple(np.linspace(low, high, 5)),
+        written=lambda value: f"{value:.2g}".replace("-", "−"),
+    )  # fmt: skip
+
+
+def one_row_a_layer(found: Sequence[Matrix]) -> list[list[Panel]]:
+    """Layers ascending, and heads within them; the first few of each."""
+    ordered = sorted(found, key=lambda matrix: (matrix.layer, matrix.head))
+    layers = list(dict.fromkeys(matrix.layer for matrix in ordered))[:_MOST_PANELS]
+    rows = [[matrix for matrix in ordered if matrix.layer == layer] for layer in layers]
+    return [[Panel(title=m.name, matrix=m) for m in row[:_MOST_PANELS]] for row in rows]
+
+
+def grid_figure(
+    rows: Sequence[Sequence[Panel]],
+    shades: Shades,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    description: str,
+) -> Drawing:
+    """The panels, row by row, and the scale of their shades.
+
+    Args:
+        rows: At least one panel; rows may differ in length.
+        shades: Of all panels.
+        name: Of its file, distinct within a report.
+        title: As it stands under the figure.
+        caption: What a reader must know besides.
+        description: The same in words, for those who cannot see it.
+    """
+    num_across = max(map(len, rows))
+    free = _WIDTH - _LEFT - _RIGHT - (num_across - 1) * _GAP_ACROSS
+    side = min(_WIDEST, free / num_across)
+    height = _TOP + len(rows) * side + (len(rows) - 1) * _GAP_DOWN + _BOTTOM
+    pictures = []
+    with drawing_style():
+        figure = Figure(figsize=(_WIDTH, height))
+        for down, row in enumerate(rows):
+            top = _TOP + down * (side + _GAP_DOWN)
+            for across, panel in enumerate(row):
+                place = _Place(_LEFT + across * (side + _GAP_ACROSS), top, side, side)
+                _framed(figure, place)
+                pictures.append(_picture(panel.matrix.values, shades, place))
+        _write(figure.axes, rows, side)
+        pictures.append(_draw_scale(figure, shades))
+        # The ids inside a drawing hold its name some hundred times.
+        prefix = f"m{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+        svg = to_svg(figure, name=prefix, title=title, description=description)
+    whole = svg[: svg.rindex("</svg>")] + "".join(pictures) + "</svg>\n"
+    return Drawing(name=name, title=title, caption=caption, svg=whole)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """In a figure, in inches from its upper left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+def _framed(figure: Figure, place: _Place) -> Axes:
+    """Axes without ticks, and a thin line around: one path, where spines would be four."""
+    width, height = figure.get_size_inches()
+    bottom = height - place.top - place.height
+    axes: Axes = figure.add_axes(
+        (place.left / width, bottom / height, place.width / width, place.height / height)
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.patch.set(edgecolor=GREY, linewidth=1.2)
+    return axes
+
+
+def _picture(values: NDArray[np.float64], shades: Shades, place: _Place) -> str:
+    """The values as an SVG `image`, the first row on top."""
+    levels = np.rint(np.clip(shades.norm(values), 0.0, 1.0) * (_NUM_SHADES - 1)).astype(np.uint8)
+    picture = Image.frombytes("P", levels.shape[::-1], levels.tobytes())
+    colours = 255 * shades.map(np.arange(_NUM_SHADES))[:, :3]
+    picture.putpalette(np.rint(colours).astype(np.uint8).tobytes())
+    buffer = io.BytesIO()
+    picture.save(buffer, format="png", optimize=True)
+    left, top, width, height = (f"{72 * inches:.2f}" for inches in astuple(place))
+    return (
+        f'<image x="{left}" y="{top}" width="{width}" height="{height}" '
+        'preserveAspectRatio="none" style="image-rendering:pixelated" '
+        f'xlink:href="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"/>'
+    )
+
+
+def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: float) -> None:
+    """Titles; the tokens at the first panel of a row, and under that of the last row.
+
+    Every letter is a part of the drawing: where there are many rows, the first one says it for all.
+    """
+    axes = iter(all_axes)
+    is_grid = len(rows) > 1 and len({tuple(p.matrix.head for p in row) for row in rows}) == 1
+    for down, row in enumerate(rows):
+        for across, panel in enumerate(row):
+            here = next(axes)
+            if across == 0 and (down == 0 or len(rows) <= 2):
+                _letter_rows(here, panel.matrix, side)
+            if across == 0 and down == len(rows) - 1:
+                _letter_columns(here, panel.matrix, side)
+            title = f"head {panel.matrix.head}" if is_grid else panel.title
+            if down == 0 or not is_grid:
+                length = round(14 * side)
+                here.set_title(label(title, length=length), fontsize=8, pad=3, color=INK)
+            if is_grid and across == 0:
+                here.text(
+                    -0.45 / side, 0.5, f"layer {panel.matrix.layer}", transform=here.transAxes,
+                    rotation=90, fontsize=8, color=INK, ha="center", va="center",
+                )  # fmt: skip
+
+
+def _letter_rows(axes: Axes, matrix: Matrix, side: float) -> None:
+    """Down the left side, turned as on the back of a book; places where there are no letters."""
+    if not _write_letters(axes, matrix, side, at=(-0.035, 1.0), rotation=270):
+        count = len(matrix.values)
+        axes.set_ylim(count - 0.5, -0.5)
+        axes.set_yticks(*_places(count), fontsize=7)
+        axes.tick_params(axis="y", length=2)
+
+
+def _letter_columns(axes: Axes, matrix: Matrix, side: float) -> None:
+    if not _write_letters(axes, matrix, side, at=(0.0, -0.035), rotation=0):
+        count = matrix.values.shape[1]
+        axes.set_xlim(-0.5, count - 0.5)
+        axes.set_xticks(*_places(count), fontsize=7)
+        axes.tick_params(axis="x", length=2)
+
+
+def _write_letters(
+    axes: Axes, matrix: Matrix, side: float, *, at: tuple[float, float], rotation: float
+) -> bool:
+    """Each as wide as a column; whether that can be read."""
+    size = 72 * side / matrix.values.shape[1] / _ADVANCE
+    if not matrix.letters or size < _SMALLEST_LETTER:
+        return False
+    axes.text(
+        *at, "".join(map(_letter, matrix.letters)), transform=axes.transAxes, rotation=rotation,
+        rotation_mode="anchor", ha="left", va="top", family=_MONO, fontsize=size, color=INK,
+    )  # fmt: skip
+    return True
+
+
+def _places(count: int) -> tuple[list[int], list[str]]:
+    """Where ticks stand, every eighth place, and their numbers, from 1."""
+    places = list(range(0, count, max(1, 8 * round(count / 32))))
+    return places, [str(place + 1) for place in places]
+
+
+def _letter(character: str) -> str:
+    """A visible one: a new line is ¶, a space a dot, what the font lacks a box."""
+    if character in "\n ":
+        return "¶" if character == "\n" else "·"
+    is_plain = character.isprintable() and not unicodedata.combining(character)
+    return character if is_plain and ord(character) in glyphs(_MONO) else UNKNOWN_GLYPH
+
+
+def _draw_scale(figure: Figure, shades: Shades) -> str:
+    """A strip of all shades under the panels, and what they stand for."""
+    place = _Place(_LEFT, figure.get_size_inches()[1] - 0.41, 2.4, 0.11)
+    axes = _framed(figure, place)
+    axes.set_xlim(0.0, 1.0)
+    ticks = [float(shades.norm(tick)) for tick in shades.ticks]
+    axes.set_xticks(ticks, [shades.written(tick) for tick in shades.ticks], fontsize=7)
+    axes.tick_params(axis="x", length=2, pad=2)
+    axes.text(
+        1.04, 0.5, label(shades.title), transform=axes.transAxes, va="center", fontsize=8,
+        color=INK,
+    )  # fmt: skip
+    even = shades.norm.inverse(np.linspace(0.0, 1.0, _NUM_SHADES))
+    return _picture(np.asarray(even)[None, :], shades, place)

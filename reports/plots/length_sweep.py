@@ -1,0 +1,225 @@
+"""Draws time and memory of mixers alone against length: as such, and as ratios to the baseline.
+
+Both axes are logarithmic: a straight line is a power of the length, and its slope is the power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from matplotlib.ticker import LogLocator
+
+from reports.analysis.crossover import Crossover, crossover
+from reports.analysis.time_comparison import compare
+from reports.document import Drawing
+from reports.escape import slug
+from reports.plots.line_chart import (
+    ChartLine,
+    LineChart,
+    LineStyle,
+    PlotAxis,
+    Stroke,
+    draw,
+    evenly_spaced,
+)
+from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
+from reports.results.length_sweep import Growth
+from reports.results.variant_labels import shown_name, what_baseline_is
+from reports.stats.intervals import Estimate, median_range
+from reports.stats.number_format import as_ratio
+from suite.schema import MIXER_ALONE, About
+
+_GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 1, 2)))}
+_EVEN = {"color": INK, "linestyle": "-", "linewidth": 1.3, "zorder": 2}
+_ROOM, _RATIO_ROOM = 1.5, 1.25  # times beyond the outermost number
+_Y_TITLES = {"s": "time, lower is better", "B": "peak memory, lower is better", "FLOP": "FLOPs"}
+
+
+_LINE, _BASELINE = {"linewidth": 1.7, "zorder": 3}, {"linewidth": 2.8, "zorder": 3}
+_BARS = {"marker": "_", "markersize": 6, "zorder": 3}
+_STYLE = LineStyle(line=_LINE, baseline=_BASELINE, bars=_BARS, point_size=4.5)
+_RATIO_STYLE = LineStyle(line=_LINE, bars={"zorder": 2}, point_size=4)
+
+
+def growth_figure(about: About, growth: Growth, title: str) -> Drawing | None:
+    """The metric of every variant against the axis; None without two points.
+
+    Args:
+        about: Gives names and order.
+        growth: What is drawn.
+        title: As it stands under the figure, without a full stop.
+    """
+    lines = _lines(about, growth)
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    values = [value for line in lines for value in line.points.values()]
+    low = min(values) / _ROOM
+    guides = _guides(lines, low * 1.15)
+    return draw(
+        LineChart(
+            name=slug(f"{MIXER_ALONE}-{growth.metric}-by-{growth.axis}"), title=title,
+            caption=_caption(growth, lines), description=_describe(growth, lines),
+            height=4.6, x=_places_axis(growth), style=_STYLE, lines=lines, strokes=guides,
+            y=PlotAxis(
+                title=label(_Y_TITLES.get(growth.unit, growth.unit)), is_log=True,
+                limits=(low, max(values) * _ROOM), write=lambda y: with_unit(growth.unit, y),
+                ticks=LogLocator(base=16 if growth.unit == "B" else 10, numticks=9),
+            ),
+        )
+    )  # fmt: skip
+
+
+def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
+    """Times as ratios to the baseline's, and on the line at 1 each crossover with its interval.
+
+    Args:
+        about: Gives names, order and the baseline.
+        growth: Times along lengths, in one environment.
+        what: As ``forward and backward``.
+
+    Returns:
+        None where no variant has two points beside the baseline.
+    """
+    lines = _lines(about, growth, is_ratio=True)
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    crossings = [crossover(growth, line.name, about.baseline) for line in lines]
+    values = [1.0, *(value for line in lines for value in line.points.values())]
+    is_wide = max(values) > 100 * min(values)
+    return draw(
+        LineChart(
+            name=slug(f"{MIXER_ALONE}-{growth.metric}-ratio-by-{growth.axis}"),
+            title=f"Time of {what}, as a multiple of the baseline’s, against length",
+            caption=_ratio_caption(about, growth, lines, crossings),
+            description=_describe_ratios(lines, crossings), height=4.4, x=_places_axis(growth),
+            y=PlotAxis(
+                title=label(f"times as long as {shown_name(about, about.baseline)}", length=52),
+                is_log=True, limits=(min(values) / _RATIO_ROOM, max(values) * _RATIO_ROOM),
+                ticks=LogLocator(subs=(1.0,) if is_wide else (1.0, 2.0, 5.0)),
+                write=lambda y: f"{y:g}", rule=(1.0, _EVEN), rule_name="1: as long as the baseline",
+            ),
+            style=_RATIO_STYLE,
+            lines=[replace(line, above=tuple(_diamond(line, crossing.place)))
+                   for line, crossing in zip(lines, crossings, strict=True)],
+        )
+    )  # fmt: skip
+
+
+def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
+    """The first variants that have a positive number somewhere, or a ratio to the baseline."""
+    measure: Callable[..., Estimate] = _ratio if is_ratio else _estimate
+    found = []
+    for index, variant in enumerate(about.variants):
+        timed = (variant, about.baseline) if is_ratio else (variant,)
+        estimates: dict[float, Estimate] = {
+            place: estimate
+            for place in growth.places
+            if (estimate := measure(growth, place, *timed)).point and estimate.point > 0
+        }
+        hollow = [at for at in growth.places if any(growth.is_noisy(v, at) for v in timed)]
+        is_baseline = variant == about.baseline
+        if estimates and not (is_ratio and is_baseline):
+            line = ChartLine(
+                name=shown_name(about, variant), index=index, is_baseline=is_baseline,
+                estimates=estimates, hollow=estimates.keys() & hollow,
+            )  # fmt: skip
+            found.append(line)
+    return found[:MAX_LINES]
+
+
+def _estimate(growth: Growth, place: int, variant: str) -> Estimate:
+    """Median over processes, and all of them; of a single process, the spread of its samples."""
+    values = list(growth.values(variant, place).values())
+    if len(values) != 1:
+        return median_range(values)
+    only = next(r for r in growth.of(variant, place) if r.value == values[0])
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=values[0])
+    return Estimate(n=1, point=values[0], low=only.spread_low, high=only.spread_high)
+
+
+def _ratio(growth: Growth, place: int, variant: str, baseline: str) -> Estimate:
+    return compare(growth.of(variant, place), growth.of(baseline, place)).ratio
+
+
+def _diamond(line: ChartLine, place: Estimate | None) -> Iterator[Stroke]:
+    """Where the line crosses 1, and a bar over the interval."""
+    if place is None or place.point is None:
+        return
+    colour = line_look(line.index)["color"]
+    if place.low is not None and place.high is not None:
+        bar = {"linewidth": 8, "alpha": 0.4, "zorder": 5, "solid_capstyle": "butt"}
+        yield Stroke(x=[place.low, place.high], y=[1.0, 1.0], look={"color": colour, **bar})
+    shape = {"marker": "D", "markersize": 4.5, "markeredgewidth": 1.8, "zorder": 6}
+    edge = {"markerfacecolor": "white", "markeredgecolor": colour}
+    yield Stroke(x=[place.point], y=[1.0], look=shape | edge)
+
+
+def _guides(lines: Sequence[ChartLine], bottom: float) -> list[Stroke]:
+    """Grey lines from the lower left corner on, as powers of one and two look."""
+    places = [place for line in lines for place in line.points]
+    first, last = min(places), max(places)
+    found = []
+    for power, (name, dashes) in _GUIDES.items():
+        look = {"color": GREY, "linestyle": dashes, "linewidth": 1.1, "zorder": 1}
+        end = bottom * (last / first) ** power
+        fixed = {"scalex": False, "scaley": False}
+        found.append(Stroke(x=[first, last], y=[bottom, end], look=look | fixed, name=name))
+    return found
+
+
+def _places_axis(growth: Growth) -> PlotAxis:
+    return PlotAxis(
+        title="length (tokens)" if growth.axis == "length" else "width", is_log=True,
+        ticks=evenly_spaced(growth.places), write=lambda x: f"{x:,.0f}",
+    )  # fmt: skip
+
+
+def _describe(growth: Growth, lines: Sequence[ChartLine]) -> str:
+    """Where each line starts and ends, in words."""
+    noun = "tokens" if growth.axis == "length" else "wide"
+    parts = []
+    for line in lines:
+        ends = [f"{with_unit(growth.unit, y)} at {x:,}" for x, y in line.ends]
+        parts.append(f"{line.name}: from {ends[0]} {noun} to {ends[1]}")
+    return "; ".join(parts) + "."
+
+
+def _describe_ratios(lines: Sequence[ChartLine], crossings: Sequence[Crossover]) -> str:
+    """Where each line starts and ends and crosses, in words."""
+    parts = []
+    for line, crossing in zip(lines, crossings, strict=True):
+        ends = [f"{as_ratio(y)} at {x:,} tokens" for x, y in line.ends]
+        parts.append(f"{line.name}: from {ends[0]} to {ends[1]} ({crossing.kind}: {crossing.text})")
+    return f"Ratio of times to the baseline’s. {'; '.join(parts)}."
+
+
+def _caption(growth: Growth, lines: Sequence[ChartLine]) -> str:
+    return caption({
+        "Both axes are logarithmic: a straight line is a power of the length, and its slope the "
+        "power; the grey lines show what growth with n and with n² looks like.": True,
+        "Points are medians over processes, bars run from the fastest to the slowest.":
+            any(line.intervals for line in lines),
+        "Hollow points are noisy: their stopping criterion was not met.":
+            any(line.hollow for line in lines),
+        f"Drawn are {len(lines)} of {len(growth.variants)} variants.":
+            len(lines) < len(growth.variants),
+    })  # fmt: skip
+
+
+def _ratio_caption(
+    about: About, growth: Growth, lines: Sequence[ChartLine], crossings: Sequence[Crossover]
+) -> str:
+    num_others = sum(variant != about.baseline for variant in growth.variants)
+    return caption({
+        "Both axes are logarithmic. Below the line at 1 a mixer takes less time than the "
+        f"baseline ({what_baseline_is(about) or about.baseline}).": True,
+        "Points are means over processes with their 95 % intervals.":
+            any(line.intervals for line in lines),
+        "A diamond marks the length at which a mixer crosses the line, the bar along it the "
+        "95 % interval.": any(crossing.place for crossing in crossings),
+        "Hollow points are noisy: a stopping criterion was not met.":
+            any(line.hollow for line in lines),
+        f"Drawn are {len(lines)} of {num_others} variants.": len(lines) < num_others,
+    })  # fmt: skip

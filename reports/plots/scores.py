@@ -1,0 +1,212 @@
+"""Draws the scores of a comparison: every seed a dot, every mean with its interval, every floor.
+
+A floor is a thin dotted line with its name above. Floors may lie far away: chance would squeeze
+what is compared into a corner. So the axis grows to three times what the variants span, at most; a
+floor beyond is named at that edge, with an arrow and its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from reports.document import Drawing
+from reports.escape import slug
+from reports.plots.style import (
+    BLUE,
+    GREY,
+    INK,
+    axis_title,
+    capitalized,
+    drawing_style,
+    label,
+    readable,
+)
+from reports.plots.svg import to_svg
+from reports.results.floors import floors_of
+from reports.results.readings import coverage
+from reports.results.series import Series, belongs, num_expected
+from reports.results.variant_labels import shown_name
+from reports.stats.intervals import mean_interval
+from reports.stats.number_format import for_scores
+from suite.schema import About
+
+MAX_ROWS = 60  # beyond, the table is the better picture
+_CAPTION = (
+    "Dots are seeds; diamonds are means with 95 % intervals; the dashed line is the mean of the "
+    "baseline."
+)
+_FLOORS_CAPTION = (
+    " Dotted lines are floors, which need no architecture; one that lies far off is named at the "
+    "edge, with its number."
+)
+_SEEDS_BELOW = 0.22  # of a row, so that dots do not hide the mean
+_FLOOR_COLOUR = "#6b6f76"
+_GROWTH = 3.0  # of the axis, at most, over what the variants span
+_MARGIN = 0.05  # of the axis, on either side of what is drawn
+_FONT_POINTS, _LETTER_POINTS, _LINE_POINTS = 8.0, 5.2, 11.0
+_WIDTH_POINTS = 330.0  # of the axis, where names of variants are long
+_GAP = 0.02  # of the axis, between two names
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FloorName:
+    """A name above the axis; places are shares of its width.
+
+    Attributes:
+        value: Of the floor; None where the name stands at an edge.
+    """
+
+    text: str
+    value: float | None
+    place: float
+    side: str
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where it begins and ends."""
+        width = len(self.text) * _LETTER_POINTS / _WIDTH_POINTS
+        before = {"left": 0.0, "center": width / 2, "right": width}[self.side]
+        return self.place - before, self.place - before + width
+
+
+def score_figure(about: About, series: Series) -> Drawing | None:
+    """Each variant's score: every seed a dot, the mean a diamond with its 95 % interval.
+
+    None where there is no number, or there are too many variants to see anything.
+    """
+    variants = [variant for variant in about.variants if belongs(variant, series.task)]
+    if len(variants) > MAX_ROWS or not any(series.values(v) for v in variants):
+        return None
+    floors = floors_of(about, series)
+    name = f"{slug(series.task)}-{slug(series.metric)}"
+    title = capitalized(f"{readable(series.metric)} of each variant on {series.task}")
+    with drawing_style():
+        figure = Figure(figsize=(7.2, 1.1 + 0.36 * len(variants)), layout="constrained")
+        axes = figure.add_subplot()
+        _draw_baseline(axes, series, about.baseline)
+        for row, variant in enumerate(variants):
+            _draw_scores(axes, row, series, variant, num_expected(series, about))
+        _draw_axes(axes, series, [shown_name(about, variant) for variant in variants])
+        draw_floors(axes, series, floors)
+        description = _describe(series, (*variants, *floors))
+        svg = to_svg(figure, name=name, title=title, description=description)
+    caption = _CAPTION + (_FLOORS_CAPTION if floors else "")
+    return Drawing(name=name, title=title, caption=caption, svg=svg)
+
+
+def _draw_baseline(axes: Axes, series: Series, baseline: str) -> None:
+    mean = mean_interval(tuple(series.values(baseline).values())).point
+    if mean is not None:
+        axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
+
+
+def _draw_scores(axes: Axes, row: int, series: Series, variant: str, expected: int) -> None:
+    values = tuple(series.values(variant).values())
+    estimate = mean_interval(values)
+    cover = coverage(series.of(variant), expected)
+    if not cover.is_complete:
+        axes.annotate(
+            label(str(cover)), (1.0, row), xycoords=("axes fraction", "data"), va="bottom",
+            ha="right", fontsize=8, color="#8a4b00", xytext=(0, 3), textcoords="offset points",
+        )  # fmt: skip
+    if estimate.low is not None and estimate.high is not None:
+        axes.plot([estimate.low, estimate.high], [row, row], color=BLUE, linewidth=2.2)
+    if estimate.point is not None and estimate.n > 1:
+        axes.plot(estimate.point, row, marker="D", markersize=6, color=BLUE, zorder=3)
+    axes.plot(
+        values, [row + _SEEDS_BELOW] * len(values), linestyle="none", marker="o", markersize=5,
+        markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1, alpha=0.9, zorder=4,
+    )  # fmt: skip
+
+
+def _draw_axes(axes: Axes, series: Series, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [label(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_xlabel(label(axis_title(series.metric, series.unit, series.better), length=72))
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+
+
+def _describe(series: Series, variants: Sequence[str]) -> str:
+    """The same numbers in words, for those who cannot see the figure."""
+    unit = "" if series.unit == "1" else f" {series.unit}"
+    parts = []
+    for variant in variants:
+        estimate = mean_interval(tuple(series.values(variant).values()))
+        if estimate.point is None:
+            parts.append(f"{variant}: no result")
+        elif estimate.half_width is None:
+            parts.append(f"{variant}: {estimate.point:.4g}{unit}")
+        else:
+            parts.append(f"{variant}: {estimate.point:.4g} ± {estimate.half_width:.2g}{unit}")
+    return "; ".join(parts) + "."
+
+
+def draw_floors(axes: Axes, series: Series, floors: Sequence[str]) -> None:
+    """Lines and names; the limits of the axis of scores must fit the variants."""
+    known = {floor: series.values(floor) for floor in floors}
+    values = {floor: next(iter(found.values())) for floor, found in known.items() if found}
+    if not values:
+        return
+    low, high = _limits(*axes.get_xlim(), list(values.values()))
+    axes.set_xlim(low, high)
+    nearest_first = sorted(values.items(), key=lambda each: abs(2 * each[1] - low - high))
+    names = [_name(series, floor, value, low, high) for floor, value in nearest_first]
+    for name, level in _stacked(names):
+        if name.value is not None:
+            axes.axvline(name.value, color=_FLOOR_COLOUR, linestyle=":", linewidth=1.1, zorder=1)
+        axes.annotate(
+            label(name.text), (name.place, 1.0), xycoords="axes fraction",
+            xytext=(0, 2 + _LINE_POINTS * level), textcoords="offset points", ha=name.side,
+            va="bottom", fontsize=_FONT_POINTS, color=_FLOOR_COLOUR,
+        )  # fmt: skip
+
+
+def _limits(low: float, high: float, values: Sequence[float]) -> tuple[float, float]:
+    """Of the axis: the variants', and as many of the nearest floors as it may grow to hold."""
+    most = _GROWTH * (high - low)
+    for value in sorted(values, key=lambda each: max(low - each, each - high)):
+        wider = min(low, value), max(high, value)
+        margin = _MARGIN * (wider[1] - wider[0])
+        wider = (
+            wider[0] - margin if wider[0] < low else low,
+            wider[1] + margin if wider[1] > high else high,
+        )
+        if wider[1] - wider[0] <= most:
+            low, high = wider
+    return low, high
+
+
+def _name(series: Series, floor: str, value: float, low: float, high: float) -> _FloorName:
+    if low <= value <= high:
+        place = (value - low) / (high - low)
+        side = "left" if place < 0.1 else "right" if place > 0.9 else "center"
+        return _FloorName(text=floor, value=value, place=place, side=side)
+    written = for_scores(series.unit, [], [value]).write(value)
+    if value < low:
+        return _FloorName(text=f"← {floor} {written}", value=None, place=0.0, side="left")
+    return _FloorName(text=f"{floor} {written} →", value=None, place=1.0, side="right")
+
+
+def _stacked(names: Sequence[_FloorName]) -> list[tuple[_FloorName, int]]:
+    """Each with its line of text, counted from the axis: the first in which it hides no other."""
+    lines: list[list[_FloorName]] = []
+    found: list[tuple[_FloorName, int]] = []
+    for name in names:
+        free = (i for i, line in enumerate(lines) if not any(_hides(name, o) for o in line))
+        level = next(free, len(lines))
+        lines += [[]] if level == len(lines) else []
+        lines[level].append(name)
+        found.append((name, level))
+    return found
+
+
+def _hides(name: _FloorName, other: _FloorName) -> bool:
+    (begin, end), (other_begin, other_end) = name.ends, other.ends
+    return begin < other_end + _GAP and other_begin < end + _GAP

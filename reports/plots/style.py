@@ -1,0 +1,101 @@
+"""Holds the style of all figures: fonts, colours, markers, and how names and titles are written.
+
+Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which the colour-blind can
+tell apart; beyond them, line styles and markers differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import matplotlib
+from matplotlib import font_manager
+
+from reports.escape import one_line
+from reports.stats.number_format import for_quantities
+
+MAX_LINES = 12  # in one chart
+MAX_LETTERS = 34  # of a name beside a line
+INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"
+FONT = "DejaVu Sans"
+UNKNOWN_GLYPH = "□"
+_COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
+_DASHES = ("-", (0, (4, 1.5)))
+_MARKERS = ("o", "s")
+_STYLE = {
+    "font.family": [FONT], "font.size": 10.0, "text.parse_math": False,
+    "svg.fonttype": "path", "svg.hashsalt": "bakeoff", "axes.spines.top": False,
+    "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK,
+    "xtick.color": "#5f6368", "ytick.color": INK, "axes.axisbelow": True,
+    "grid.color": "#e3e5e8", "grid.linewidth": 0.8, "axes.unicode_minus": True,
+}  # fmt: skip
+
+
+@contextmanager
+def drawing_style() -> Iterator[None]:
+    """Our settings over matplotlib's own defaults, whatever the user's matplotlibrc says."""
+    defaults = {k: v for k, v in matplotlib.rcParamsDefault.items() if "backend" not in k}
+    with matplotlib.rc_context({**defaults, **_STYLE}):
+        yield
+
+
+def line_look(index: int) -> dict[str, Any]:
+    """Colour and dashes of the line with this number, as matplotlib's `plot` takes them."""
+    dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
+    return {"color": _COLOURS[index % len(_COLOURS)], "linestyle": dashes}
+
+
+def marker(index: int) -> str:
+    """The shape of the points with this number; it changes where colours start again."""
+    return _MARKERS[index // len(_COLOURS) % len(_MARKERS)]
+
+
+def label(text: str, length: int = 44) -> str:
+    """Text that a figure can hold: one line, not too long, only letters that the font has."""
+    short = one_line(text)
+    if len(short) > length:
+        short = f"{short[: length - 1]}…"
+    return "".join(c if ord(c) in glyphs(FONT) else UNKNOWN_GLYPH for c in short)
+
+
+@cache
+def glyphs(family: str) -> frozenset[int]:
+    """The code points that a font can draw."""
+    font = font_manager.get_font(font_manager.findfont(family))
+    return frozenset(font.get_charmap())
+
+
+def readable(name: str) -> str:
+    """A metric's or task's name without underscores."""
+    return name.replace("_", " ")
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital first; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def listed(parts: Sequence[str]) -> str:
+    """As ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
+def axis_title(metric: str, unit: str, better: str) -> str:
+    """Name, unit and direction of a metric, as on an axis."""
+    shown = "" if unit == "1" else f" ({unit})"
+    side = "" if better == "none" else f", {better} is better"
+    return f"{readable(metric)}{shown}{side}"
+
+
+def with_unit(unit: str, value: float) -> str:
+    """Three digits with a prefix of its own: over six decades one for all would not do."""
+    notation = for_quantities(unit, [value * (1 + 1e-9)])
+    return notation.with_unit(f"{value / notation.factor:.3g}")
+
+
+def caption(sentences: Mapping[str, bool]) -> str:
+    """The sentences that hold, in one line."""
+    return " ".join(sentence for sentence, holds in sentences.items() if holds)

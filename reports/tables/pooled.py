@@ -1,0 +1,231 @@
+"""Tabulates scores over all tasks together, where several tasks are scored by one metric.
+
+Each task counts alike. The interval of a pooled difference is a bootstrap over seeds, stratified by
+task (`reports.stats.aggregate`); a variant that lacks a task is left out of the pool.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.document import Column, Entry, Exhibit, Table
+from reports.escape import slug
+from reports.plots.style import capitalized, readable
+from reports.results.series import Series, belongs, num_expected
+from reports.stats.aggregate import (
+    MIN_TASKS_TO_TRIM,
+    improvement,
+    interquartile_mean,
+    pooled_interval,
+)
+from reports.stats.intervals import Estimate, paired_differences
+from reports.stats.number_format import Notation, as_percent, for_scores
+from reports.tables.columns import ARROWS
+from reports.tables.comparison import primary, table_of_variants
+from suite.schema import About, Better, Status
+
+_MOST_VARIANTS = 500  # each costs thousands of draws
+_ALL_TASKS = "all tasks"
+_Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
+_NOTHING = Entry(estimate=Estimate(n=0), text="–", tone="none")
+_BASELINE = Entry(estimate=Estimate(n=0), text="baseline")
+_FOOTNOTE = "† Some seed did not end well; the tables of the tasks say which."
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """The scores of several tasks that share a metric, a unit and a direction."""
+
+    about: About
+    scores: tuple[Series, ...]
+    variants: tuple[str, ...]
+
+    @property
+    def first(self) -> Series:
+        """Has the metric, the unit and the direction of all."""
+        return self.scores[0]
+
+    @property
+    def is_trimmed(self) -> bool:
+        """Whether there are enough tasks for an interquartile mean."""
+        return len(self.scores) >= MIN_TASKS_TO_TRIM
+
+    def values(self, variant: str) -> _Values:
+        """One value a seed; empty where a task has none."""
+        found = {series.task: tuple(series.values(variant).values()) for series in self.scores}
+        return found if all(found.values()) else {}
+
+    def differences(self, variant: str) -> _Values:
+        """Paired differences to the baseline; empty where a task has none."""
+        baseline = self.about.baseline
+        found = {
+            s.task: paired_differences(s.values(variant), s.values(baseline)) for s in self.scores
+        }
+        return found if all(found.values()) else {}
+
+    def is_complete(self, variant: str) -> bool:
+        """Whether every planned seed of every task ended well."""
+        return all(
+            len(series.values(variant)) >= num_expected(series, self.about)
+            for series in self.scores
+        )
+
+
+def pooled_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
+    """One table a metric that several tasks share; None where none is shared."""
+    pools = list(_pools(about, measured))
+    if not pools:
+        return None
+    tables = [_table(pool) for pool in pools if len(pool.variants) <= _MOST_VARIANTS]
+    sentences = [_sentence(pool) for pool in pools]
+    if len(tables) < len(pools):
+        sentences.append(f"With more than {_MOST_VARIANTS} variants nothing is pooled.")
+    return Exhibit(title="All tasks together", sentences=tuple(sentences), tables=tuple(tables))
+
+
+def _pools(about: About, measured: Sequence[Series]) -> Iterator[_Pool]:
+    together: dict[tuple[str, str, Better], list[Series]] = {}
+    for task in about.tasks:
+        judged = primary(measured, task)
+        if judged is not None and judged.is_score:
+            key = (judged.metric, judged.unit, judged.better)
+            together.setdefault(key, []).append(judged)
+    for scores in together.values():
+        met = tuple(v for v in about.variants if all(belongs(v, s.task) for s in scores))
+        if len(scores) > 1 and len(met) > 1 and about.baseline in met:
+            yield _Pool(about=about, scores=tuple(scores), variants=met)
+
+
+def _sentence(pool: _Pool) -> str:
+    tasks = ", ".join(readable(series.task) for series in pool.scores)
+    how = (
+        "the interquartile mean, which leaves out the lowest and the highest quarter of all values"
+        if pool.is_trimmed
+        else "the mean, to which each task counts alike"
+    )
+    return (
+        f"{capitalized(readable(pool.first.metric))} over {len(pool.scores)} tasks ({tasks}). "
+        f"Differences are paired by seed and pooled by {how}; their interval is a bootstrap over "
+        "seeds, stratified by task, and says nothing of other tasks. All of this is exploratory."
+    )
+
+
+def _table(pool: _Pool) -> Table:
+    metric, note = pool.first.metric, "mean of the tasks’ means"
+    filled = [_column(pool, metric, readable(metric), note, _mean_of_means)]
+    if pool.is_trimmed:
+        key, note = f"{metric}_interquartile_mean", "of all seeds of all tasks"
+        filled.append(_column(pool, key, "interquartile mean", note, interquartile_mean))
+    filled += [_differences(pool), _improvements(pool)]
+    is_partial = any("†" in entry.text for entry in filled[0].entries.values())
+    return table_of_variants(
+        pool.about, filled, name=f"pooled-{slug(metric)}",
+        title=f"{readable(metric)} over all tasks", task=_ALL_TASKS,
+        footnotes=(_FOOTNOTE,) if is_partial else (),
+    )  # fmt: skip
+
+
+def _column(
+    pool: _Pool, key: str, title: str, note: str, aggregate: Callable[[_Values], float]
+) -> Column:
+    """One number a variant, over all seeds of all tasks."""
+    estimates = {}
+    for variant in pool.variants:
+        values = pool.values(variant)
+        point = aggregate(values) if values else None
+        estimates[variant] = Estimate(n=sum(map(len, values.values())), point=point)
+    points = [one.point for one in estimates.values() if one.point is not None]
+    written = for_scores(pool.first.unit, [], points)
+    entries = {}
+    for variant, one in estimates.items():
+        if one.point is None:
+            entries[variant] = Entry(estimate=one, text=_lacking(pool, variant), tone="none")
+            continue
+        mark = "" if pool.is_complete(variant) else "†"
+        entries[variant] = Entry(estimate=one, text=written.write(one.point) + mark)
+    return Column(
+        key=key, title=title, measured_unit=pool.first.unit, unit=written.unit,
+        arrow=ARROWS[pool.first.better], note=note, entries=entries,
+    )  # fmt: skip
+
+
+def _mean_of_means(values: _Values) -> float:
+    return statistics.fmean(map(statistics.fmean, values.values()))
+
+
+def _lacking(pool: _Pool, variant: str) -> str:
+    lacking = [series.task for series in pool.scores if not series.values(variant)]
+    return f"no result on {', '.join(readable(task) for task in lacking)}"
+
+
+def _differences(pool: _Pool) -> Column:
+    first = pool.first
+    others = [variant for variant in pool.variants if variant != pool.about.baseline]
+    pairs = {variant: pool.differences(variant) for variant in others}
+    estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
+    points = [one.point for one in estimates.values() if one.point is not None]
+    widths = [one.half_width for one in estimates.values() if one.half_width is not None]
+    written = for_scores(first.unit, widths, points)
+    kind = "interquartile mean" if pool.is_trimmed else "mean"
+    return Column(
+        key=f"{first.metric}_difference", title="difference to baseline",
+        measured_unit=first.unit, unit=written.unit, arrow=ARROWS[first.better],
+        note=f"{kind} of paired differences [95 % bootstrap interval]",
+        entries={
+            variant: _difference(pool, estimates[variant], written)
+            if variant in estimates
+            else _BASELINE
+            for variant in pool.variants
+        },
+    )  # fmt: skip
+
+
+def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
+    if one.point is None:
+        return _NOTHING
+    interval, tone = "", ""
+    if one.low is not None and one.high is not None:
+        interval = f"[{written.write_signed(one.low)}, {written.write_signed(one.high)}]"
+        if one.excludes_zero and pool.first.better != "none":
+            tone = "better" if (one.point > 0) == (pool.first.better == "higher") else "worse"
+    text = written.write_signed(one.point)
+    return Entry(estimate=one, text=text, interval=interval, note=tone, tone=tone)
+
+
+def _improvements(pool: _Pool) -> Column:
+    """How often a variant beat the baseline, seed by seed; a seed that diverged was beaten."""
+    return Column(
+        key="probability_of_improvement", title="beats the baseline", measured_unit="1", unit="",
+        arrow="↑", note="share of paired seeds [95 % interval]",
+        entries={
+            variant: _BASELINE if variant == pool.about.baseline else _improvement(pool, variant)
+            for variant in pool.variants
+        },
+    )  # fmt: skip
+
+
+def _improvement(pool: _Pool, variant: str) -> Entry:
+    if pool.first.better == "none":
+        return _NOTHING
+    sign = 1.0 if pool.first.better == "higher" else -1.0
+    pairs = [sign * one for series in pool.scores for one in _ends(pool, series, variant)]
+    found = improvement(pairs).probability
+    if found.point is None or found.low is None or found.high is None:
+        return _NOTHING
+    interval = f"[{as_percent(found.low)}, {as_percent(found.high)}]"
+    return Entry(estimate=found, text=as_percent(found.point), interval=interval)
+
+
+def _ends(pool: _Pool, series: Series, variant: str) -> Iterator[float]:
+    """Differences by seed; infinite where one of the two diverged, none where one is missing."""
+    worst = -math.inf if series.better == "higher" else math.inf
+    mine, theirs = (
+        series.values(name)
+        | {r.seed: worst for r in series.of(name) if r.status is Status.DIVERGED}
+        for name in (variant, pool.about.baseline)
+    )
+    for seed in sorted(mine.keys() & theirs.keys()):
+        yield 0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed]

@@ -1,0 +1,215 @@
+"""Collect the code that a cluster needs for a sweep: our four packages, and the user's own files.
+
+A cluster runs the submitter's code. Of the user's code that is the ablation's file, and whatever
+it and its mixers import from outside the installed packages: a module's file, a package's whole
+folder. Each keeps its place relative to the folder that it is imported from, so the same names
+import the same bytes there, and a plan made from the bundle has the same trial ids. The cluster has
+to have the dependencies.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from suite.errors import QUIET
+from suite.provenance import COMMIT, commit
+from suite.schema import Plan
+from suite.spec import SpecError
+
+_OURS = ("suite", "models", "ablations", "reports")
+_MOST_BYTES = 100 * 1024**2  # what the dashboard of Ray 2.60 takes in one request
+_NEVER = frozenset({"__pycache__", "venv", "node_modules"})
+_OUTPUT = "journal.db"  # marks an output folder, which is left out
+_SECONDS_TO_STOP = 120  # the job's supervisor, which reads this, kills after 3 by default
+
+
+@dataclass(frozen=True)
+class CodeBundle:
+    """The code that a cluster needs.
+
+    Attributes:
+        packages: The folders of our four packages.
+        files: A folder with a copy of the user's own files; empty where there are none.
+        names: What `bakeoff run`, called in that folder, names the ablations.
+    """
+
+    packages: tuple[Path, ...]
+    files: Path
+    names: tuple[str, ...]
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each of the user's own files, by its place in the bundle."""
+        found = sorted(path for path in self.files.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.files)): path.stat().st_size for path in found}
+
+    def runtime_env(self) -> dict[str, Any]:
+        """For Ray's `submit_job` or `init`, both of which upload the folders.
+
+        Our packages come before whatever the cluster has installed. The driver starts in the
+        `working_dir`, and every worker imports from it. Everybody who sees the cluster can read
+        all of it, so nothing in it is secret.
+        """
+        return {
+            "py_modules": [str(folder) for folder in self.packages],
+            "working_dir": str(self.files),
+            "env_vars": {
+                COMMIT: commit(),
+                **QUIET,
+                "RAY_JOB_STOP_WAIT_TIME_S": str(_SECONDS_TO_STOP),
+            },
+        }
+
+
+def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
+    """Copy the user's own files into an empty folder.
+
+    Args:
+        plans: Just made in this process: what they import is read off the interpreter.
+        folder: An empty folder, the caller's to remove.
+
+    Raises:
+        SpecError: if they are larger than a cluster takes; it names the largest.
+    """
+    wanted = dict(_contents(plans))
+    _refuse_too_large(wanted)
+    for target, source in wanted.items():
+        (folder / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, folder / target)
+    return CodeBundle(
+        packages=tuple(_folder_of(name) for name in _OURS), files=folder,
+        names=tuple(_name(plan) for plan in plans),
+    )  # fmt: skip
+
+
+def _name(plan: Plan) -> str:
+    """A user's file is at the top of the bundle."""
+    return f"{plan.about.ablation}.py" if plan.source_paths else plan.about.ablation
+
+
+def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
+    """(place in the bundle, file) of everything of the user's own."""
+    for name in _own_modules(plans):
+        module = sys.modules[name]
+        if hasattr(module, "__path__"):  # a package, or a folder without __init__.py
+            for folder in map(Path, module.__path__):
+                for file in _files(folder):
+                    yield f"{name}/{file.relative_to(folder)}", file
+        else:
+            yield f"{name}.py", _file_of(module)
+
+
+def _own_modules(plans: Sequence[Plan]) -> list[str]:
+    """Top-level names of the user's modules: those named by the plans, and what these import."""
+    waiting = [name for plan in plans for name in _named_in(plan)]
+    found: dict[str, None] = {}
+    while waiting:
+        top = waiting.pop().partition(".")[0]
+        if top not in found and _is_own(top):
+            found[top] = None
+            waiting += [name for file in _loaded_files(top) for name in _names_in(file)]
+    return list(found)
+
+
+def _named_in(plan: Plan) -> Iterator[str]:
+    if plan.source_paths:
+        yield plan.about.ablation
+    for trial in plan.trials:
+        for subject in trial.subjects:
+            module, colon, _ = subject.mixer.partition(":")
+            if colon:
+                yield module
+
+
+def _loaded_files(top: str) -> list[Path]:
+    """Of a top-level name, the source of all that was really imported."""
+    names = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
+    files = (getattr(sys.modules[name], "__file__", None) for name in names)
+    return [Path(file) for file in files if file and file.endswith(".py")]
+
+
+def _names_in(file: Path) -> Iterator[str]:
+    """Every module that the source may import: named in an import, or in a string alone.
+
+    So `import_module("mine.parts")` and ``mixer="mine:Mixer"`` count. That a string may mean
+    something else does no harm: only what was imported, and is the user's own, travels.
+    """
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case ast.Constant(value=str(text)):
+                yield text.partition(":")[0]
+
+
+def _is_own(top: str) -> bool:
+    """Imported, from a file or folder that no installation and no package of ours holds."""
+    module = sys.modules.get(top)
+    if module is None or top in _OURS or top == "__main__":
+        return False
+    if top in sys.stdlib_module_names:
+        return False
+    places = [Path(place).resolve() for place in _places(module)]
+    return bool(places) and not any(_is_installed(place) for place in places)
+
+
+def _places(module: ModuleType) -> list[str]:
+    if hasattr(module, "__path__"):
+        return list(module.__path__)
+    file = getattr(module, "__file__", None)
+    return [file] if file and file.endswith(".py") else []
+
+
+def _is_installed(place: Path) -> bool:
+    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+    return bool({"site-packages", "dist-packages"} & set(place.parts)) or any(
+        place.is_relative_to(Path(library).resolve()) for library in libraries
+    )
+
+
+def _file_of(module: ModuleType) -> Path:
+    assert module.__file__ is not None, "a module of the user's own has a file"
+    return Path(module.__file__)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below, but not hidden ones (they may be secret), caches, or a sweep's output.
+
+    Links to folders are not followed: they may lead in circles.
+    """
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_left_out(Path(here) / name)]
+        yield from (Path(here) / name for name in names if not name.startswith("."))
+
+
+def _is_left_out(folder: Path) -> bool:
+    name = folder.name
+    return name.startswith(".") or name in _NEVER or (folder / _OUTPUT).exists()
+
+
+def _refuse_too_large(wanted: dict[str, Path]) -> None:
+    sizes = {path: path.stat().st_size for path in wanted.values() if path.exists()}
+    if sum(sizes.values()) > _MOST_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise SpecError(
+            f"{largest}: your own files come to {sum(sizes.values()) / 2**20:.0f} MiB, this one "
+            f"to {sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB travel with a "
+            "sweep. Move data out of the folder of your package."
+        )
+
+
+def _folder_of(package: str) -> Path:
+    spec = find_spec(package)
+    assert spec is not None, f"the package `{package}` is part of this distribution"
+    return Path(next(iter(spec.submodule_search_locations or ())))

@@ -1,0 +1,213 @@
+"""Ask the head of a Ray cluster, with our token and a time limit, before ray is imported.
+
+The dashboard is asked over HTTP, since Ray's own client has no time limit and reads the environment
+where an address was given. The head's other port is asked by one gRPC call, since Ray itself tries
+to connect for a long time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from http.client import HTTPException
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from suite.events import Unavailable
+
+_SECONDS = 5.0
+_SECONDS_OF_A_LONG_ANSWER = 30.0
+_BYTES_OF_A_PIECE = 1 << 16
+_NO_DASHBOARD = (
+    "what answers there is no dashboard of a Ray cluster; its port is the one of "
+    "`ray start --head --dashboard-port`, 8265 by default, not the head's"
+)
+_NO_HEAD = (
+    "what answers there is no head of a Ray cluster; its port is the one of "
+    "`ray start --head --port`, 6379 by default, not the dashboard's"
+)
+# An empty request needs none of Ray's code; of the answer only the version is read, which is
+# field 2 in protobuf's wire format, a string.
+_CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
+_VERSION = re.compile(rb"\x12[\x01-\x40]([0-9A-Za-z.+-]+)")
+
+
+class NotThere(Unavailable):
+    """The cluster has no such thing."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether that host is this machine, whatever the network says."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def token() -> str:
+    """The token that Ray would use; empty where there is none, or where it is switched off.
+
+    Raises:
+        Unavailable: if its file holds something else, which the message does not show.
+    """
+    if os.environ.get("RAY_AUTH_MODE") == "disabled":
+        return ""
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
+    try:
+        found = (os.environ.get("RAY_AUTH_TOKEN") or Path(path).read_text()).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if not found.isascii() or not all(character.isprintable() for character in found):
+        raise Unavailable("The token of the cluster is invalid: it must be one line of ASCII.")
+    return found
+
+
+def check_head(address: str) -> None:
+    """Refuse what is not a head, a head of another version, one that our token does not open.
+
+    Raises:
+        Unavailable: in one sentence, which never shows the token.
+    """
+    code, answer = _check_alive(address)
+    if code == "UNAUTHENTICATED":
+        raise _unavailable(address, _why_unauthorised())
+    if code != "OK":
+        raise _unavailable(address, _NO_HEAD)
+    found = _VERSION.search(answer)
+    _refuse_other_version(address, found[1].decode() if found else "")
+
+
+def _check_alive(address: str) -> tuple[str, bytes]:
+    """The status of the call, as gRPC names it, and the answer."""
+    import grpc  # type: ignore[import-untyped]
+
+    metadata = [("authorization", f"Bearer {ours}")] if (ours := token()) else []
+    options = [("grpc.enable_http_proxy", 0)]  # the token must reach the head only
+    with grpc.insecure_channel(address, options=options) as channel:
+        call = channel.unary_unary(
+            _CHECK_ALIVE, request_serializer=bytes, response_deserializer=bytes
+        )
+        try:
+            return "OK", call(b"", timeout=_SECONDS, metadata=metadata)
+        except grpc.RpcError as error:
+            return error.code().name, b""
+
+
+@dataclass(frozen=True)
+class HeadClient:
+    """The dashboard at a URL that was checked: see `suite.cluster.address.check_url`.
+
+    https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html
+    """
+
+    url: str
+
+    def check_version(self) -> None:
+        """Refuse what is not a dashboard, one of another Ray, one that does not let us in.
+
+        Raises:
+            Unavailable: in one sentence, which never shows the token.
+        """
+        try:
+            found = self.get("/api/version", seconds=_SECONDS)
+        except NotThere:
+            raise _unavailable(self.url, _NO_DASHBOARD) from None
+        if not isinstance(found, dict) or "ray_version" not in found:
+            raise _unavailable(self.url, _NO_DASHBOARD)
+        _refuse_other_version(self.url, str(found["ray_version"]))
+
+    def get(self, path: str, *, seconds: float = _SECONDS_OF_A_LONG_ANSWER) -> Any:
+        """The JSON at the path.
+
+        Raises:
+            NotThere: if there is nothing.
+            Unavailable: if the cluster does not answer, or not as it should.
+        """
+        return self._ask(Request(self.url + path), seconds)
+
+    def post(self, path: str) -> Any:
+        """As `get`, for requests that change something."""
+        return self._ask(Request(self.url + path, method="POST"), _SECONDS_OF_A_LONG_ANSWER)
+
+    def _ask(self, request: Request, seconds: float) -> Any:
+        if ours := token():
+            request.add_unredirected_header("Authorization", f"Bearer {ours}")
+        try:
+            until = time.monotonic() + seconds
+            with self._opener().open(request, timeout=seconds) as answer:
+                return json.loads(_read(answer, until))
+        except HTTPError as error:
+            with error:
+                raise self._refusal(error.code) from None
+        except URLError as error:
+            raise _unavailable(self.url, f"nothing answers there ({error.reason})") from None
+        except TimeoutError:
+            raise _unavailable(self.url, f"no answer within {seconds:g} seconds") from None
+        except (HTTPException, OSError, ValueError):  # ValueError: not JSON
+            raise _unavailable(self.url, _NO_DASHBOARD) from None
+
+    def _opener(self) -> OpenerDirector:
+        """A proxy is for other machines: a token for this one must not leave it."""
+        is_here = is_loopback(urlsplit(self.url).hostname or "")
+        return build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
+
+    def _refusal(self, code: int) -> Unavailable:
+        if code in (401, 403):
+            return _unavailable(self.url, _why_unauthorised())
+        if code == 404:
+            return NotThere(f"--address {self.url}: the cluster has no such thing.")
+        return _unavailable(self.url, f"{_NO_DASHBOARD} (status {code})")
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: the token would go along."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def _read(answer: IO[bytes], until: float) -> bytes:
+    """All of it; a socket's time limit is for each piece, and a server may send many."""
+    pieces = []
+    while piece := answer.read1(_BYTES_OF_A_PIECE):  # type: ignore[attr-defined]
+        pieces.append(piece)
+        if time.monotonic() > until:
+            raise TimeoutError
+    return b"".join(pieces)
+
+
+def _why_unauthorised() -> str:
+    if token():
+        return "the cluster there does not know our token; is the right one in RAY_AUTH_TOKEN_PATH?"
+    return "the cluster there asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+
+
+def _refuse_other_version(address: str, theirs: str) -> None:
+    """Two versions of Ray do not understand each other."""
+    ours = version("ray")
+    if theirs != ours:
+        raise _unavailable(
+            address,
+            f"the cluster there runs Ray {theirs or '(unknown)'}, and this is Ray {ours}; they "
+            "must be the same",
+        )
+
+
+def _unavailable(address: str, why: str) -> Unavailable:
+    return Unavailable(f"--address {address}: {why}" + ("" if why.endswith("?") else "."))

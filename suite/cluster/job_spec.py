@@ -1,0 +1,182 @@
+"""Specify the Ray job of a submitted sweep: its id, its command and its metadata.
+
+The id is a hash of the sweep, so the same sweep submitted twice is one job. Everybody who sees the
+cluster can read all of this.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from models.model_spec import content_hash
+from suite.cluster.code_bundle import CodeBundle
+from suite.journal.status_message import STATUS_LINES
+from suite.schema import Plan
+from suite.spec import SpecError
+from suite.text import redact
+from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
+
+PREFIX = "bakeoff-"
+STARTER = "start_bakeoff.sh"
+_LONGEST_NAMES = 60
+_ATTEMPT = re.compile(r"(?P<base>.+-[0-9a-f]{12})(?:-(?P<attempt>[1-9][0-9]*))?")
+
+STARTER_SCRIPT = f"""\
+# Starts bakeoff with the Python that this Ray runs on, which need not be on the PATH: the daemon
+# of the node, the parent of the job's supervisor, has it on its command line.
+daemon=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$PPID/status" 2>/dev/null)
+found=$(tr '\\000' '\\n' 2>/dev/null <"/proc/$daemon/cmdline" |
+    sed -n 's/^--python_worker_command=\\([^ ]*\\) .*/\\1/p')
+export {STATUS_LINES}=1
+for python in "$found" python3 python; do
+    if [ -n "$python" ] && "$python" -c 'import importlib.util as u, sys
+sys.exit(u.find_spec("ray") is None)' 2>/dev/null; then
+        exec "$python" -m suite.cli "$@"
+    fi
+done
+echo 'bakeoff: no Python with Ray was found on this node.' >&2
+exit 4
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A sweep to submit.
+
+    Attributes:
+        names: Of the ablations, as `bakeoff run` takes them in the bundle.
+        seeds: Instead of the scale's own number.
+        out: The output folder there; a relative one is in the home of the head's user.
+        tracking_uri: The MLflow store; None is an SQLite file in the output folder.
+        trial_ids: Of all trials, sorted.
+        options: Further ones of `bakeoff run`, which do not change what is run.
+    """
+
+    names: tuple[str, ...]
+    scale: str
+    seeds: int | None
+    out: Path
+    tracking_uri: str | None
+    trial_ids: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+    @property
+    def first_id(self) -> str:
+        """The id of the first attempt."""
+        stems = "-".join(Path(name).stem for name in self.names)[:_LONGEST_NAMES]
+        content = [
+            sorted(self.names), self.scale, self.trial_ids, str(self.out), self.tracking_uri,
+        ]  # fmt: skip
+        return f"{PREFIX}{stems}-{self.scale}-{content_hash(content)[:12]}"
+
+    @property
+    def place(self) -> str:
+        """The output folder, for people."""
+        return str(self.out) if self.out.is_absolute() else f"~/{self.out}"
+
+    @property
+    def command(self) -> str:
+        """The shell command for the head, in the folder of the user's files."""
+        run = ["run", *self.names, "--scale", self.scale]
+        run += ["--seeds", str(self.seeds)] if self.seeds is not None else []
+        run += ["--tracking-uri", self.tracking_uri] if self.tracking_uri else []
+        run += self.options
+        out = shlex.quote(str(self.out))
+        out = out if self.out.is_absolute() else f'"$HOME"/{out}'
+        return f"exec sh {STARTER} {shlex.join(run)} --out {out} --address auto --wait"
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the job, all strings."""
+        return {
+            "bakeoff": _version(), "names": " ".join(self.names), "scale": self.scale,
+            "out": self.place, "num_trials": str(len(self.trial_ids)),
+        }  # fmt: skip
+
+
+def job_spec_of(
+    plans: Sequence[Plan],
+    bundle: CodeBundle,
+    *,
+    seeds: int | None,
+    out: Path,
+    tracking_uri: str | None,
+    options: tuple[str, ...] = (),
+) -> JobSpec:
+    """The job that runs the plans from the bundle.
+
+    Raises:
+        BadUri, RefusedUri, SpecError: for a malformed store, or one that would show a password.
+    """
+    return JobSpec(
+        names=bundle.names, scale=plans[0].about.scale, seeds=seeds, out=_folder_on_head(out),
+        tracking_uri=_public_uri(tracking_uri) if tracking_uri is not None else None,
+        trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
+        options=options,
+    )  # fmt: skip
+
+
+def _folder_on_head(out: Path) -> Path:
+    """The folder on the head; ``~`` is the home that relative ones are in anyway.
+
+    Raises:
+        SpecError: for the home folder itself.
+    """
+    found = Path(*out.parts[1:]) if out.parts[:1] == ("~",) else out
+    if found == Path():
+        raise SpecError(f"--out {out}: give a folder of its own, not the home folder itself.")
+    return found
+
+
+def base_of(submission_id: str) -> str:
+    """The id of the first attempt."""
+    found = _ATTEMPT.fullmatch(submission_id)
+    return found["base"] if found else submission_id
+
+
+def attempt_of(submission_id: str) -> int:
+    """1 for the first attempt."""
+    found = _ATTEMPT.fullmatch(submission_id)
+    return int(found["attempt"] or 1) if found else 1
+
+
+def id_of_attempt(first_id: str, attempt: int) -> str:
+    """As ``bakeoff-heads-quick-0123456789ab-2``."""
+    return first_id if attempt == 1 else f"{first_id}-{attempt}"
+
+
+def _public_uri(uri: str) -> str:
+    """The store's address, checked, since all who see the cluster can read it.
+
+    Raises:
+        BadUri: if it is not the address of a store.
+        RefusedUri: if it holds a password, or it is refused anyway.
+        SpecError: if it names a file relative to a folder that the head does not have.
+    """
+    checked = check_tracking_uri(uri)
+    if "@" in checked or redact(checked) != checked or urlsplit(checked).password:
+        raise RefusedUri(
+            f"--tracking-uri {redact(checked)}: the command of a job can be read by all who see "
+            "the cluster, so it must not hold a user or password; set MLFLOW_TRACKING_USERNAME "
+            "and MLFLOW_TRACKING_PASSWORD in the environment of the head instead."
+        )
+    file = sqlite_path(checked)
+    if file is not None and not file.is_absolute():
+        raise SpecError(
+            f"--tracking-uri {checked}: names a file relative to a folder that only lasts as long "
+            "as the job; give an absolute path on the head, as sqlite:////home/me/mlflow.db."
+        )
+    return checked
+
+
+def _version() -> str:
+    try:
+        return version("bakeoff")
+    except PackageNotFoundError:
+        return "unknown"

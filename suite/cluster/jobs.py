@@ -1,0 +1,251 @@
+"""Submit a sweep to a cluster as a Ray job; list, follow and stop such jobs.
+
+Ray's own client only uploads and submits. It has no time limit, and RAY_ADDRESS overrides the
+address that it is given; both are corrected here. The rest goes over `head_client`, without ray.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from suite.cluster.address import authenticate
+from suite.cluster.capacity import NodeShape
+from suite.cluster.code_bundle import CodeBundle
+from suite.cluster.head_client import HeadClient, NotThere, is_loopback
+from suite.cluster.job_spec import (
+    PREFIX,
+    STARTER,
+    STARTER_SCRIPT,
+    JobSpec,
+    attempt_of,
+    base_of,
+    id_of_attempt,
+)
+from suite.events import Unavailable
+
+PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
+_LIVE = (PENDING, RUNNING)
+_SECONDS_OF_A_REQUEST = 120.0  # an upload of 100 MiB
+_SECONDS_TO_STOP = 150.0  # the supervisor waits 120, then kills
+_SECONDS_BETWEEN_LOOKS = 0.5
+_BYTES_PER_SECOND = 200_000  # of a log that is followed: the whole of it comes at every look
+_OVERRIDES = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A submission as the cluster knows it.
+
+    Attributes:
+        status: Ray's: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
+        message: Why it is in that state, in one line.
+        exit_code: Of the driver; None where it has not ended by itself.
+    """
+
+    submission_id: str
+    status: str
+    message: str
+    names: str
+    scale: str
+    out: str
+    start_seconds: float
+    exit_code: int | None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it may still start or work."""
+        return self.status in _LIVE
+
+
+def list_jobs(url: str) -> list[Job]:
+    """Every submission of ours on the cluster, newest first.
+
+    Raises:
+        Unavailable: if the cluster does not answer.
+    """
+    ours = [_parse_job(found) for found in HeadClient(url).get("/api/jobs/") if _is_ours(found)]
+    return sorted(ours, key=lambda job: -job.start_seconds)
+
+
+def get_job(url: str, submission_id: str) -> Job:
+    """That submission.
+
+    Raises:
+        Unavailable: if there is none, or the cluster does not answer.
+    """
+    return _parse_job(HeadClient(url).get(f"/api/jobs/{submission_id}"))
+
+
+def job_log(url: str, submission_id: str) -> str:
+    """The driver's output so far; empty where it has not begun, or its node is gone."""
+    try:
+        return str(HeadClient(url).get(f"/api/jobs/{submission_id}/logs")["logs"])
+    except NotThere:
+        return ""
+
+
+def submit_job(
+    url: str, spec: JobSpec, bundle: CodeBundle, *, again: bool = False
+) -> tuple[Job, bool]:
+    """Submit the sweep, unless its newest attempt works on it or has succeeded.
+
+    Args:
+        url: Of the dashboard, checked.
+        spec: What to run.
+        bundle: The code to upload.
+        again: Submit a sweep once more that has succeeded.
+
+    Returns:
+        The job that runs the sweep, and whether it is new.
+
+    Raises:
+        Unavailable: if the cluster does not answer, or refuses.
+    """
+    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
+    newest = max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    if newest and (newest.is_alive or (newest.status == SUCCEEDED and not again)):
+        return newest, False
+    attempt = attempt_of(newest.submission_id) + 1 if newest else 1
+    submission_id = id_of_attempt(spec.first_id, attempt)
+    is_new = _is_submitted(url, submission_id, spec, bundle)
+    return get_job(url, submission_id), is_new
+
+
+def follow(url: str, submission_id: str) -> Iterator[str]:
+    """The driver's log as it grows, in pieces; ends when the job has ended.
+
+    Raises:
+        Unavailable: if the cluster does not answer.
+    """
+    num_yielded = 0
+    while True:
+        has_ended = not get_job(url, submission_id).is_alive
+        log = job_log(url, submission_id)
+        yield log[num_yielded:]
+        num_yielded = len(log)
+        if has_ended:
+            return
+        time.sleep(max(_SECONDS_BETWEEN_LOOKS, len(log) / _BYTES_PER_SECOND))
+
+
+def stop_job(url: str, submission_id: str) -> Job:
+    """Ask the driver to finish its writes and end, and wait for that.
+
+    Raises:
+        Unavailable: if the cluster does not answer, or the job does not end.
+    """
+    HeadClient(url).post(f"/api/jobs/{submission_id}/stop")
+    until = time.monotonic() + _SECONDS_TO_STOP
+    while (job := get_job(url, submission_id)).is_alive:
+        if time.monotonic() > until:
+            raise Unavailable(
+                f"--address {url}: {submission_id} has not stopped within "
+                f"{_SECONDS_TO_STOP:g} seconds; `bakeoff status` shows when it has."
+            )
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return job
+
+
+def node_shapes(url: str) -> list[NodeShape]:
+    """The live nodes; empty where an autoscaler may start others, which only it knows.
+
+    Raises:
+        Unavailable: if the cluster does not answer.
+    """
+    if _may_grow(HeadClient(url).get("/api/cluster_status")):
+        return []
+    found = HeadClient(url).get("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
+    return [
+        NodeShape(node["node_id"], node["resources_total"])
+        for node in found
+        if node["state"] == "ALIVE"
+    ]
+
+
+def _may_grow(status: Any) -> bool:
+    """Whether nodes may still be started, or that is not known.
+
+    Where there is no autoscaler, Ray calls the type of each node after the node itself.
+    """
+    try:
+        types = status["data"]["clusterStatus"]["autoscalerReport"]["nodeTypeMapping"]
+        return not all(name == f"node_{node}" for node, name in types.items())
+    except (KeyError, TypeError, AttributeError):
+        return True
+
+
+def _is_ours(found: dict[str, Any]) -> bool:
+    submission_id = found.get("submission_id") or ""
+    return submission_id.startswith(PREFIX) and "bakeoff" in (found.get("metadata") or {})
+
+
+def _parse_job(found: dict[str, Any]) -> Job:
+    metadata = found.get("metadata") or {}
+    return Job(
+        submission_id=found["submission_id"], status=found["status"],
+        message=(found.get("message") or "").partition("\n")[0], names=metadata.get("names", ""),
+        scale=metadata.get("scale", ""), out=metadata.get("out", ""),
+        start_seconds=(found.get("start_time") or 0) / 1000,
+        exit_code=found.get("driver_exit_code"),
+    )  # fmt: skip
+
+
+def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundle) -> bool:
+    """Upload and submit; False if the job was submitted from elsewhere meanwhile."""
+    (bundle.files / STARTER).write_text(STARTER_SCRIPT)
+    try:
+        with _only_this_address(url):
+            _client(url).submit_job(
+                entrypoint=spec.command, submission_id=submission_id,
+                runtime_env=bundle.runtime_env(), metadata=spec.metadata,
+            )  # fmt: skip
+    except (RuntimeError, OSError, ValueError) as error:
+        if "already exists" in str(error):
+            return False
+        raise Unavailable(
+            f"--address {url}: the sweep was not accepted ({_first_line(error)})."
+        ) from error
+    return True
+
+
+def _client(url: str) -> Any:
+    """Ray's, with a time limit on every request; how to authenticate is set before its import."""
+    authenticate(url)
+    from ray.job_submission import JobSubmissionClient
+
+    class Client(JobSubmissionClient):  # type: ignore[misc]
+        def _do_request(self, *arguments: Any, **named: Any) -> Any:
+            return super()._do_request(*arguments, timeout=_SECONDS_OF_A_REQUEST, **named)
+
+    for name in ("ray.dashboard.modules.dashboard_sdk", "ray._private.runtime_env.packaging"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return Client(url)
+
+
+@contextmanager
+def _only_this_address(url: str) -> Iterator[None]:
+    """Hide other addresses, and a proxy for this machine: Ray's client would use both."""
+    before = dict(os.environ)
+    for name in _OVERRIDES:
+        os.environ.pop(name, None)
+    host = urlsplit(url).hostname or ""
+    if is_loopback(host):
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = host
+    try:
+        yield
+    finally:
+        for name in (*_OVERRIDES, "NO_PROXY", "no_proxy"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,94 @@
+"""Use the parts of Ray that have no public interface; no other file imports `ray._private`.
+
+Written against Ray 2.60; `pyproject.toml` admits no later minor release, since any may change them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray._private import services, worker
+from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+from ray._private.state import state
+from ray.core.generated import gcs_pb2
+from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+_SECONDS_TO_START_A_NODE = 60.0
+
+
+def is_job() -> bool:
+    """Whether Ray started this process as a job's entrypoint, with its code in place."""
+    return bool(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR))
+
+
+def print_nothing() -> None:
+    """Keep Ray from printing ten lines for each death of a worker: the executor reports it in one.
+
+    These messages come past `log_to_driver` and the logging level.
+    """
+    worker.print_to_stdstream = lambda *what, **how: None
+
+
+@contextmanager
+def waiting_longer_for_a_node() -> Iterator[None]:
+    """Give a node of this machine a minute to start: on a busy machine it needs it.
+
+    Ray gives up after 30 seconds, by a constant (`raylet_start_wait_time_s` in
+    `ray/_private/node.py`); but it lets each look-up of the node take as long as it likes.
+    """
+    look_up = services.get_node
+
+    def look_up_patiently(*arguments: Any) -> Any:
+        until = time.monotonic() + _SECONDS_TO_START_A_NODE
+        while True:
+            try:
+                return look_up(*arguments)
+            except RuntimeError:  # the node has not registered yet
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    services.get_node = look_up_patiently
+    try:
+        yield
+    finally:
+        services.get_node = look_up
+
+
+def free_resources() -> Mapping[str, Mapping[str, float]]:
+    """What is free, by the node's id; `ray.available_resources` only has the sum of all nodes."""
+    found: Mapping[str, Mapping[str, float]] = state.available_resources_per_node()
+    return found
+
+
+def node_groups() -> list[Any]:
+    """The node types of the autoscaler; empty where there is none. They are nowhere public."""
+    config = state.get_cluster_config()
+    return list(config.node_group_configs) if config is not None else []
+
+
+def remove_orphaned_groups() -> int:
+    """Remove the placement groups of this job whose maker has died; returns how many there were.
+
+    Where the task of a trial of several workers is killed, the workers end with it, but the group
+    that Ray Train made for them holds its resources until the whole job ends (ray-project/ray issue
+    65881). Train's own cleaner asks the dashboard, which a Ray of this machine does not have; and
+    `ray.util.placement_group_table` does not tell whether the maker lives.
+    """
+    job = ray.get_runtime_context().get_job_id()
+    table = state._connect_and_get_accessor().get_placement_group_table()
+    orphans = [
+        group
+        for group in map(gcs_pb2.PlacementGroupTableData.FromString, table)
+        if group.creator_actor_dead
+        and group.creator_job_id.hex() == job
+        and group.state != gcs_pb2.PlacementGroupTableData.REMOVED
+    ]
+    for orphan in orphans:
+        remove_placement_group(PlacementGroup(ray.PlacementGroupID(orphan.placement_group_id)))
+    return len(orphans)

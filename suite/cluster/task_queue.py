@@ -1,0 +1,153 @@
+"""Queue trials and choose which of them Ray gets next; pure, so it is tested without Ray.
+
+Ray has no priorities, and long backlogs slow it down: so trials are submitted the largest first,
+and never many more than the cluster holds at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
+from suite.events import Assignments
+from suite.schema import Provenance, Resources, Trial
+
+MOST_IN_FLIGHT = 1_000  # of one shape of request; more would only fill Ray's queues
+_ATTEMPTS_PER_SLOT = 2  # one runs, the next one waits beside it: no slot is ever idle
+
+Nodes = Callable[[], Sequence[NodeShape]]
+
+
+@dataclass(frozen=True)
+class TrialAttempt:
+    """An attempt to run a trial.
+
+    Attributes:
+        node: Where it has to run, alone; None where Ray may choose.
+        number: 1 for the first; one more each time that its worker or node was lost.
+        avoided: Prefixes of the ids of nodes where it should not run, if there are others.
+        has_more_memory: Whether it has more than it asked for, after it ran out of memory.
+        provenance: Of the process that last began the trial; None where none has.
+    """
+
+    trial: Trial
+    resources: Resources
+    node: NodeShape | None = None
+    number: int = 1
+    avoided: tuple[str, ...] = ()
+    has_more_memory: bool = False
+    provenance: Provenance | None = None
+
+    @property
+    def asked(self) -> dict[str, float]:
+        """What one of its workers asks of a node."""
+        return asked_of_a_node(self.resources)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Equal for all trials that ask for the same."""
+        return (self.resources, self.trial.num_workers)
+
+
+class TaskQueue(ABC):
+    """Trials that Ray does not have yet, in the order of the work."""
+
+    def __init__(self, work: Assignments, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._waiting: dict[object, deque[TrialAttempt]] = {}
+        for trial, resources in work:
+            attempt = TrialAttempt(trial, resources)
+            self._waiting.setdefault(self._group(attempt), deque()).append(attempt)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    @abstractmethod
+    def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
+        """Those to submit now, given what Ray has already."""
+
+    def put_back(self, attempt: TrialAttempt) -> None:
+        """To the front, for the next attempt."""
+        self._waiting.setdefault(self._group(attempt), deque()).appendleft(attempt)
+
+    def drain(self) -> list[TrialAttempt]:
+        """Remove all of them."""
+        drained = [attempt for waiting in self._waiting.values() for attempt in waiting]
+        self._waiting.clear()
+        return drained
+
+    @abstractmethod
+    def _group(self, attempt: TrialAttempt) -> object:
+        """Only the order within a group counts."""
+
+
+class PackedQueue(TaskQueue):
+    """For any node that has room; in order of size within each shape of request."""
+
+    def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
+        """Of every shape as many as keep all places busy, and as many again in reserve."""
+        if not len(self):
+            return []
+        counts: Counter[object] = Counter(attempt.shape for attempt in in_flight)
+        nodes = self._nodes()
+        return [
+            waiting.popleft()
+            for shape, waiting in self._waiting.items()
+            for _ in range(min(len(waiting), _window(waiting, nodes) - counts[shape]))
+        ]
+
+    def _group(self, attempt: TrialAttempt) -> object:
+        return attempt.shape
+
+
+def _window(waiting: Sequence[TrialAttempt], nodes: Sequence[NodeShape]) -> int:
+    """Trials of several workers have none in reserve: each is a process or two by itself."""
+    if not waiting:
+        return 0
+    num_places = slots(waiting[0].asked, nodes) // waiting[0].trial.num_workers
+    per_slot = 1 if waiting[0].trial.parallel else _ATTEMPTS_PER_SLOT
+    return max(1, min(MOST_IN_FLIGHT, per_slot * num_places))
+
+
+class ExclusiveQueue(TaskQueue):
+    """For a node that runs nothing else; a trial of several workers gets the whole cluster."""
+
+    def take(self, in_flight: Sequence[TrialAttempt]) -> list[TrialAttempt]:
+        """A trial for each node that has none, of those that it need not avoid if possible."""
+        (waiting,) = self._waiting.values() or (deque(),)
+        if not waiting or any(attempt.trial.parallel for attempt in in_flight):
+            return []
+        if waiting[0].trial.parallel:
+            return [] if in_flight else [waiting.popleft()]
+        busy = {attempt.node.name for attempt in in_flight if attempt.node is not None}
+        nodes = self._nodes()
+        free = [node for node in nodes if node.name not in busy]
+        taken: list[TrialAttempt] = []
+        while waiting and not waiting[0].trial.parallel:
+            node = _best(free, waiting[0], nodes)
+            if node is None:
+                break
+            free.remove(node)
+            taken.append(replace(waiting.popleft(), node=node))
+        return taken
+
+    def _group(self, attempt: TrialAttempt) -> object:
+        return None
+
+
+def _best(
+    free: Sequence[NodeShape], attempt: TrialAttempt, nodes: Sequence[NodeShape]
+) -> NodeShape | None:
+    """One with room for what it asks, if possible not avoided; None while all such are busy.
+
+    After its host ran out of memory it asks for more than the others in its queue.
+    """
+    with_room = [node for node in nodes if slots(attempt.asked, [node])] or nodes
+    return min(
+        (node for node in free if node in with_room),
+        key=lambda node: node.name.startswith(attempt.avoided),
+        default=None,
+    )

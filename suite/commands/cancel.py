@@ -1,0 +1,62 @@
+"""`bakeoff cancel`: stop submitted sweeps, so that their drivers finish their writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.cluster import jobs
+from suite.cluster.address import check_url
+from suite.cluster.job_spec import base_of
+from suite.cluster.jobs import Job
+from suite.errors import DONE
+from suite.spec import SpecError
+
+_MOST_LISTED = 10
+
+
+def cancel(names: Sequence[str], address: str) -> int:
+    """Stop the live sweeps of those names or ids; without any, the only live one."""
+    url = check_url(address)
+    every = jobs.list_jobs(url)
+    alive = [job for job in every if job.is_alive]
+    for job in _select(names, alive, every, url):
+        print(f"stopping {job.submission_id} ...", flush=True)
+        ended = jobs.stop_job(url, job.submission_id)
+        print(f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` goes on.")
+    return DONE
+
+
+def _select(
+    names: Sequence[str], alive: Sequence[Job], every: Sequence[Job], url: str
+) -> list[Job]:
+    """The jobs that the names select.
+
+    Raises:
+        SpecError: if there is none, or the choice is ambiguous; with what there is.
+    """
+    for name in names:
+        if not any(_matches(name, job) for job in every):
+            there = ", ".join(_describe(job) for job in every[:_MOST_LISTED]) or "nothing"
+            raise SpecError(f"{name!r}: no such sweep was submitted to {url}; there is: {there}.")
+    if not alive:
+        ended = f"; the newest is {_describe(every[0])}" if every else ""
+        raise SpecError(f"--address {url}: no submitted sweep is alive there{ended}.")
+    listed = ", ".join(map(_describe, alive))
+    if not names and len(alive) > 1:
+        raise SpecError(f"--address {url}: several sweeps are alive, name one of them: {listed}.")
+    found = [job for job in alive if not names or any(_matches(name, job) for name in names)]
+    for name in names:
+        if not any(_matches(name, job) for job in found):
+            raise SpecError(f"{name!r}: no such sweep is alive there; alive: {listed}.")
+    return found
+
+
+def _matches(name: str, job: Job) -> bool:
+    """By id, by that of the first attempt, or by an ablation's name or file."""
+    names = {Path(each).stem for each in job.names.split()}
+    return name in (job.submission_id, base_of(job.submission_id)) or Path(name).stem in names
+
+
+def _describe(job: Job) -> str:
+    return f"{job.submission_id} ({job.status.lower()})"

@@ -1,0 +1,125 @@
+"""`bakeoff status --address`: show the submissions on a cluster.
+
+Two sources: the cluster's list of jobs, and the last status line in a job's log, which its driver
+wrote. No file of the cluster is read, and nothing of ours needs to run there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+
+from suite.cluster.address import check_url
+from suite.cluster.job_spec import base_of
+from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
+from suite.commands.status import progress_lines
+from suite.errors import one_line
+from suite.journal.status_message import Standing, is_status_line, last_standing
+from suite.text import in_words, redact
+
+_MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """A job with its driver's last status message.
+
+    Attributes:
+        last_line: Of its log, for a driver that failed before its first status message.
+    """
+
+    job: Job
+    standing: Standing
+    last_line: str = ""
+
+
+def show_cluster_status(address: str, *, as_json: bool) -> None:
+    """Print them, the live ones first."""
+    url = check_url(address)
+    found = submissions_on(url)
+    if as_json:
+        print(json.dumps(as_objects(found), indent=1))
+        return
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for each in _newest_attempts(found):
+        for line in lines_of(each):
+            console.print(line)
+    if not found:
+        console.print(f"nothing was submitted to {url} yet")
+
+
+def submissions_on(url: str) -> list[JobProgress]:
+    """Those that are alive first, then the newest.
+
+    Raises:
+        Unavailable: if the cluster does not answer.
+    """
+    found = sorted(list_jobs(url), key=lambda job: not job.is_alive)  # newest first, as before
+    num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
+    return [_progress_of(url, job) for job in found[:num_read]]
+
+
+def _newest_attempts(found: Sequence[JobProgress]) -> list[JobProgress]:
+    """The newest attempt at each sweep; an older one's progress is out of date."""
+    newest: dict[str, JobProgress] = {}
+    for each in found:
+        newest.setdefault(base_of(each.job.submission_id), each)
+    return list(newest.values())
+
+
+def _progress_of(url: str, job: Job) -> JobProgress:
+    log = "" if job.status == PENDING else job_log(url, job.submission_id)
+    standing = last_standing(log) or Standing()
+    lines = [line for line in log.splitlines() if line.strip() and not is_status_line(line)]
+    return JobProgress(
+        job, standing if job.is_alive else _stopped(standing), redact(lines[-1]) if lines else ""
+    )  # fmt: skip
+
+
+def _stopped(standing: Standing) -> Standing:
+    """Count what a stopped driver had running as missing."""
+    counts = dict(standing.counts)
+    missing = counts.pop("missing", 0) + counts.pop("running", 0)
+    if missing:
+        counts["missing"] = missing
+    return Standing(
+        counts=counts, failed=standing.failed, labels=standing.labels, out=standing.out
+    )  # fmt: skip
+
+
+def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
+    """For programs: the fields of the first submission, and a list of all of them."""
+    every = [_as_object(each) for each in found]
+    nothing = {"submission": None, "job_status": None, "message": "", **asdict(Standing())}
+    return {**(every[0] if every else nothing), "submissions": every}
+
+
+def _as_object(each: JobProgress) -> dict[str, Any]:
+    job = each.job
+    return {
+        "submission": job.submission_id, "job_status": job.status, "message": job.message,
+        "names": job.names, "scale": job.scale, "exit_code": job.exit_code,
+        **asdict(each.standing), "out": each.standing.out or job.out,
+    }  # fmt: skip
+
+
+def lines_of(each: JobProgress) -> list[str]:
+    """For people."""
+    job, standing = each.job, each.standing
+    ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
+    lines = [
+        f"{job.submission_id}: {job.status.lower()}{ended} ({job.names}, results in {job.out})"
+    ]
+    if standing.counts:
+        lines += [f"  {one_line(line)}" for line, _ in progress_lines(standing)]
+    elif job.is_alive:
+        lines.append(f"  {job.message}" if job.status == PENDING else "  the driver is starting")
+    elif each.last_line:
+        lines.append(f"  {each.last_line}")
+    if job.is_alive and standing.eta_seconds is not None:
+        lines.append(f"  {in_words(standing.eta_seconds)} left")
+    return lines

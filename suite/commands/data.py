@@ -1,0 +1,65 @@
+"""`bakeoff data`: the data sets behind the tasks, their licences and digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suite.errors import DONE, USAGE
+from suite.tasks.data_files import FETCHED_FOLDER_VARIABLE, fetched_folder, is_absent
+from suite.tasks.download import PUBLIC_SETS, PublicSet, fetch, public_set
+from suite.tasks.registry import data_sources, verify_data
+from suite.tasks.task import DataSource, TaskError
+
+
+def show() -> int:
+    """Print those behind the tasks, then what else can be fetched; returns the exit code."""
+    sources = data_sources()
+    for source in sources:
+        print(_described(source))
+    behind_tasks = {source.name for source in sources}
+    for public in PUBLIC_SETS.values():
+        if public.name not in behind_tasks:
+            print(_offered(public))
+    return DONE
+
+
+def verify() -> int:
+    """Check every file against its digest; returns the exit code."""
+    problems = verify_data()
+    for source, problem in problems:
+        print(f"{source.name}: {problem or 'as it should be'}")
+    return USAGE if any(problem and not is_absent(source) for source, problem in problems) else DONE
+
+
+def fetch_by_name(name: str | None, folder: Path | None) -> int:
+    """Bring a public set; returns the exit code.
+
+    Raises:
+        TaskError: if there is no such set, or what came is another one.
+        suite.tasks.download.FetchUnavailable: if it cannot be had.
+    """
+    if name is None:
+        raise TaskError(f"bakeoff data fetch NAME: NAME is one of {', '.join(PUBLIC_SETS)}")
+    chosen = folder or fetched_folder()
+    fetch(public_set(name), chosen)
+    if chosen.absolute() != fetched_folder().absolute():
+        print(f"tasks look there if {FETCHED_FOLDER_VARIABLE}={chosen.absolute()} is set")
+    return DONE
+
+
+def _described(source: DataSource) -> str:
+    file = source.file or "generated; the digest is that of the definition"
+    if is_absent(source):
+        file += f" (not here; `bakeoff data fetch {source.name}` brings it)"
+    return (
+        f"{source.name}: {source.title}\n  licence  {source.licence}\n  origin   {source.origin}\n"
+        f"  file     {file}\n  sha256   {source.sha256}"
+    )
+
+
+def _offered(public: PublicSet) -> str:
+    return (
+        f"{public.name}: {public.title}\n  licence  {public.licence}\n  origin   {public.url}\n"
+        f"  file     {public.file} (no task reads it yet; `bakeoff data fetch {public.name}`"
+        f" brings it)\n  sha256   {public.sha256 or 'not recorded by anybody'}"
+    )

@@ -1,0 +1,93 @@
+"""`bakeoff doctor`: what this machine can run, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from suite.errors import DONE, UNAVAILABLE
+from suite.provenance import cpu_model
+from suite.tasks.data_files import is_absent
+from suite.tasks.registry import verify_data
+
+_NEEDED = ("torch", "numpy", "pandas", "scipy", "pydantic", "typer", "rich")
+_FOR = {
+    "ray": "running trials side by side or on a cluster (`--executor inline` does without)",
+    "mlflow": "recording and the dashboard (`bakeoff record` can do that later, elsewhere)",
+    "pyarrow": "recording and reports",
+    "matplotlib": "reports",
+    "jinja2": "reports",
+    "safetensors": "checkpoints of long trials",
+    "deepspeed": "trials of several workers",
+    "scikit-learn": "the floor TF-IDF, which is skipped without it",
+}
+_GIGABYTE = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing looked at. `is_needed`: without it nothing runs."""
+
+    what: str
+    is_well: bool
+    remedy: str = ""
+    is_needed: bool = True
+
+
+def show(out: Path) -> int:
+    """Print every finding; returns the exit code."""
+    findings = list(examine(out))
+    for finding in findings:
+        mark = "ok     " if finding.is_well else "MISSING" if finding.is_needed else "absent "
+        remedy = "" if finding.is_well else f"; {finding.remedy}"
+        print(f"{mark} {finding.what}{remedy}")
+    is_fit = all(finding.is_well for finding in findings if finding.is_needed)
+    return DONE if is_fit else UNAVAILABLE
+
+
+def examine(out: Path) -> Iterator[Finding]:
+    """Everything that a sweep here depends on."""
+    yield Finding(what=f"{os.cpu_count()} CPUs, {cpu_model()}", is_well=True)
+    yield from (_package(name, "pip install bakeoff") for name in _NEEDED)
+    yield from (_package(name, f"only for {use}", is_needed=False) for name, use in _FOR.items())
+    yield _gpu()
+    yield from _data()
+    yield _disk(out)
+
+
+def _package(name: str, remedy: str, *, is_needed: bool = True) -> Finding:
+    try:
+        return Finding(what=f"{name} {version(name)}", is_well=True)
+    except PackageNotFoundError:
+        return Finding(what=name, is_well=False, remedy=remedy, is_needed=is_needed)
+
+
+def _gpu() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        return Finding(what=f"GPU {torch.cuda.get_device_name(0)}", is_well=True)
+    remedy = "quick scale runs without one; standard and paper need one"
+    return Finding(what="GPU", is_well=False, remedy=remedy, is_needed=False)
+
+
+def _data() -> Iterator[Finding]:
+    for source, problem in verify_data():
+        yield Finding(
+            what=f"data {source.name}", is_well=not problem, remedy=problem,
+            is_needed=not is_absent(source),
+        )  # fmt: skip
+
+
+def _disk(out: Path) -> Finding:
+    folder = next(path for path in (out.resolve(), *out.resolve().parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free / _GIGABYTE
+    is_well = free > 1 and os.access(folder, os.W_OK)
+    return Finding(
+        what=f"{free:.0f} GB free at {folder}", is_well=is_well,
+        remedy="give --out a folder that can be written, with at least 1 GB free",
+    )  # fmt: skip

@@ -1,0 +1,189 @@
+"""`bakeoff plan`: what would run, what is done, what cannot run and why; touches nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from suite.commands.resource_usage import planned_seconds
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
+from suite.planning.learning_rates import FILE, rates_in_words
+from suite.planning.loader import find_all
+from suite.planning.plan import plan
+from suite.schema import FAILURES, Plan, Trial
+from suite.spec import TUNED
+from suite.sweep.pending import is_done
+from suite.text import in_words
+
+
+def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:
+    """Print the plan of each ablation."""
+    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+    states = {p.key: trial_states(p, out) for p in plans}
+    if as_json:
+        print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
+        return
+    for p in plans:
+        _show_plan(p, states[p.key])
+
+
+def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
+    print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
+    lines = _lines(states)
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for line in lines:
+        columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
+        print("  " + "  ".join((*columns, line[-1])))
+    if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
+        print(f"  learning rates of {FILE}: {rates_in_words(p.trials, p.about.scale)}")
+    counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
+    print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
+
+
+def _left(p: Plan, states: Sequence[TrialState]) -> str:
+    """About how long the rest takes on this machine."""
+    to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
+    trials = [trial for trial in p.trials if trial.trial_id in to_run]
+    if not trials:
+        return "nothing to run"
+    seconds = planned_seconds(trials, p.resources, os.cpu_count() or 1)
+    gpus = p.resources.num_gpus
+    where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
+    return f"about {in_words(seconds)} to run on {where}"
+
+
+def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
+    """Variants, seeds and places that are in the same state for the same reason share a line."""
+    entries: dict[tuple[str, ...], list[TrialState]] = {}
+    for s in states:
+        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", "; "))
+        entries.setdefault(line, []).append(s)
+    variants: dict[tuple[str, ...], list[str]] = {}
+    for (*footing, variant), some in entries.items():
+        variants.setdefault((*footing, _seeds(some) + _places(some)), []).append(variant)
+    return [
+        (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
+        for (state, probe, task, reason, numbers), names in sorted(variants.items(), key=_order)
+    ]
+
+
+def _order(line: tuple[tuple[str, ...], list[str]]) -> int:
+    return ("failed", "missing", "done", "skipped").index(line[0][0])
+
+
+def _seeds(states: Sequence[TrialState]) -> str:
+    numbers = sorted({state.seed for state in states})
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"seeds {numbers[0]}-{numbers[-1]}"
+    return ("seed " if len(numbers) == 1 else "seeds ") + ", ".join(map(str, numbers))
+
+
+def _places(states: Sequence[TrialState]) -> str:
+    """As ``, length 64-4096, dim 32-256``; nothing outside sweeps."""
+    along: dict[str, list[int]] = {}
+    for place in (place for state in states for place in state.at.split(" | ") if place):
+        axis, _, number = place.partition("=")
+        along.setdefault(axis, []).append(int(number))
+    return "".join(f", {axis} {_range(numbers)}" for axis, numbers in along.items())
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+State = Literal["done", "failed", "missing", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialState:
+    """A trial as `bakeoff plan` shows it, one object a trial.
+
+    Attributes:
+        variant: Label of the variant; of a comparison's variants all, joined by `` | ``.
+        at: The coordinate of a sweep, as ``length=1024``; several joined by `` | ``; else empty.
+        reason: Why it cannot run, or how it failed.
+    """
+
+    trial_id: str
+    ablation: str
+    scale: str
+    variant: str
+    seed: int
+    task: str
+    probe: str
+    state: State
+    reason: str
+    at: str = ""
+
+
+def read_journal(out: Path) -> Journal | None:
+    """The journal of the folder, to read; None where nothing was ever run."""
+    path = journal_in(out)
+    return Journal(path, read_only=True) if os.path.isfile(path) else None
+
+
+def trial_states(plan: Plan, out: Path) -> list[TrialState]:
+    """Of every trial, and every impossible cell; the folder is only read."""
+    journal = read_journal(out)
+    if journal is None:
+        return list(_states(plan, {}, {}))
+    with journal:
+        return list(_states(plan, _failures(plan, journal), journal.done()))
+
+
+def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
+    """trial_id -> status and reason; only what has failed is read whole."""
+    failed = journal.failed()
+    return {
+        result.trial_id: f"{result.status.value}: {result.reason}"
+        for result in journal.results(t.trial_id for t in plan.trials if t.trial_id in failed)
+        if result.status in FAILURES
+    }
+
+
+def _states(
+    plan: Plan, failures: Mapping[str, str], done: Mapping[str, set[str]]
+) -> Iterator[TrialState]:
+    variants: dict[str, dict[str, None]] = {}  # each once, in order
+    places: dict[str, dict[str, None]] = {}
+    for cell in plan.cells:
+        variants.setdefault(cell.trial_id, {})[cell.variant] = None
+        places.setdefault(cell.trial_id, {})[cell.at] = None
+    trials = {trial.trial_id: trial for trial in plan.trials}
+    for cell in {cell.trial_id: cell for cell in plan.cells}.values():
+        trial = trials.get(cell.trial_id)
+        state, reason = _state(plan, trial, cell.reason, failures, done)
+        yield TrialState(
+            trial_id=cell.trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
+            variant=" | ".join(variants[cell.trial_id]), seed=cell.seed, task=cell.task,
+            probe=cell.probe, state=state, reason=reason, at=" | ".join(places[cell.trial_id]),
+        )  # fmt: skip
+
+
+def _state(
+    plan: Plan,
+    trial: Trial | None,
+    impossible: str,
+    failures: Mapping[str, str],
+    done: Mapping[str, set[str]],
+) -> tuple[State, str]:
+    if trial is None:
+        return "skipped", impossible
+    if is_done(trial, plan.resources, done):
+        return "done", ""
+    failure = failures.get(trial.trial_id)
+    return ("missing", "") if failure is None else ("failed", failure)
+
+
+def count_states(states: Sequence[TrialState]) -> dict[State, int]:
+    """How many in each state; those with none are left out."""
+    found: dict[State, int] = {}
+    for state in states:
+        found[state.state] = found.get(state.state, 0) + 1
+    return found

@@ -1,0 +1,255 @@
+"""Compute what sweeps have cost, how fast they run, and how much time is left; pure.
+
+A trial costs the CPUs and GPUs that it asks for, as long as it holds them; what a timing that has
+its node to itself keeps idle is not counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from suite.journal.rows import Attempt, End
+from suite.journal.trial_index import Listed
+from suite.schema import FAILURES, Resources, Trial
+
+_RECENT_SECONDS = 600.0
+_SHORTEST_SECONDS = 1.0  # that a rate is taken over
+_SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceUsage:
+    """Hours, rate and time left.
+
+    Attributes:
+        throughput_per_minute: Trials that left a result, lately; None where none ever did.
+        eta_seconds: None where there is nothing to go by; 0 where nothing is left.
+        cpu_hours_spent: All that is known, what runs now included.
+        cpu_hours_wasted: The part of it that went into failures and results that came too late.
+        cpu_hours_left: None where there is nothing to go by.
+        num_lost: Attempts that ended with their driver or node and left no time: they are in none
+            of the hours.
+        lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
+            attempt at its trial began; None where one has not been tried again yet.
+    """
+
+    throughput_per_minute: float | None = None
+    eta_seconds: float | None = None
+    cpu_hours_spent: float = 0.0
+    cpu_hours_wasted: float = 0.0
+    cpu_hours_left: float | None = None
+    gpu_hours_spent: float = 0.0
+    gpu_hours_wasted: float = 0.0
+    gpu_hours_left: float | None = None
+    num_lost: int = 0
+    lost_cpu_hours_at_most: float | None = None
+
+
+class _Span(NamedTuple):
+    """The time for which an attempt held resources; it has not ended where `held` is the trial's.
+
+    `end` is None where another folder's driver ran the trial.
+    """
+
+    trial: Listed
+    held: Listed | End
+    seconds: float
+    end: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What is known of some sweeps at one moment; all times are of the same clock.
+
+    Attributes:
+        trials: By id, each once.
+        done: Ids of those that need not run any more, and of those that have failed.
+        running: trial_id -> when it began.
+        starts: Every attempt at these trials.
+        ends: How those ended that did.
+        driver_started: When the driver that works now began; None where none does.
+        weights: trial_id -> its work compared to others of its kind; 1 if it is not named.
+    """
+
+    trials: Mapping[str, Listed]
+    done: Collection[str]
+    running: Mapping[str, float]
+    starts: Sequence[Attempt]
+    ends: Sequence[End]
+    now: float
+    driver_started: float | None
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def left(self) -> list[tuple[Listed, float]]:
+        """Trials with the seconds that they still need, as long as others of the kind took.
+
+        Those of which nothing is known are left out.
+        """
+        totals: dict[object, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        for end in self.ends:
+            if end.status not in FAILURES and end.is_kept:
+                for group in _groups(self.trials[end.trial_id]):
+                    seconds, weight = totals[group]
+                    weight += self.weights.get(end.trial_id, 1.0)
+                    totals[group] = seconds + end.seconds, weight
+        found = []
+        for key, trial in self.trials.items():
+            group = next((group for group in _groups(trial) if group in totals), None)
+            if group in totals and (key in self.running or key not in self.done):
+                seconds, weight = totals[group]
+                expected = seconds / weight * self.weights.get(key, 1.0)
+                found.append((trial, max(0.0, expected - self._seconds_since_begin(key))))
+        return found
+
+    @cached_property
+    def spans(self) -> list[_Span]:
+        """Of all attempts that have ended or run; a crash took from its start to its end."""
+        began = {(start.trial_id, start.attempt): start.started_seconds for start in self.starts}
+        found = []
+        for end in self.ends:
+            seconds, begun = end.seconds, began.get((end.trial_id, end.attempt))
+            if not seconds and begun is not None and end.ended_seconds is not None:
+                seconds = max(0.0, end.ended_seconds - begun)
+            found.append(_Span(self.trials[end.trial_id], end, seconds, end.ended_seconds))
+        for key in self.running:
+            trial = self.trials[key]
+            found.append(_Span(trial, trial, self._seconds_since_begin(key), self.now))
+        return found
+
+    @cached_property
+    def recent(self) -> list[tuple[_Span, float, float]]:
+        """Each recent span with its begin and end."""
+        since, until = self.window
+        return [
+            (span, span.end - span.seconds, span.end)
+            for span in self.spans
+            if span.end is not None and since <= span.end <= until
+        ]
+
+    @cached_property
+    def window(self) -> tuple[float, float]:
+        """The last ten minutes of this driver, or those before the last end if none works."""
+        until = self.now
+        if self.driver_started is None:
+            ends = (end.ended_seconds for end in self.ends if end.ended_seconds is not None)
+            until = max(ends, default=self.now)
+        return max(until - _RECENT_SECONDS, self.driver_started or 0.0), until
+
+    @property
+    def has_basis(self) -> bool:
+        """Whether the rest can be estimated, or there is none."""
+        return bool(self.left) or not (self.running or len(self.done) < len(self.trials))
+
+    def _seconds_since_begin(self, trial_id: str) -> float:
+        return max(0.0, self.now - self.running.get(trial_id, self.now))
+
+
+def _groups(trial: Listed) -> tuple[object, ...]:
+    """Trials of one kind take about the same time; if none has ended, those of a probe, or all."""
+    return trial.kind, trial.probe, "all"
+
+
+def resource_usage(history: History) -> ResourceUsage:
+    """All of it."""
+    num_lost, at_most = _lost(history)
+    hours: dict[str, Any] = {}
+    for kind in ("cpu", "gpu"):
+        of = attrgetter(f"num_{kind}s")
+        held = [(s, of(s.held) * s.trial.num_workers * s.seconds / _HOUR) for s in history.spans]
+        left = [of(trial) * trial.num_workers * s / _HOUR for trial, s in history.left]
+        hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
+        hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
+        hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
+    return ResourceUsage(
+        throughput_per_minute=_throughput(history), eta_seconds=time_left(history),
+        num_lost=num_lost, lost_cpu_hours_at_most=at_most, **hours,
+    )  # fmt: skip
+
+
+def time_left(history: History) -> float | None:
+    """Seconds until all trials are done; None where there is nothing to go by."""
+    if not history.has_basis:
+        return None
+    total = 0.0
+    for is_alone in (False, True):
+        left = [(trial, s) for trial, s in history.left if trial.is_alone == is_alone]
+        slots = _recent_slots(history, is_alone=is_alone)
+        if not slots and is_alone:
+            slots = max((trial.num_workers for trial, _ in left), default=1)
+        elif not slots:  # nothing has run lately
+            most_cpus = max((trial.num_cpus for trial, _ in left), default=1.0)
+            slots = max(1.0, (os.cpu_count() or 1) // max(1.0, most_cpus))
+        total += _phase_seconds([(s, trial.num_workers) for trial, s in left], slots)
+    return total
+
+
+def planned_seconds(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
+    """Rough wall time of trials none of which has run: packed first, then timings in turn."""
+    from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
+    from suite.probes.registry import probe
+
+    packed, alone = [], []
+    for trial in trials:
+        if probe(trial.probe).is_timing:
+            alone.append((seconds_of(trial, resources), 1))
+        else:
+            packed.append((seconds_of(trial, resources), trial.num_workers))
+    slots = max(1, num_cpus // resources.num_cpus)
+    return _SECONDS_TO_START + _phase_seconds(packed, slots) + _phase_seconds(alone, 1)
+
+
+def _phase_seconds(trials: Sequence[tuple[float, int]], slots: float) -> float:
+    """Wall time of trials, each given by its seconds and workers; so many workers run at a time."""
+    total = sum(seconds * num_workers for seconds, num_workers in trials)
+    return max(total / slots, max((seconds for seconds, _ in trials), default=0.0))
+
+
+def _recent_slots(history: History, *, is_alone: bool) -> float:
+    """How many workers ran at a time, pauses between them included; 0 where too little is known."""
+    busy = [
+        (max(history.window[0], begin), end, span.trial.num_workers)
+        for span, begin, end in history.recent
+        if span.trial.is_alone == is_alone
+    ]
+    begins, ends = [begin for begin, _, _ in busy], [end for _, end, _ in busy]
+    seconds = max(ends, default=0.0) - min(begins, default=0.0)
+    worked = sum((end - begin) * num_workers for begin, end, num_workers in busy)
+    return max(worked, 1e-3) / seconds if seconds >= _SHORTEST_SECONDS else 0.0
+
+
+def _throughput(history: History) -> float | None:
+    num_ended = sum(isinstance(span.held, End) for span, _, _ in history.recent)
+    if not num_ended:
+        return None if history.driver_started is None else 0.0
+    since, until = history.window
+    seconds = until - max(since, min(begin for _, begin, _ in history.recent))
+    return 60.0 * num_ended / max(_SHORTEST_SECONDS, seconds)
+
+
+def _is_wasted(span: _Span) -> bool:
+    end = span.held
+    return isinstance(end, End) and (end.status in FAILURES or not end.is_kept)
+
+
+def _lost(history: History) -> tuple[int, float | None]:
+    """Attempts without an end that run no more, and the CPU-hours that they took at most."""
+    ended = {(end.trial_id, end.attempt) for end in history.ends}
+    began = {(start.trial_id, start.attempt): start.started_seconds for start in history.starts}
+    bounds: list[float | None] = []
+    for (trial_id, attempt), begun in began.items():
+        following = began.get((trial_id, attempt + 1))
+        is_running = following is None and trial_id in history.running
+        if (trial_id, attempt) not in ended and not is_running:
+            trial = history.trials[trial_id]
+            cpus = trial.num_cpus * trial.num_workers
+            bounds.append(None if following is None else cpus * (following - begun) / _HOUR)
+    known = [bound for bound in bounds if bound is not None]
+    return len(bounds), sum(known) if len(known) == len(bounds) else None

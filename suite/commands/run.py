@@ -1,0 +1,180 @@
+"""`bakeoff run` and `bakeoff record`: run or record, print the outcome, return the exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from suite.commands.progress import display_for
+from suite.commands.status import standing_of
+from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.planning.loader import find_all
+from suite.planning.plan import plan
+from suite.reporting.literature import refuse_broken_literature
+from suite.schema import Plan
+from suite.spec import SpecError
+from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.finish import SweepOutcome
+from suite.sweep.folder_lock import is_held
+from suite.sweep.pending import distinct_work
+from suite.text import in_words, redact
+from suite.tracking.location import sqlite_path
+
+
+def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:
+    """Run what is missing of these ablations; returns the exit code."""
+    console = Console(stderr=True)
+    _check(options)
+    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+    if options.is_patient and is_held(options.out):
+        _report_waiting(plans, options, console)
+    try:
+        with _signals_interrupt(console):
+            outcome = run_plans(plans, options, console, display_for)
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command goes on from here", highlight=False)
+        return INTERRUPTED
+    if are_wanted():
+        print(line_of(standing_of(plans, options.out)), flush=True)
+    return _report_outcome(outcome, options, console)
+
+
+def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
+    reason = f"another run works in {options.out}"
+    console.print(f"{reason}; waits for its end", markup=False, highlight=False, soft_wrap=True)
+    if are_wanted():
+        num_trials = len(distinct_work(plans))
+        waiting = {"num_trials": num_trials, "reason": reason}
+        print(line_of(Standing(counts={"missing": num_trials}, waiting=waiting)), flush=True)
+
+
+@contextmanager
+def _signals_interrupt(console: Console) -> Iterator[None]:
+    """A SIGTERM in the block becomes a KeyboardInterrupt: results are saved and reported.
+
+    So does Ctrl-C; the second one ends the program at once, and what it had started ends by itself.
+    Ray puts a handler of its own in the place of ours when it connects, which ends the program
+    with the signal's number (ray/_private/worker.py, 2.60); that is understood too.
+    """
+    ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
+        del ends[signal.SIGINT]
+    interrupt = _Interruption(console)
+    for number in ends:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except SystemExit as end:
+        if end.code != signal.SIGTERM:
+            raise
+        raise KeyboardInterrupt from None
+    finally:
+        for number, before in ends.items():
+            signal.signal(number, before)
+
+
+@dataclass
+class _Interruption:
+    """For `signal.signal`: the first time as Ctrl-C has always been, the second time at once."""
+
+    console: Console
+    num_times: int = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.num_times += 1
+        if self.num_times > 1:
+            self.console.show_cursor()  # the live display hides it
+            os._exit(INTERRUPTED)
+        if self.console.is_terminal:
+            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
+        raise KeyboardInterrupt
+
+
+def record(file: Path, options: Options) -> int:
+    """Bring another folder's journal into this one and its store; returns the exit code."""
+    if not os.path.isfile(file):
+        raise SpecError(f"{file}: no such file; give the journal.db of an output folder.")
+    console = Console(stderr=True)
+    return _report_outcome(record_journal(file, options), options, console)
+
+
+def _check(options: Options) -> None:
+    """Refuse what cannot be meant, and what a report would meet, before anything is made."""
+    _ = options.store
+    refuse_broken_literature()
+    if options.address is not None and options.executor == "inline":
+        raise SpecError("--address goes with --executor ray; inline runs in this process.")
+
+
+def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
+    """Print how it ended: counts to the log; to the output where to look."""
+    console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
+    said = (
+        _time_limit_note(outcome, options),
+        _other_environment_note(outcome),
+        outcome.note,
+        outcome.trouble,
+    )
+    for sentence in filter(None, said):
+        console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    for page in outcome.reports:
+        print(f"report:    {page}")
+    for where in _comparisons(outcome, options):
+        print(f"compare:   {where}")
+    if outcome.trouble:
+        return UNAVAILABLE
+    has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
+    return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
+
+
+def _time_limit_note(outcome: SweepOutcome, options: Options) -> str:
+    """What the time limit has left, if it came."""
+    if not outcome.num_left or options.deadline is None:
+        return ""
+    trials = "trial is" if outcome.num_left == 1 else "trials are"
+    limit = in_words(options.deadline.seconds)
+    return (
+        f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same command "
+        "goes on from here"
+    )
+
+
+def _other_environment_note(outcome: SweepOutcome) -> str:
+    """Failures that the counts do not show, since each trial counts once, by its finding."""
+    number = outcome.num_failed_beside
+    if not number:
+        return ""
+    trials = "trial" if number == 1 else "trials"
+    return f"{number} {trials} failed here, with findings of another environment, which stand"
+
+
+def _own_command() -> str:
+    """How this program was called, where its name alone would not be found."""
+    is_a_script = Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
+    is_found = shutil.which("bakeoff") or not is_a_script
+    return "bakeoff" if is_found else os.path.relpath(sys.argv[0])
+
+
+def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
+    """Where each sweep's trials stand side by side: an address, or the command that opens it."""
+    if outcome.comparisons or sqlite_path(options.store.uri) is None:
+        return list(outcome.comparisons)
+    names = [page.parent.name for page in outcome.reports]
+    is_recorded = not (outcome.note or outcome.trouble)
+    return [_dashboard_command(name, options) for name in names if is_recorded]
+
+
+def _dashboard_command(name: str, options: Options) -> str:
+    uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
+    out = "" if options.out == Path("out") else f" --out {options.out}"
+    return f"{_own_command()} ui {name}{out}{uri}"

@@ -1,0 +1,264 @@
+"""`bakeoff status`: show how far sweeps are, where they run, what waits or failed, and the cost.
+
+Read from the journal's columns alone: no result and no plan is parsed, and no torch is needed, so
+that it answers at once while a driver works.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from suite.commands.resource_usage import History, resource_usage
+from suite.errors import one_line
+from suite.journal.journal import Journal
+from suite.journal.rows import Attempt, End
+from suite.journal.sqlite_schema import journal_in
+from suite.journal.status_message import Standing
+from suite.journal.trial_index import Listed
+from suite.schema import FAILURES, Plan
+from suite.sweep.folder_lock import is_held
+from suite.text import in_words
+
+_DIGITS = 6  # of hours and rates, for programs
+_MOST_PLACES = 8  # listed by trial; if there are more, by node
+_MOST_GROUPS = 10  # of failures
+_MOST_NAMES = 3  # in one group
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def show_status(out: Path, *, as_json: bool) -> None:
+    """Print the status of all sweeps of the folder."""
+    found = status_of(out)
+    if as_json:
+        print(json.dumps(asdict(found), indent=1))
+    elif found.counts:
+        print_standing(found, Console())
+    else:
+        Console(soft_wrap=True).print(
+            f"nothing was run in {out} yet", markup=False, highlight=False
+        )
+
+
+def status_of(out: Path) -> Standing:
+    """The status of all sweeps of the folder, whether or not a driver works on them."""
+    if not os.path.isfile(journal_in(out)):
+        return Standing(out=str(out.resolve()))
+    return _standing(out, None, is_driven=is_held(out))
+
+
+def standing_of(plans: Sequence[Plan], out: Path) -> Standing:
+    """The status of these sweeps once no driver works on them."""
+    return _standing(out, {plan.key for plan in plans}, is_driven=False)
+
+
+def _standing(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: bool) -> Standing:
+    with Journal(journal_in(out), read_only=True) as journal:
+        listed = [t for t in journal.trials() if keys is None or (t.ablation, t.scale) in keys]
+        history, statuses = _history(journal, listed, is_driven=is_driven)
+        waiting = journal.waiting() if is_driven else (0, "")
+    states = {
+        key: "running" if key in history.running else statuses.get(key, "missing")
+        for key in history.trials
+    }
+    counts = _count(history.trials, states)
+    failed = _failed(history.ends, states)
+    places = {start.trial_id: start.place for start in history.starts}  # the newest is the last
+    costs: dict[str, Any] = {
+        name: round(x, _DIGITS) if isinstance(x, float) else x
+        for name, x in asdict(resource_usage(history)).items()
+    }
+    return Standing(
+        counts=counts,
+        running={key: places[key] for key in history.running},
+        waiting=_waiting(*waiting, counts.get("missing", 0)),
+        failed=failed,
+        labels={key: history.trials[key].label for key in (*history.running, *failed)},
+        out=str(out.resolve()),
+        by_ablation=_by_ablation(listed, states),
+        **costs,
+    )
+
+
+def _history(
+    journal: Journal, listed: Sequence[Listed], *, is_driven: bool
+) -> tuple[History, Mapping[str, str]]:
+    """With the status of each trial that has one; a trial that two sweeps share counts once."""
+    trials = {trial.trial_id: trial for trial in listed}
+    statuses = {key: status for key, status in journal.statuses().items() if key in trials}
+    starts = [start for start in journal.starts() if start.trial_id in trials]
+    ends = [end for end in journal.ends() if end.trial_id in trials]
+    driver_started = journal.driver_started() if is_driven else None
+    running = {} if driver_started is None else _running(starts, ends, statuses, driver_started)
+    history = History(
+        trials=trials, done=statuses.keys(), running=running, starts=starts, ends=ends,
+        now=time.time(), driver_started=driver_started,
+    )  # fmt: skip
+    return history, statuses
+
+
+def _running(
+    starts: Sequence[Attempt], ends: Sequence[End], statuses: Collection[str], driver_started: float
+) -> dict[str, float]:
+    """When each trial began that this driver has begun and not ended.
+
+    What an older driver left behind looks the same but for its time.
+    """
+    ended = {(end.trial_id, end.attempt) for end in ends}
+    newest = {start.trial_id: start for start in starts}
+    return {
+        key: start.started_seconds
+        for key, start in newest.items()
+        if (key, start.attempt) not in ended
+        and start.started_seconds >= driver_started
+        and (driver_started or key not in statuses)  # old journals lack the time
+    }
+
+
+def _count(keys: Iterable[str], states: Mapping[str, str]) -> dict[str, int]:
+    return dict(sorted(Counter(states[key] for key in keys).items()))
+
+
+def _by_ablation(
+    listed: Sequence[Listed], states: Mapping[str, str]
+) -> dict[str, Mapping[str, int]]:
+    keys: dict[str, list[str]] = {}
+    for trial in listed:
+        keys.setdefault(f"{trial.ablation}, {trial.scale}", []).append(trial.trial_id)
+    return {name: _count(of_sweep, states) for name, of_sweep in keys.items()}
+
+
+def _waiting(num_trials: int, reason: str, num_missing: int) -> dict[str, object] | None:
+    """Those that wait are some of the missing: some may have begun since the driver counted."""
+    num_waiting = min(num_trials, num_missing)
+    return {"num_trials": num_waiting, "reason": reason} if num_waiting else None
+
+
+def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
+    """trial_id -> status and reason, of the newest failure."""
+    reasons = {
+        (end.trial_id, end.status): end.reason for end in sorted(ends, key=lambda end: end.attempt)
+    }
+    return {
+        key: f"{state}: {reasons.get((key, state), '')}"
+        for key, state in states.items()
+        if state in FAILURES
+    }
+
+
+def print_standing(standing: Standing, console: Console) -> None:
+    """Print it; names and reasons are printed as they are, without markup or control codes."""
+    for line, style in (*progress_lines(standing), *_costs(standing)):
+        console.print(Text(one_line(line), style=style), soft_wrap=True, highlight=False)
+
+
+def progress_lines(standing: Standing) -> Iterator[tuple[str, str]]:
+    """All but time and costs, each line with its style on a terminal."""
+    yield _counts_in_words(standing.counts), "bold"
+    if len(standing.by_ablation) > 1:
+        yield from ((line, "") for line in _table(standing.by_ablation))
+    yield from ((line, "") for line in _places(standing))
+    if standing.waiting:
+        number = standing.waiting["num_trials"]
+        verb = "waits" if number == 1 else "wait"
+        yield f"{number} of the missing {verb} for a place: {standing.waiting['reason']}", "yellow"
+    yield from ((line, "red") for line in _failures(standing))
+
+
+def _counts_in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in counts.items())
+
+
+def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """One line for each sweep: done of all, running and failed."""
+    width = max(len(name) for name in by_ablation)
+    for name, counts in by_ablation.items():
+        total = sum(counts.values())
+        others = {state: n for state, n in counts.items() if state in (*FAILURES, "running")}
+        done = total - counts.get("missing", 0) - sum(others.values())
+        rest = f"; {_counts_in_words(others)}" if others else ""
+        yield f"  {name:<{width}}  {done:>6} of {total} done{rest}"
+
+
+def _places(standing: Standing) -> Iterator[str]:
+    """Where trials run: by trial, or by node where there are many."""
+    name = dict(standing.labels)
+    if len(standing.running) <= _MOST_PLACES:
+        for key, place in standing.running.items():
+            yield f"running {name.get(key, key)} on {place}"
+        return
+    by_node: dict[str, list[str]] = {}
+    for key, place in standing.running.items():
+        node = place.rpartition(", process")[0] or "this machine"
+        by_node.setdefault(node, []).append(name.get(key, key))
+    for node, names in sorted(by_node.items()):
+        yield f"running {len(names)} on {node}: {_some(names)}"
+
+
+def _failures(standing: Standing) -> Iterator[str]:
+    """Grouped by reason, the most frequent first; reasons that differ in numbers only are one."""
+    groups: dict[str, list[str]] = {}
+    for key, reason in standing.failed.items():
+        groups.setdefault(_NUMBER.sub("#", reason), []).append(key)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    for keys in ordered[:_MOST_GROUPS]:
+        names = [standing.labels.get(key, key) for key in keys]
+        yield f"failed {len(keys)}: {standing.failed[keys[0]]} ({_some(names)})"
+    rest = ordered[_MOST_GROUPS:]
+    if rest:
+        yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return "; ".join(names[:_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _costs(standing: Standing) -> Iterator[tuple[str, str]]:
+    """Rate, time left and hours, as far as they are known."""
+    speed = standing.throughput_per_minute
+    is_open = bool(standing.running or standing.counts.get("missing"))
+    when = "lately" if standing.running else "when it last ran"
+    parts = [f"{_rate(speed)} trials a minute {when}"] if speed is not None else []
+    parts += [f"{in_words(standing.eta_seconds)} left"] if is_open else []
+    if parts:
+        yield "; ".join(parts), "dim"
+    for unit in ("CPU", "GPU"):
+        hours = [f"{unit.lower()}_hours_{what}" for what in ("spent", "wasted", "left")]
+        spent, wasted, left = (getattr(standing, name) for name in hours)
+        if spent or (left and unit == "CPU"):
+            to_come = f"; {_hours(left)} still to come" if is_open and left is not None else ""
+            waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
+            yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
+    if standing.num_lost:
+        yield _lost(standing), "dim"
+
+
+def _lost(standing: Standing) -> str:
+    at_most = standing.lost_cpu_hours_at_most
+    bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
+    noun = "attempt was" if standing.num_lost == 1 else "attempts were"
+    return (
+        f"{standing.num_lost} {noun} lost with a driver or node before the end: not counted{bound}"
+    )
+
+
+def _hours(hours: float) -> str:
+    """As ``12.3``; never 0 for a positive number."""
+    if 0 < hours < 0.01:
+        return "less than 0.01"
+    return f"{hours:.2f}" if hours < 10 else f"{hours:,.1f}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"

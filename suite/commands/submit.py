@@ -1,0 +1,128 @@
+"""`bakeoff submit`: plan here, submit the sweep to a cluster, and follow it if asked."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.cluster import jobs
+from suite.cluster.address import check_url, url_of
+from suite.cluster.capacity import why_never
+from suite.cluster.code_bundle import CodeBundle, bundle_code
+from suite.cluster.job_spec import JobSpec, job_spec_of
+from suite.cluster.jobs import SUCCEEDED, Job
+from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
+from suite.events import Unavailable
+from suite.journal.status_message import is_status_line
+from suite.planning.loader import find_all
+from suite.schema import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitOptions:
+    """How to submit a sweep: the options of `bakeoff run` there, and what to do here.
+
+    Attributes:
+        options: Further ones of `bakeoff run`, as typed there: ``("--fail-fast",)``.
+        follow: Stay, and show the driver's log until its end.
+        again: Submit once more what has succeeded.
+        dry_run: Show what would be sent, and send nothing.
+    """
+
+    scale: str
+    seeds: int | None
+    out: Path
+    tracking_uri: str | None
+    options: tuple[str, ...] = ()
+    follow: bool = False
+    again: bool = False
+    dry_run: bool = False
+
+
+def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
+    """Plan here, submit, and print how to go on; returns the exit code."""
+    url = url_of(address) if options.dry_run else check_url(address)
+    plans = _planned(names, options)
+    with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
+        bundle = bundle_code(plans, Path(folder))
+        spec = job_spec_of(
+            plans, bundle, seeds=options.seeds, out=options.out,
+            tracking_uri=options.tracking_uri, options=options.options,
+        )  # fmt: skip
+        if options.dry_run:
+            return _show(spec, bundle)
+        _refuse_infeasible(plans, url)
+        job, is_new = jobs.submit_job(url, spec, bundle, again=options.again)
+    _report(job, url, len(spec.trial_ids), is_new=is_new)
+    return _follow(url, job.submission_id) if options.follow else DONE
+
+
+def _planned(names: Sequence[str], options: SubmitOptions) -> list[Plan]:
+    """Slow to import, so it comes after the check of the address."""
+    from suite.planning.plan import plan
+
+    return [plan(entry, scale=options.scale, seeds=options.seeds) for entry in find_all(names)]
+
+
+def _show(spec: JobSpec, bundle: CodeBundle) -> int:
+    print(f"submission: {spec.first_id}")
+    print(f"command:    {spec.command}")
+    print(f"trials:     {len(spec.trial_ids)}")
+    print(f"results:    {spec.place} on the head")
+    for package in bundle.packages:
+        print(f"package:    {package}")
+    for file, num_bytes in bundle.sizes().items():
+        print(f"file:       {file} ({num_bytes} bytes)")
+    print("the cluster was not asked whether it can run the trials; no other files are sent")
+    return DONE
+
+
+def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
+    nodes = jobs.node_shapes(url)
+    if not nodes:  # an autoscaler may start others: the driver asks it
+        return
+    asked = {(plan.resources, trial.num_workers) for plan in plans for trial in plan.trials}
+    for resources, num_workers in asked:
+        if reason := why_never(resources, num_workers, nodes):
+            raise Unavailable(f"--address {url}: {reason}")
+
+
+def _report(job: Job, url: str, num_trials: int, *, is_new: bool) -> None:
+    where = f"--address {url}"
+    if is_new:
+        print(f"submitted {job.submission_id}: {num_trials} trials, results in {job.out} there")
+    elif job.status == SUCCEEDED:
+        print(f"{job.submission_id} has done this sweep already; --again submits it once more")
+    else:
+        print(f"{job.submission_id} works on this sweep already ({job.status.lower()})")
+    print(f"look:   bakeoff status {where}")
+    print(f"cancel: bakeoff cancel {job.submission_id} {where}")
+    print(f"follow: the same command with --follow; in {job.out} are journal.db and reports/")
+
+
+def _follow(url: str, submission_id: str) -> int:
+    """The driver's log until its end, without the lines for programs; the driver's exit code."""
+    try:
+        _print_lines(url, submission_id)
+    except KeyboardInterrupt:
+        print(f"no longer following; {submission_id} goes on", file=sys.stderr)
+        return INTERRUPTED
+    job = jobs.get_job(url, submission_id)
+    if job.exit_code is not None:
+        return job.exit_code
+    print(f"{submission_id}: {job.message}", file=sys.stderr)
+    return INTERRUPTED if job.status == "STOPPED" else UNAVAILABLE
+
+
+def _print_lines(url: str, submission_id: str) -> None:
+    rest = ""
+    for piece in jobs.follow(url, submission_id):
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
+            if not is_status_line(line):
+                print(line, flush=True)
+    if rest and not is_status_line(rest):
+        print(rest, flush=True)

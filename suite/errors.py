@@ -1,0 +1,122 @@
+"""Error classes with their exit codes, and how errors and foreign text are written in messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import ClassVar
+
+from models.errors import did_you_mean
+from suite.schema import Status
+
+DONE = 0
+USAGE = 2  # wrong usage or specification, refused before anything ran
+REFUSED = 3  # refused for safety
+UNAVAILABLE = 4  # something outside is unavailable
+FAILED = 5  # ended, but a trial failed, some were left, or `verify` found a difference
+INTERRUPTED = 130  # resumable
+
+MOST_CHARACTERS = 2_000  # of a message: its beginning and its end are shown
+_CHARACTERS_OF_THE_END = 400
+# torch's profiler announces itself at every use, unless this is set before torch is imported.
+QUIET = {"KINETO_LOG_LEVEL": "5"}
+_OUR_PACKAGES = ("suite", "models", "reports")
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
+
+
+class UsageError(ValueError):
+    """The user's command or specification is wrong. Refused before anything runs."""
+
+    exit_code: ClassVar[int] = USAGE
+
+
+class RefusedError(ValueError):
+    """The user asked for something unsafe."""
+
+    exit_code: ClassVar[int] = REFUSED
+
+
+class UnavailableError(RuntimeError):
+    """Something outside this program is missing or does not answer."""
+
+    exit_code: ClassVar[int] = UNAVAILABLE
+
+
+class Diverged(ArithmeticError):
+    """A number of a trial is NaN or infinite: a finding about the variant, not a fault."""
+
+
+class TrialTimeout(BaseException):
+    """A trial ran longer than its limit.
+
+    Not an `Exception`, so that an `except Exception` of the user's does not catch it.
+    """
+
+
+class CheckpointError(Exception):
+    """A training cannot be saved, or cannot resume from a checkpoint: one clause."""
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """The `exit_code` that one of our classes declares; None for a bug or a library's error.
+
+    `models` and `reports` import nothing of the suite, so their errors declare the attribute
+    themselves. Classes of libraries are not asked: click's have an `exit_code` too.
+    """
+    for kind in type(error).__mro__:
+        if kind.__module__.partition(".")[0] in _OUR_PACKAGES and "exit_code" in vars(kind):
+            return int(vars(kind)["exit_code"])
+    return None
+
+
+def classified(error: BaseException) -> tuple[Status, str]:
+    """The status and the reason, one sentence, of a trial that ended with this exception."""
+    if isinstance(error, Diverged):
+        return Status.DIVERGED, str(error)
+    if isinstance(error, TrialTimeout):
+        return Status.TIMEOUT, str(error)
+    sentence = f"{type(error).__name__}: {error}".splitlines()[0]
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY):
+        return Status.OUT_OF_MEMORY, sentence
+    return Status.ERROR, sentence
+
+
+def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
+    """One sentence for a name that is not allowed, with the nearest names and then all of them.
+
+    Example: ``no ablation 'heds'; did you mean 'heads'? Allowed: complexity, heads.``
+    """
+    names = sorted(allowed)
+    hint = did_you_mean(name, names) or "."
+    return f"no {kind} {name!r}{hint} Allowed: {', '.join(names) or 'none'}."
+
+
+def one_line(text: str) -> str:
+    r"""The text with line breaks as ``\n`` and, say, a right-to-left override as ``\u202e``."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def message(text: str) -> str:
+    """The text on one line, without its middle where it is very long."""
+    if len(text) > MOST_CHARACTERS:
+        start = MOST_CHARACTERS - _CHARACTERS_OF_THE_END
+        text = f"{text[:start]} ... {text[-_CHARACTERS_OF_THE_END:]}"
+    return one_line(text)
+
+
+def words_of(error: BaseException) -> str:
+    """As ``KeyError: 'x'``; also of an error whose `str` fails."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "(its message cannot be had)"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def be_quiet() -> None:
+    """Set `QUIET` for this process and those that it starts; what a user has set stays."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)

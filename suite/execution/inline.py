@@ -1,0 +1,98 @@
+"""Runs trials one after the other on this machine, without Ray or MLflow.
+
+Training trials run in this process, timing trials each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import torch
+
+from suite.events import Assignments, Event, ExecutorSettings, Unavailable
+from suite.execution.subprocess import run_in_subprocess
+from suite.execution.trial import run_trial
+from suite.provenance import provenance
+from suite.schema import Resources
+from suite.timeouts import limited
+from suite.training.checkpoint import checkpointer_for
+
+_GIB = 2**30
+
+
+class InlineExecutor:
+    """Runs trials one at a time, so that a timing is always alone."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        sys.path[:0] = [path for path in settings.source_paths if path not in sys.path]
+        self._settings = settings
+
+    def execute(self, work: Assignments) -> Iterator[Event]:
+        """Run the trials in the order given."""
+        for trial, resources in work:
+            checkpointer = checkpointer_for(trial, self._settings.checkpoints)
+            events = run_trial(trial, resources, f"process {os.getpid()}", checkpointer)
+            yield from limited(events, self._settings.trial_seconds)
+
+    def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
+        """Run each in a process of its own, all in this machine's one environment."""
+        gc.collect()
+        torch.cuda.empty_cache()  # releases what earlier trainings still reserve on the GPU
+        for trial, resources in work:
+            yield from run_in_subprocess(trial, resources, self._settings.trial_seconds)
+
+    def environment_for_timing(self, resources: Resources, preferred: str) -> str:
+        """That of this process."""
+        return provenance(resources).environment_id
+
+    def refuse_infeasible(self, work: Assignments) -> None:
+        """See the function `refuse_infeasible`."""
+        refuse_infeasible(work)
+
+
+def refuse_infeasible(work: Assignments) -> None:
+    """Refuse what this machine has no room for, and what needs several processes.
+
+    Raises:
+        Unavailable: with the trial's number of workers, or what it asks for.
+    """
+    for trial, _ in work:
+        if trial.parallel is not None:
+            noun = "worker" if trial.num_workers == 1 else "workers"
+            raise Unavailable(
+                f"a {trial.probe} trial takes {trial.num_workers} {noun} of DeepSpeed, and "
+                "--executor inline runs in this process; leave it out, and Ray starts them."
+            )
+    refuse_too_large(work)
+
+
+def refuse_too_large(work: Assignments) -> None:
+    """Refuse trials that can never run on this machine.
+
+    Raises:
+        Unavailable: with what a trial asks for, and what there is.
+    """
+    if any(trial.parallel for trial, _ in work) and find_spec("deepspeed") is None:
+        raise Unavailable("trials with workers or zero need DeepSpeed, which is not installed.")
+    available = {
+        "CPU": float(os.cpu_count() or 1),
+        "GPU": float(torch.cuda.device_count()),
+        "GiB of memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB,
+    }
+    for resources, num_workers in {(asked, trial.num_workers) for trial, asked in work}:
+        wanted = {
+            "CPU": num_workers * float(resources.num_cpus),
+            "GPU": num_workers * resources.num_gpus,
+            "GiB of memory": num_workers * resources.memory_bytes / _GIB,
+        }
+        for kind, number in wanted.items():
+            if number > available[kind]:
+                raise Unavailable(
+                    f"a trial asks for {number:g} {kind}, and this machine has "
+                    f"{available[kind]:.4g}; use a smaller --scale, or --address HOST:PORT of a "
+                    "Ray cluster that has them."
+                )

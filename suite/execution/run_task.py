@@ -1,0 +1,153 @@
+"""Trains and scores a user's own module on a task, without an ablation or an executor."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from suite.errors import Diverged, one_line
+from suite.schema import Point, Training
+from suite.spec import default_warmup_steps
+from suite.tasks.registry import build_task, task_class
+from suite.tasks.task import Batch, Task
+from suite.training.engines.evaluation import evaluate_in_parts, in_evaluation_mode
+from suite.training.loop import Exercise, train
+
+LENGTH = 64  # where neither the caller nor the data give one
+
+
+class ModuleError(ValueError):
+    """A module that does not suit the task: one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskResult:
+    """The scores of a trained module.
+
+    Attributes:
+        metric: The task's metric, as ``bits_per_character``.
+        value: On the test split, after training.
+        unit: Of the value.
+        parts: The metric by coordinate, as ``pairs=8``, where the task has parts.
+        points: The learning curve.
+        num_parameters: Trainable ones.
+        seconds: Of training and scoring.
+    """
+
+    metric: str
+    value: float
+    unit: str
+    parts: Mapping[str, float]
+    points: tuple[Point, ...]
+    num_parameters: int
+    seconds: float
+
+
+def run_task(
+    module: nn.Module,
+    *,
+    task: str,
+    steps: int = 300,
+    seed: int = 0,
+    length: int | None = None,
+    batch: int = 16,
+    learning_rate: float = 1e-3,
+) -> TaskResult:
+    """Train `module` in place and score it on the test split.
+
+    Args:
+        module: Called as ``module(inputs)``, with ``mask=`` where a batch has one; returns logits
+            `[batch, time, symbols]` for a language model, `[batch, classes]` for a classifier.
+        task: Name of a task; `bakeoff list --tasks` shows them.
+        steps: Training steps.
+        seed: Of the order of the data; initialise the module yourself.
+        length: Tokens per sequence; by default what the data dictate, else 64.
+        batch: Sequences per step.
+        learning_rate: Peak of the schedule.
+
+    Raises:
+        TaskError: for a task that is not there, or a length that does not suit it.
+        ModuleError: if the module cannot be called with a batch, or gives no such logits.
+        Diverged: if the loss or the score stops being a number.
+    """
+    if length is None:
+        length = task_class(task).fixed_length or LENGTH
+    training = Training(
+        steps=steps, learning_rate=learning_rate, warmup_steps=default_warmup_steps(steps),
+        weight_decay=0.01, num_evaluations=8,
+    )  # fmt: skip
+    data = build_task(task, length)
+    return _trained(module, Exercise(task=data, training=training, batch=batch, seed=seed))
+
+
+def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:
+    start, data = time.perf_counter(), exercise.task
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    first = data.training_batch(0, exercise.batch, exercise.seed)
+    _refuse_unsuited(module.to(device), data, first.to(device))
+    points = tuple(train(module, exercise, device))
+    parts = evaluate_in_parts(module, data, "test", exercise.batch, device)
+    whole = parts.pop("")
+    if not math.isfinite(whole):
+        raise Diverged(f"the test {data.metric.name} is {whole}")
+    return TaskResult(
+        metric=data.metric.name,
+        value=whole,
+        unit=data.metric.unit,
+        parts=parts,
+        points=points,
+        num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
+    """Call the module once, before its first step, and leave it as it was."""
+    _refuse_without_mask(module, task, batch)
+    devices = [batch.inputs.device] if batch.inputs.is_cuda else []
+    with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
+        try:
+            outputs = batch.through(module)
+        except Exception as error:  # a user's module may raise anything
+            raise ModuleError(
+                f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
+                f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
+            ) from error
+    _refuse_other_shapes(module, task, batch, outputs)
+
+
+def _refuse_without_mask(module: nn.Module, task: Task, batch: Batch) -> None:
+    takes = inspect.signature(module.forward).parameters
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+    if batch.mask is not None and "mask" not in takes and not takes_any:
+        raise ModuleError(
+            f"the module {type(module).__name__} must take mask=, [batch, time], True where "
+            f"a real token stands: the sequences of {task.name} differ in length and are padded"
+        )
+
+
+def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
+    wanted = [*batch.targets.shape, task.output_size]
+    if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
+        return
+    found = type(outputs).__name__
+    if isinstance(outputs, Tensor):
+        found = f"{outputs.dtype} of shape {[*outputs.shape]}"
+    raise ModuleError(
+        f"the module {type(module).__name__} returns {found}; {task.name} needs logits "
+        f"of shape {wanted}, {'[batch, time, symbols]' if len(wanted) == 3 else '[batch, classes]'}"
+    )
+
+
+def _input_of(task: Task, batch: Batch) -> str:
+    """What the module is given, as ``integers of 0 to 255, shape [16, 64]``."""
+    shape = [*batch.inputs.shape]
+    if task.input_kind == "tokens":
+        return f"integers of 0 to {task.input_size - 1}, shape {shape}"
+    return f"floats of shape {shape}"

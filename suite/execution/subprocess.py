@@ -1,0 +1,182 @@
+"""Runs a trial in a process of its own, without Ray.
+
+Every timing gets a new process: where a process's memory lies changes its numbers, and so does what
+an earlier trial left in caches. The program that runs now is not imported again, and nothing is
+unpickled; `suite.execution.subprocess_main` is the other side.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from pydantic import ValidationError
+
+from suite.events import Event, Finished
+from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
+from suite.provenance import COMMIT, commit, provenance
+from suite.schema import Resources, Result, Status, Trial
+from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
+
+# The other process gets this one's import path, in the same order. `-P` and `-m` together would
+# not find a suite in the current folder, and `-m` alone would find the user's `queue.py` before
+# Python's own.
+_START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; " + (
+    "from suite.execution.subprocess_main import main; main()"
+)
+_MOST_BYTES_KEPT = 16_384  # of standard error
+_BYTES_PER_READ = 65_536
+_POLL_SECONDS = 0.2
+_SECONDS_TO_END = 5.0  # after its last output
+
+
+def run_in_subprocess(
+    trial: Trial, resources: Resources, trial_seconds: float | None = None
+) -> Iterator[Event]:
+    """Run one trial in a process of its own; however the process ends, a result comes last.
+
+    The process and all that it has started are killed when this ends or is closed, and
+    `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself.
+    """
+    with (
+        tempfile.TemporaryFile() as errors,
+        _process(resources, errors) as process,
+        _killed_after(trial_seconds, process) as is_late,
+    ):
+        assert process.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError):  # it died at once; the reason is found below
+            request = TrialRequest(trial=trial, resources=resources, trial_seconds=trial_seconds)
+            process.stdin.write(REQUEST.dump_json(request) + b"\n")
+            process.stdin.flush()
+        for line in _lines(process):
+            try:
+                event = EVENT.validate_json(line)
+            except ValidationError:  # such as a line that was cut short
+                break
+            yield event
+            if isinstance(event, Finished):
+                return
+        reason = timeout_reason(trial_seconds) if trial_seconds and is_late.is_set() else ""
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_BYTES_KEPT))
+        yield Finished(
+            Result(
+                trial_id=trial.trial_id, status=Status.TIMEOUT if reason else Status.CRASHED,
+                reason=reason or _how_it_ended(process),
+                traceback=errors.read().decode(errors="replace"),
+                provenance=provenance(resources), seconds=0.0,
+            )
+        )  # fmt: skip
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """What the process writes, until it ends: a process that it forked may hold the pipe open."""
+    assert process.stdout is not None, "it is a pipe"
+    rest = b""
+    for output in _chunks(process, process.stdout.fileno()):
+        *lines, rest = (rest + output).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _chunks(process: subprocess.Popen[bytes], pipe: int) -> Iterator[bytes]:
+    """What is in the pipe, until it is closed, or is empty although the process had ended."""
+    has_ended = False
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            if selector.select(_POLL_SECONDS):
+                output = os.read(pipe, _BYTES_PER_READ)
+                if not output:
+                    return
+                yield output
+            elif has_ended:
+                return
+            has_ended = _end_of(process) is not None
+
+
+@contextmanager
+def _process(resources: Resources, errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Started here and killed with the block; in a session of its own, which Ctrl-C spares."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _START, *sys.path], env=_environment(resources),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        _kill_group(process)  # safe: its number is its own until it is waited for
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(BrokenPipeError):
+                assert pipe is not None, "both are pipes"
+                pipe.close()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _killed_after(
+    trial_seconds: float | None, process: subprocess.Popen[bytes]
+) -> Iterator[threading.Event]:
+    """Watch the time from a thread, since the consumer of the events may be busy for long.
+
+    The event is set once the process was killed for being late.
+    """
+    is_late, is_over = threading.Event(), threading.Event()
+    if trial_seconds is None:
+        yield is_late
+        return
+
+    def watch() -> None:
+        if not is_over.wait(trial_seconds + SECONDS_OF_GRACE):
+            if _end_of(process) is None:
+                is_late.set()
+            _kill_group(process)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield is_late
+    finally:
+        is_over.set()
+        watcher.join()  # before the process's number may become another's
+
+
+def _environment(resources: Resources) -> dict[str, str]:
+    """Threads must be set before torch is imported; a GPU is visible only where one is asked."""
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": str(resources.num_threads), COMMIT: commit(),
+    }  # fmt: skip
+    if not resources.num_gpus:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    return environment
+
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    until = time.monotonic() + _SECONDS_TO_END
+    while not (end := _end_of(process)):
+        if time.monotonic() > until:
+            return "its process says nothing more that can be understood"
+        time.sleep(0.01)
+    if end.si_code == os.CLD_EXITED:
+        return f"its process ended with exit code {end.si_status} before it left a result"
+    name = signal.strsignal(end.si_status)
+    return f"its process was ended by signal {end.si_status} ({name})"
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> os.waitid_result | None:
+    """How it ended; None while it runs. It stays a zombie, so that its number is not reused."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)

@@ -1,0 +1,140 @@
+"""Runs one trial in this process, without Ray or MLflow, and returns its result.
+
+Every executor calls it. An exception inside the trial becomes the status and reason of its result,
+with the traceback.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from suite.errors import Diverged, TrialTimeout, classified
+from suite.events import Event, Finished, Progressed, Remarked, Started, TrainedState, TrialRemark
+from suite.probes.probe import Said
+from suite.probes.registry import probe
+from suite.provenance import provenance
+from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
+from suite.training.checkpoint import Checkpointer
+
+Measure = Callable[[], Iterator[Said]]
+
+_SECONDS_BETWEEN_REPORTS = 0.5
+
+
+@dataclass
+class _Collected:
+    """What the probe has yielded so far; survives the exception that ends the trial."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    specimens: list[Specimen] = field(default_factory=list)
+    state_sha256: str = ""
+    num_reported: int = 0
+
+    def add(self, said: Said) -> None:
+        """Keep it for the result; a remark is not part of one.
+
+        Raises:
+            Diverged: for a NaN or infinite value, which JSON cannot store.
+        """
+        if isinstance(said, (Point, Measurement)) and not math.isfinite(said.value or 0.0):
+            raise Diverged(f"{said.metric} is {said.value}")
+        match said:
+            case Point():
+                self.points.append(said)
+            case Measurement():
+                self.measurements.append(said)
+            case Specimen():
+                self.specimens.append(said)
+            case TrainedState(sha256=sha256):
+                self.state_sha256 = sha256
+
+    def unreported(self) -> tuple[Point, ...]:
+        new = tuple(self.points[self.num_reported :])
+        self.num_reported = len(self.points)
+        return new
+
+
+def run_trial(
+    trial: Trial, resources: Resources, place: str, checkpointer: Checkpointer | None = None
+) -> Iterator[Event]:
+    """Run one trial; its points as they come, its result last.
+
+    With a checkpointer it resumes from its newest checkpoint, and writes others.
+    """
+
+    def measure() -> Iterator[Said]:
+        kind, device = probe(trial.probe), device_of(resources)
+        if checkpointer is None:
+            return kind.measure(trial, device)
+        return kind.measure_resuming(trial, device, checkpointer)
+
+    return run_measuring(trial, resources, place, measure)
+
+
+def device_of(resources: Resources) -> str:
+    """Where a worker with these resources computes, as torch names it."""
+    return "cuda" if resources.num_gpus else "cpu"
+
+
+def run_measuring(
+    trial: Trial, resources: Resources, place: str, measure: Measure
+) -> Iterator[Event]:
+    """What `measure` yields for the trial, as events; whatever it raises is in the result."""
+    here = provenance(resources)
+    yield Started(trial.trial_id, place, here)
+    start = time.perf_counter()
+    collected, status, reason, trace = _Collected(), Status.OK, "", ""
+    try:
+        torch.set_num_threads(resources.num_threads)
+        yield from _events(trial.trial_id, measure(), collected)
+    except BaseException as error:  # a mixer may raise anything
+        if _ends_more_than_the_trial(error):
+            raise
+        status, reason = classified(error)
+        trace = "".join(traceback.format_exception(error))
+    is_ok = status is Status.OK
+    yield Finished(
+        Result(
+            trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
+            provenance=here, seconds=time.perf_counter() - start,
+            measurements=tuple(collected.measurements) if is_ok else (),
+            points=tuple(collected.points),
+            specimens=tuple(collected.specimens) if is_ok else (),
+            state_sha256=collected.state_sha256 if is_ok else "",
+        )
+    )  # fmt: skip
+
+
+def _events(
+    trial_id: str, saying: Iterator[Said], collected: _Collected
+) -> Iterator[Progressed | Remarked]:
+    """Collect what the probe yields; pass on remarks at once, points twice a second."""
+    last = time.monotonic()
+    for said in saying:
+        collected.add(said)
+        if isinstance(said, TrialRemark):
+            yield Remarked(trial_id, said.sentence)
+        is_due = time.monotonic() - last > _SECONDS_BETWEEN_REPORTS
+        if is_due and collected.num_reported < len(collected.points):
+            last = time.monotonic()
+            yield Progressed(trial_id, collected.unreported())
+
+
+def _ends_more_than_the_trial(error: BaseException) -> bool:
+    """Whether it is Ctrl-C, a closed generator, or an interruption by the suite itself.
+
+    The latter, such as `TimeIsUp` and what a worker raises that has lost another, is known by the
+    module that defines it. A panic of an extension in Rust is no Exception either; it ends the
+    trial alone.
+    """
+    if isinstance(error, (Exception, SystemExit, TrialTimeout)):
+        return False
+    is_ours = type(error).__module__.startswith("suite.")
+    return is_ours or isinstance(error, (KeyboardInterrupt, GeneratorExit))

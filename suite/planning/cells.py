@@ -1,0 +1,214 @@
+"""Fill a probe's cells with trials: one a seed, a variant or a task, or one for all variants.
+
+The grain of the probe decides; everything else is the same for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from models import ModelSpec, mixer_class, position_class, skeleton_class
+from models.model_spec import content_hash
+from suite.planning.knobs import Impossible
+from suite.planning.resolve import Subject
+from suite.probes.probe import Probe
+from suite.schema import MIXER_ALONE, Cell, MetricSpec, Parallel, Trial
+from suite.tasks.registry import task_class
+from suite.tasks.task import Task
+from suite.training import loop as training
+from suite.training.engines import sharded
+
+Table = Mapping[str, Subject | Impossible]
+Filled = Iterator[tuple[Cell, Trial | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonGroup:
+    """The variants on one task, or, standing alone, at one coordinate of a sweep.
+
+    Attributes:
+        task: Its name, or `MIXER_ALONE`.
+        at: The coordinate; empty outside sweeps.
+        baseline: Label of the variant that the others are compared with.
+        table: By label, in the order of the page.
+    """
+
+    task: str
+    at: str = ""
+    baseline: str
+    table: Table
+
+    def lengths(self, probe: Probe) -> tuple[int, ...]:
+        """Of the variants that can be, with those tested at; impossible ones stand there too."""
+        one = next(s for s in self.table.values() if isinstance(s, Subject))
+        return (one.length, *(one.test_lengths if probe.is_tested_at_lengths else ()))
+
+
+def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
+    """Each cell of the probe in the group, with its trial; None where it is impossible."""
+    maker = _CellMaker(probe, group)
+    if probe.grain == "task":
+        yield from _of_tasks(maker)
+        return
+    seeds = 1 if probe.grain == "variant" else num_seeds
+    table = {label: _measurable(probe, subject) for label, subject in group.table.items()}
+    if probe.grain == "comparison":
+        yield from _compared(maker, table, seeds)
+        return
+    for label, subject in table.items():
+        for seed in range(seeds):
+            if isinstance(subject, Impossible):
+                yield maker.skipped(label, seed, str(subject)), None
+            else:
+                trial = trial_of(probe, (subject,), seed)
+                yield maker.cell(trial, label, 0), trial
+
+
+def _of_tasks(maker: _CellMaker) -> Filled:
+    """One trial a task, at the baseline's length; where the task is an axis, one for each."""
+    subjects = [s for s in maker.group.table.values() if isinstance(s, Subject)]
+    subjects.sort(key=lambda subject: subject is not maker.group.table.get(maker.group.baseline))
+    of_task: dict[str, Subject] = {}
+    for subject in subjects:
+        of_task.setdefault(_task_name(subject), subject)
+    for subject in of_task.values():
+        assert subject.task is not None, "a task stands in no sweep of mixers alone"
+        trial = _trial_of_task(maker.probe, subject.task, subject.length)
+        for index, label in enumerate(maker.probe.labels(subject.task)):
+            yield maker.cell(trial, label, index), trial
+
+
+def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Impossible:
+    if isinstance(subject, Impossible):
+        return subject
+    reason = probe.why_not(subject.model, subject.parallel)
+    return Impossible(reason) if reason else subject
+
+
+def _compared(maker: _CellMaker, table: Table, num_processes: int) -> Filled:
+    """Variants that meet the same data at the same length and batch take turns in one trial."""
+    for process in range(num_processes):
+        together: dict[tuple[int, int, str], dict[str, Subject]] = {}
+        for label, subject in table.items():
+            if isinstance(subject, Impossible):
+                yield maker.skipped(label, process, str(subject)), None
+            else:
+                footing = (subject.length, subject.batch, _task_name(subject))
+                together.setdefault(footing, {})[label] = subject
+        for subjects in together.values():
+            trial = trial_of(maker.probe, _baseline_first(subjects, maker.group.baseline), process)
+            places = {model.spelling: index for index, model in enumerate(trial.subjects)}
+            for label, subject in subjects.items():
+                yield maker.cell(trial, label, places[subject.model.spelling]), trial
+
+
+def _baseline_first(subjects: Mapping[str, Subject], baseline: str) -> tuple[Subject, ...]:
+    """Each model once, the others in an order that the ablation's has no part in: the id must not.
+
+    An instrument puts its controls beside the first.
+    """
+    first = [subjects[baseline]] if baseline in subjects else []
+    rest = sorted(subjects.values(), key=lambda subject: subject.model.spelling)
+    return tuple({subject.model.spelling: subject for subject in (*first, *rest)}.values())
+
+
+def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
+    """The trial that measures these subjects: only what moves the number is in it."""
+    first = subjects[0]
+    models = tuple(subject.model for subject in subjects)
+    parallel = first.parallel if probe.is_spread else None
+    return Trial(
+        probe=probe.name,
+        task=_task_name(first),
+        task_digest=first.task.source.sha256 if first.task else "",
+        length=first.length,
+        batch=first.batch if probe.is_batched else 1,
+        subjects=models,
+        training=first.training if probe.trains else None,
+        seed=seed,
+        versions=_versions(probe, first.task, models, parallel),
+        parallel=parallel,
+        test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
+    )
+
+
+def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
+    """One without subjects: no model, no training and no seed move its numbers."""
+    return Trial(
+        probe=probe.name, task=task.name, task_digest=task.source.sha256, length=length, batch=1,
+        subjects=(), training=None, seed=0, versions=_versions(probe, task, (), None),
+    )  # fmt: skip
+
+
+def _task_name(subject: Subject) -> str:
+    return subject.task.name if subject.task else MIXER_ALONE
+
+
+@dataclass(frozen=True)
+class _CellMaker:
+    """Makes the cells of one probe in one group."""
+
+    probe: Probe
+    group: ComparisonGroup
+
+    def cell(self, trial: Trial, label: str, subject: int) -> Cell:
+        """One that the trial fills."""
+        return Cell(
+            variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
+            trial_id=trial.trial_id, subject=subject, at=self.group.at,
+            metrics=self._metrics(trial.task, (trial.length, *trial.test_lengths)),
+        )  # fmt: skip
+
+    def skipped(self, label: str, seed: int, reason: str) -> Cell:
+        """One that cannot be; it stands in the table at the length of the variants that can."""
+        said = [self.probe.name, self.group.task, label, seed, reason]
+        return Cell(
+            variant=label, task=self.group.task, seed=seed, probe=self.probe.name,
+            trial_id=content_hash([*said, *filter(None, [self.group.at])]), at=self.group.at,
+            metrics=self._metrics(self.group.task, self.group.lengths(self.probe)), reason=reason,
+        )  # fmt: skip
+
+    def _metrics(self, task: str, lengths: Sequence[int]) -> tuple[MetricSpec, ...]:
+        """At the first length; of the others the whole score, with the length as coordinate."""
+        kind = None if task == MIXER_ALONE else task_class(task)
+        first, *others = lengths
+        found = [replace(m, at=self.group.at or m.at) for m in self.probe.metrics(kind, first)]
+        for length in others:
+            whole = [m for m in self.probe.metrics(kind, length) if not m.at]
+            found += [replace(m, at=f"length={length}") for m in whole]
+        return tuple(found)
+
+
+def _versions(
+    probe: Probe, task: type[Task] | None, models: tuple[ModelSpec, ...], parallel: Parallel | None
+) -> dict[str, int | str]:
+    versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
+    if task is not None:
+        versions[f"task {task.name}"] = task.version
+        versions |= probe.definitions(task)
+    for model in models:
+        versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
+        versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
+        versions[f"position {model.position}"] = position_class(model.position).version
+    if probe.trains:
+        versions["training"] = training.VERSION
+    if parallel is not None:
+        versions["engine sharded"] = sharded.VERSION
+    return versions
+
+
+@cache
+def mixer_version(name: str) -> int | str:
+    """A shipped mixer's own; for a user's mixer the hash of the file that it stands in."""
+    kind = mixer_class(name)
+    if ":" not in name:
+        version: int = kind.version
+        return version
+    file = inspect.getsourcefile(kind)
+    assert file is not None, "a class that was imported from a module has a source file"
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]

@@ -1,0 +1,80 @@
+"""Estimate the time that a trial takes from the FLOPs of its model; for plans, order and ETA.
+
+The rates are round figures for one CPU core and one GPU; only the ratios matter to the ETA, which
+is scaled by the times of finished trials.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cache
+
+import torch
+
+from models import MIXERS, ModelError, ModelSpec, build_model
+from suite.probes.registry import probe
+from suite.schema import Resources, Trial
+
+_FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
+_FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
+_TRAINING_OVER_FORWARD = 3.0
+_EVALUATION_SHARE = 0.3  # of the training time
+_SECONDS_AT_LEAST = 0.02
+_SECONDS_OF_FLOORS = 10.0  # counts of n-grams, a linear classifier
+_STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
+_SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
+_ROUNDS_OF_A_CONTEST = 12  # where a round takes long
+_SECONDS_TO_START_A_PROCESS = 3.0
+_SECONDS_TO_START_WORKERS = 12.0
+
+
+def seconds_of(trial: Trial, resources: Resources) -> float:
+    """Rough wall time of one trial on the resources that it asks for."""
+    if not trial.subjects:
+        return _SECONDS_OF_FLOORS
+    rate = _rate(resources)
+    forward = sum(_flops(model, trial.length) for model in trial.subjects)
+    per_step = _TRAINING_OVER_FORWARD * trial.batch * forward / rate
+    if trial.parallel is not None:
+        return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
+    if trial.training is not None:
+        return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
+    if probe(trial.probe).is_timing:
+        rounds = per_step * _ROUNDS_OF_A_CONTEST
+        return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
+    return _SECONDS_AT_LEAST
+
+
+def _of_workers(trial: Trial, per_step: float) -> float:
+    """Training is shared; a timing compares with a lone worker, and profiles."""
+    if trial.training is not None:
+        return per_step * trial.training.steps * (1 + _EVALUATION_SHARE) / trial.num_workers
+    return 2 * per_step * _STEPS_OF_A_TIMING
+
+
+def _rate(resources: Resources) -> float:
+    if resources.num_gpus:
+        return _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
+    return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
+
+
+def _flops(spec: ModelSpec, length: int) -> float:
+    """Each block costs what the second one does: a deep model need not be built."""
+    if spec.depth <= 2:
+        return _flops_of(spec.spelling, length)
+    one, two = (_flops(dataclasses.replace(spec, depth=depth), length) for depth in (1, 2))
+    return one + (spec.depth - 1) * (two - one)
+
+
+@cache
+def _flops_of(spec_json: str, length: int) -> float:
+    """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
+    spec = ModelSpec(**json.loads(spec_json))
+    # A user's own mixer may do, as it is built, what tensors without data cannot.
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if spec.mixer in MIXERS else "cpu"):
+        model = build_model(spec)
+    try:
+        return float(model.flops(length, batch=1))
+    except ModelError:
+        return 2.0 * length * sum(p.numel() for p in model.parameters())

@@ -1,0 +1,175 @@
+"""Assign knobs to the mixer and the skeleton that have them, check them, fill in defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from models import MIXERS, SKELETONS, Knob, ModelError, skeleton_class
+from models.knobs import config_from_knobs
+from suite.errors import unknown_name, words_of
+from suite.planning.user_mixers import NOT_KNOBS, knob_names, load_mixer, skeleton_knob_names
+from suite.planning.variants import Baseline, Variant
+from suite.spec import SWEEPS, WHOLE_MODEL, Ablation, Model, Scale, SpecError
+from suite.tasks.registry import task_class
+from suite.tasks.task import Task, TaskError
+
+
+class Impossible(Exception):
+    """A cell that cannot run; the message is the reason in its row."""
+
+
+def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
+    """The baseline's knobs, the defaults of its mixer and of its tasks' skeletons filled in.
+
+    Raises:
+        SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
+    """
+    model = ablation.baseline
+    owners = {model.mixer: knob_names(load_mixer(model.mixer))} | {
+        name: knob_names(skeleton_class(name)) for name in _skeletons(ablation)
+    }
+    known = set().union(*owners.values())
+    for name in model.knobs:
+        if name not in known:
+            raise SpecError(unknown_name(f"knob of {' or '.join(owners)} is called", name, known))
+    try:
+        found = checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
+        for skeleton in _skeletons(ablation):
+            found |= checked_settings(skeleton, _only(model.knobs, owners[skeleton]))
+    except Impossible as reason:
+        raise SpecError(f"the baseline is impossible: {reason}.") from None
+    return found
+
+
+def task_named(name: str) -> type[Task]:
+    """The class of a task.
+
+    Raises:
+        SpecError: with the nearest names.
+    """
+    try:
+        return task_class(name)
+    except TaskError as error:
+        raise SpecError(str(error)) from None
+
+
+def _skeletons(ablation: Ablation) -> tuple[str, ...]:
+    """Of the tasks that the ablation meets, and the one that it asks for; each once."""
+    varied = [axis.values for axis in ablation.axes if axis.name == "task"]
+    tasks = [*ablation.tasks, *(str(task) for values in varied for task in values)]
+    names = [task_named(task).skeleton for task in tasks]
+    names += [name for name in SKELETONS if name == ablation.baseline.skeleton]
+    return tuple(dict.fromkeys(names))
+
+
+def refuse_foreign_axes(baseline: Baseline) -> None:
+    """Refuse an axis that is neither a field nor a knob of what it meets.
+
+    It meets the baseline's mixer, in a cross those of the axes ``mixer`` and ``model`` too, and
+    the skeletons of all tasks.
+
+    Raises:
+        SpecError: with the mixers that have such a knob, else with the nearest names.
+    """
+    knobs = {name for kind in map(load_mixer, _mixers_met(baseline)) for name in knob_names(kind)}
+    for skeleton in _skeletons(baseline.ablation):
+        knobs |= knob_names(skeleton_class(skeleton))
+    allowed = knobs | (NOT_KNOBS - SWEEPS)
+    for name in (axis.name for axis in baseline.ablation.axes):
+        if name not in allowed:
+            raise SpecError(_foreign_axis(baseline, name, allowed))
+
+
+def _mixers_met(baseline: Baseline) -> set[str]:
+    met = {baseline.ablation.baseline.mixer}
+    return met if baseline.ablation.combine == "one_at_a_time" else met | _mixers_varied(baseline)
+
+
+def _mixers_varied(baseline: Baseline) -> set[str]:
+    values = [
+        value
+        for axis in baseline.ablation.axes
+        if axis.name in ("mixer", WHOLE_MODEL)
+        for value in axis.values
+    ]
+    return {value.mixer if isinstance(value, Model) else str(value) for value in values}
+
+
+def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
+    """The nearest names, or which mixers have such a knob and how to compare with them."""
+    own, varied = baseline.ablation.baseline.mixer, sorted(_mixers_varied(baseline))
+    every = dict.fromkeys((*varied, *MIXERS))
+    having = [mixer for mixer in every if name in knob_names(load_mixer(mixer))]
+    unknown = unknown_name("axis", name, allowed)
+    if not having:
+        return unknown
+    foreign = (
+        f"the axis {name!r}: {own} has no such knob, and here the axis meets {own} alone; it is a "
+        f"knob of {', '.join(having)}. To compare with it, name whole models: "
+        f'vary("{WHOLE_MODEL}", [Model(mixer="{own}"), Model(mixer="{having[0]}", {name}=...)]).'
+    )
+    return foreign if having[0] in varied else f"{unknown} Or: {foreign}"
+
+
+def knobs_and_settings(
+    of_model: Mapping[str, Knob], variant: Variant, mixer: str, skeleton: str
+) -> tuple[dict[str, Knob], dict[str, Knob]]:
+    """The mixer's knobs and the skeleton's: the model's where they have them, then the variant's.
+
+    Raises:
+        Impossible: for a knob of the variant's that neither has.
+    """
+    of_mixer, of_skeleton = knob_names(load_mixer(mixer)), knob_names(skeleton_class(skeleton))
+    own = {name: value for name, value in variant.settings.items() if name not in NOT_KNOBS}
+    for name in sorted(own.keys() - of_mixer - of_skeleton):
+        owner = skeleton if name in skeleton_knob_names() else mixer
+        raise Impossible(f"{owner} has no knob {name!r}")
+    asked = {**of_model, **own}
+    return _only(asked, of_mixer), _only(asked, of_skeleton)
+
+
+def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
+    return {name: value for name, value in knobs.items() if name in names}
+
+
+def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The mixer's knobs, complete.
+
+    Raises:
+        SpecError: for a knob that is wrong by itself.
+        Impossible: for one that does not fit the others or the width.
+    """
+    kind = load_mixer(mixer)
+    return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
+
+
+def checked_settings(skeleton: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The skeleton's, likewise."""
+    kind = skeleton_class(skeleton)
+    return _checked(skeleton, kind.Config, knobs, kind.check_config)
+
+
+def _checked(
+    owner: str, kind: type[Any], knobs: Mapping[str, Knob], check: Callable[[Any], None]
+) -> dict[str, Knob]:
+    """The `Config`, field by field, complete."""
+    try:
+        config = config_from_knobs(kind, knobs, owner=owner)
+    except ModelError as error:
+        raise SpecError(f"{error}.") from None
+    except Exception as error:  # a user's own Config may refuse a value in its own way
+        raise Impossible(in_words(owner, error)) from None
+    try:
+        check(config)
+    except Exception as error:
+        raise Impossible(in_words(owner, error)) from None
+    return dict(vars(config))
+
+
+def in_words(mixer: str, error: Exception) -> str:
+    """Why a mixer cannot be built, by what its building raised."""
+    if isinstance(error, ModelError):
+        return str(error)
+    first_line = words_of(error).partition("\n")[0]
+    return f"{mixer} cannot be built and called as a block would: {first_line}"

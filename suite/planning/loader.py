@@ -1,0 +1,229 @@
+"""Load ablations: the shipped ones by name, a user's own by path.
+
+A user's file, and the module of a mixer, are programs: they are executed here, in this process, for
+at most ten seconds. What is guarded against is a mistake, not malice: a program can do what its
+user can.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stdout
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from pydantic import ValidationError
+
+from suite.errors import unknown_name, words_of
+from suite.spec import Ablation, SpecError
+from suite.timeouts import import_time_limit
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_OURS = frozenset({"suite", "models", "ablations", "reports"})
+_MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedAblation:
+    """An ablation and where it came from.
+
+    Attributes:
+        note: The docstring of its file.
+        source_paths: The folder of a user's own file, from which workers import its mixers.
+    """
+
+    name: str
+    ablation: Ablation
+    note: str
+    file: Path
+    source_paths: tuple[str, ...] = ()
+
+
+def shipped() -> dict[str, Path]:
+    """Name -> file of every shipped ablation; nothing is imported."""
+    spec = importlib.util.find_spec("ablations")
+    assert spec is not None, "the package `ablations` is part of this distribution"
+    folder = Path(next(iter(spec.submodule_search_locations or ())))
+    return {p.stem: p for p in sorted(folder.glob("*.py")) if not p.name.startswith("_")}
+
+
+def find(name: str) -> LoadedAblation:
+    """The ablation of that name, or in that file.
+
+    Raises:
+        SpecError: if there is none, or its file does not hold exactly one `ABLATION`.
+    """
+    files = shipped()
+    if name in files:
+        return _entry(files[name], f"ablations.{name}", ())
+    if name.endswith(".py") or "/" in name:
+        return _own_file(Path(name), files)
+    raise SpecError(
+        unknown_name("ablation", name, files) + " Or give the path of your own file, ending in .py."
+    )
+
+
+def find_all(names: Sequence[str]) -> list[LoadedAblation]:
+    """The ablations of those names, each file once.
+
+    Raises:
+        SpecError: as `find`; or if two files bear one name, under which both would be recorded.
+    """
+    found: dict[str, LoadedAblation] = {}
+    for entry in map(find, names):
+        other = found.setdefault(entry.name, entry)
+        if other.file != entry.file:
+            raise SpecError(f"{entry.file} and {other.file} bear one name; rename one of them.")
+    return list(found.values())
+
+
+def name_of(name: str) -> str:
+    """The name under which the ablation of that name or path is recorded; nothing is imported."""
+    return Path(name).stem if name.endswith(".py") or "/" in name else name
+
+
+def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
+    if not os.path.isfile(path):  # False, too, for a name that is too long to be one
+        raise SpecError(f"{path}: no such ablation file.")
+    path = path.resolve()
+    if path in files.values():
+        return _entry(path, f"ablations.{path.stem}", ())
+    if path.suffix != ".py" or not _NAME.fullmatch(path.stem):
+        raise SpecError(
+            f"{path}: an ablation file is named like its ablation: lower-case letters, digits and "
+            "underscores, at most 64, ending in .py."
+        )
+    if path.stem in files:
+        raise SpecError(f"{path}: an ablation named {path.stem!r} ships already; rename the file.")
+    if _shadows(path.stem):
+        raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return _entry(path, path.stem, (folder,))
+
+
+def _shadows(name: str) -> bool:
+    """Whether other code may import a module of that name, and would now get the user's file."""
+    if name in sys.stdlib_module_names or name in _OURS:
+        return True
+    installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return PathFinder.find_spec(name, installed) is not None
+
+
+def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> LoadedAblation:
+    module = _executed(path, module_name)
+    return LoadedAblation(
+        name=path.stem, ablation=_the_ablation(module, path), note=_note(module), file=path,
+        source_paths=source_paths,
+    )  # fmt: skip
+
+
+def _note(module: ModuleType) -> str:
+    """Its docstring, which a report can write down whatever it is."""
+    return str(module.__doc__ or "").strip().encode(errors="backslashreplace").decode()
+
+
+def _executed(path: Path, module_name: str) -> ModuleType:
+    """The module of that file, run now; every way in which it can fail is one sentence."""
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        with guarded("the file"):
+            # Not by the loader: it would leave bytecode beside the user's file.
+            exec(_compiled(path), vars(module))  # nosec  # B102: the file that the person asked us to run
+    except (KeyboardInterrupt, LeftThread):
+        raise
+    except SyntaxError as error:
+        place = f"{error.filename or path}:{error.lineno or 1}"
+        raise SpecError(f"{place}: {error.msg}.") from None
+    except SystemExit as error:
+        raise SpecError(f"{path}: the file ends the program ({error!r}).") from error
+    except BaseException as error:  # a program may raise anything
+        raise SpecError(f"{_place(error, path)}: {_in_words(error)}") from error
+    return module
+
+
+def _compiled(path: Path) -> CodeType:
+    num_bytes = path.stat().st_size
+    if num_bytes > _MOST_BYTES:
+        raise SpecError(f"an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}.")
+    try:
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (MemoryError, RecursionError):
+        raise SpecError("an expression in the file is too deeply nested for Python.") from None
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """The last line of the user's own file that the error passed through."""
+    lines, frame = [0], error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == str(path):
+            lines.append(frame.tb_lineno)
+        frame = frame.tb_next
+    return f"{path}:{lines[-1]}" if lines[-1] else str(path)
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, ValidationError):  # a value of ours that was changed after it was made
+        first = error.errors(include_url=False)[0]
+        return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}."
+    return str(error) if isinstance(error, SpecError) else words_of(error)
+
+
+def _the_ablation(module: ModuleType, path: Path) -> Ablation:
+    found: dict[str, Ablation] = {
+        name: value
+        for name, value in vars(module).items()
+        if issubclass(type(value), Ablation)  # isinstance would ask the value itself
+    }
+    if set(found) == {"ABLATION"}:
+        return found["ABLATION"]
+    if "ABLATION" in vars(module) and "ABLATION" not in found:
+        value = vars(module)["ABLATION"]
+        is_class = issubclass(type(value), type)
+        kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
+        raise SpecError(f"{path}: ABLATION is {kind}; it must be a suite.Ablation.")
+    holds = f"it holds {', '.join(sorted(found))}" if found else "this one holds no Ablation"
+    raise SpecError(
+        f"{path}: an ablation file holds exactly one Ablation, named ABLATION; {holds}."
+    )
+
+
+class LeftThread(SpecError):
+    """The user's code leaves a thread running, for which this process would wait at its end."""
+
+
+@contextmanager
+def guarded(what: str) -> Iterator[None]:
+    """Import code of the user's in the block, for a few seconds at most.
+
+    What it prints goes to stderr, since programs read our output; a folder that it changes to is
+    left again, since `--out` is meant from where the command was called.
+
+    Args:
+        what: Its name in a sentence, as ``the file``.
+
+    Raises:
+        SpecError: if it does not come back in time.
+        LeftThread: if it leaves a thread that keeps a program alive.
+    """
+    before = threading.enumerate()
+    with chdir("."), redirect_stdout(sys.stderr), import_time_limit(what):
+        yield
+    left = [each.name for each in threading.enumerate() if each not in before and not each.daemon]
+    if left:
+        raise LeftThread(
+            f"{what} leaves the thread {left[0]!r} running, so that no command could end; do "
+            "not start it, or make it a daemon."
+        )

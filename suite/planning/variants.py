@@ -1,0 +1,232 @@
+"""Expand an ablation into variants, and a scale's sweeps into coordinates. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.model_spec import Knob
+from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
+
+MOST_VARIANTS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A row of the comparison: a label, and what it sets."""
+
+    label: str
+    changes: Mapping[str, Knob | Model]
+
+    @property
+    def settings(self) -> dict[str, Knob]:
+        """What it sets beside a whole model."""
+        return {n: value for n, value in self.changes.items() if not isinstance(value, Model)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """An ablation's baseline at one scale.
+
+    Attributes:
+        knobs: Of its mixer and of its tasks' skeletons, defaults filled in.
+        scale_name: ``quick``, ``standard`` or ``paper``.
+    """
+
+    ablation: Ablation
+    scale: Scale
+    scale_name: str = "quick"
+    knobs: Mapping[str, Knob]
+
+    def model(self, variant: Variant) -> Model:
+        """The variant's model; knobs that its axes set are not yet in it."""
+        whole = variant.changes.get(WHOLE_MODEL)
+        model = whole if isinstance(whole, Model) else self.ablation.baseline
+        changed = {
+            name: None if value is None and name == "skeleton" else str(value)
+            for name, value in variant.settings.items()
+            if name in MODEL_FIELDS
+        }
+        return model.model_copy(update=changed) if changed else model
+
+    def value(self, axis: str) -> Knob | Model:
+        """What the baseline has where the axis varies."""
+        if axis == WHOLE_MODEL:
+            return self.ablation.baseline
+        if axis == "task":
+            return self.ablation.tasks[0]
+        if axis in Scale.model_fields:
+            of_scale: Knob = getattr(self.scale, axis)
+            return of_scale
+        if axis in MODEL_FIELDS:
+            of_model: Knob = getattr(self.ablation.baseline, axis)
+            return of_model
+        return self.knobs.get(axis)
+
+    def label(self, axis: str) -> str:
+        """As ``heads=8``: how the baseline's value on that axis reads."""
+        return f"{axis}={_text(self.value(axis))}"
+
+    def has(self, axis: Axis) -> bool:
+        """Whether the baseline's value is one that the axis takes."""
+        return any(_same(value, self.value(axis.name)) for value in axis.values)
+
+
+def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    """The baseline's variant, and all variants in the order of the table, the baseline included.
+
+    Raises:
+        SpecError: if axes or their values cannot be told apart, or there are more than
+            `MOST_VARIANTS`.
+    """
+    _refuse_too_many(baseline.ablation)
+    _refuse_ambiguous_axes(baseline.ablation)
+    ways = {"one_at_a_time": _one_at_a_time, "cross": _crossed, "first_with_each": _first_with_each}
+    return ways[baseline.ablation.combine](baseline)
+
+
+def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    axes = baseline.ablation.axes
+    reference = Variant(label=_baseline_label(baseline), changes={})
+    variants: dict[str, Variant] = {}
+    if len(axes) > 1 or not baseline.has(axes[0]):
+        variants[reference.label] = reference
+    for axis in axes:
+        for value in axis.values:
+            variant = Variant(label=f"{axis.name}={_text(value)}", changes={axis.name: value})
+            if _same(value, baseline.value(axis.name)):
+                variant = reference
+            variants.setdefault(variant.label, variant)
+    return reference, tuple(variants.values())
+
+
+def _baseline_label(baseline: Baseline) -> str:
+    """``heads=8`` where the only axis holds the baseline's value; else ``baseline``."""
+    axis = baseline.ablation.axes[0]
+    if len(baseline.ablation.axes) == 1 and baseline.has(axis):
+        return baseline.label(axis.name)
+    return "baseline"
+
+
+def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    axes = baseline.ablation.axes
+    before = {axis.name: baseline.value(axis.name) for axis in axes}
+    found = [
+        _combination(dict(zip(before, values, strict=True)), before)
+        for values in itertools.product(*(axis.values for axis in axes))
+    ]
+    reference = next((variant for variant in found if not variant.changes), None)
+    if reference is not None:
+        return reference, tuple(found)
+    reference = Variant(label="baseline", changes={})
+    return reference, (reference, *found)
+
+
+def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
+    """Each value of the first axis alone, then with each value of each other axis."""
+    first, *others = baseline.ablation.axes
+    each = [{}, *({axis.name: value} for axis in others for value in axis.values)]
+    before = {axis.name: baseline.value(axis.name) for axis in baseline.ablation.axes}
+    found: dict[str, Variant] = {}
+    for value in first.values:
+        for other in each:
+            if other and all(_same(value, before[name]) for name, value in other.items()):
+                continue  # what the baseline has
+            variant = _combination({first.name: value, **other}, before)
+            found[variant.label] = variant
+    reference = next((v for v in found.values() if not v.changes), None)
+    if reference is not None:
+        return reference, tuple(found.values())
+    reference = Variant(label="baseline", changes={})
+    return reference, (reference, *found.values())
+
+
+def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
+    label = ", ".join(f"{name}={_text(value)}" for name, value in values.items())
+    changed = {name: value for name, value in values.items() if not _same(value, before[name])}
+    return Variant(label=label, changes=changed)
+
+
+def _refuse_too_many(ablation: Ablation) -> None:
+    """Counted before any is made."""
+    first, *others = (len(axis.values) for axis in ablation.axes)
+    count, what = {
+        "cross": (math.prod((first, *others)), "the cross has {} combinations"),
+        "first_with_each": (first * (1 + sum(others)), "the first axis with each has {} variants"),
+        "one_at_a_time": (sum((first, *others)), "the axes have {} values together"),
+    }[ablation.combine]
+    if count > MOST_VARIANTS:
+        raise SpecError(f"{what.format(count)}; at most {MOST_VARIANTS} are allowed.")
+
+
+def _refuse_ambiguous_axes(ablation: Ablation) -> None:
+    names = [axis.name for axis in ablation.axes]
+    for axis in ablation.axes:
+        if names.count(axis.name) > 1:
+            raise SpecError(f"the axis {axis.name!r} is given twice.")
+        if len({_text(value) for value in axis.values}) < len(axis.values):
+            raise SpecError(f"the axis {axis.name!r} has two values that read alike.")
+    if "task" in names and len(ablation.tasks) > 1:
+        raise SpecError(
+            f"an axis 'task' goes with one task, the baseline's; tasks={list(ablation.tasks)}."
+        )
+
+
+def _same(a: Knob | Model, b: Knob | Model) -> bool:
+    """Equal in type and value: True is not 1, and 8.0 is not 8."""
+    return type(a) is type(b) and a == b
+
+
+def _text(value: Knob | Model) -> str:
+    """As it stands in a label, which ``, `` and ``=`` divide into parts."""
+    if not isinstance(value, Model):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}
+    said = {"skeleton": value.skeleton, "position": value.position, "runtime": value.runtime}
+    said = {name: text for name, text in said.items() if text != defaults.get(name)}
+    settings = "; ".join(f"{name} {_text(each)}" for name, each in {**said, **value.knobs}.items())
+    return f"{value.mixer} ({settings})" if settings else value.mixer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """A point of a sweep, at which mixers are measured alone.
+
+    Attributes:
+        at: As in the table, ``length=1024`` or ``dim=128``.
+        changes: What it sets of the scale.
+        is_along_lengths: Along lengths; else along widths.
+    """
+
+    at: str
+    changes: Mapping[str, int]
+    is_along_lengths: bool
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+        return self.changes["length"]
+
+
+def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
+    """Every length at the scale's width, then every width at one length.
+
+    Raises:
+        SpecError: where the scale names no length.
+    """
+    if not scale.lengths:
+        raise SpecError(
+            "a probe of the mixer alone measures along lengths; give Scale(lengths=[64, 128, ...])."
+        )
+    middle = scale.dims_length or scale.lengths[len(scale.lengths) // 2]
+    along_lengths = [
+        Coordinate(at=f"length={length}", changes={"length": length}, is_along_lengths=True)
+        for length in scale.lengths
+    ]
+    along_dims = [
+        Coordinate(at=f"dim={dim}", changes={"dim": dim, "length": middle}, is_along_lengths=False)
+        for dim in scale.dims
+    ]
+    return (*along_lengths, *along_dims)

@@ -1,0 +1,119 @@
+"""Builds reports and the overview of all, from what the MLflow store or the journal holds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from reports.render import render, render_overview
+from reports.results.frame import Sweep, read_sweep
+from suite.journal.journal import Journal
+from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
+from suite.spec import SpecError
+from suite.tracking.connect import load_artifacts
+from suite.tracking.location import Store
+from suite.tracking.run_fields import Key
+
+Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
+
+
+def reports_from_store(
+    names: Iterable[str], store: Store, folder: Path, scale: str | None = None
+) -> tuple[Path, ...]:
+    """Write the report of each ablation, and the overview of all that the store holds.
+
+    Returns:
+        The pages asked for.
+
+    Raises:
+        SpecError: for an ablation, or a scale, of which the store holds nothing.
+        StoreUnavailable: if the store cannot be reached.
+    """
+    return reports_of(names, all_sweeps_in(store), folder, scale)
+
+
+def sweeps_in(store: Store, ablation: str) -> list[Sweep]:
+    """What the store holds of an ablation, one a scale."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _read(load_artifacts(store.uri, Path(folder), [ablation]).get(ablation, []))
+
+
+def all_sweeps_in(store: Store, names: Collection[str] | None = None) -> Sweeps:
+    """What the store holds of these ablations; by default of all."""
+    with tempfile.TemporaryDirectory() as folder:
+        held = load_artifacts(store.uri, Path(folder), names)
+        return {ablation: _read(found) for ablation, found in held.items()}
+
+
+def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Sweeps:
+    """The sweeps of the journal, and those that earlier reports in the folder show besides.
+
+    The latter are in the folder after `bakeoff report` with a store that others use too, or after
+    the journal was lost. Only then the store is read.
+
+    Args:
+        journal: Of the output folder.
+        folder: Of the reports.
+        store: None leaves the others out.
+
+    Raises:
+        StoreUnavailable: if others are to be read, and the store cannot be reached.
+    """
+    sweeps: dict[str, list[Sweep]] = {}
+    for plan in journal.readable_plans():
+        results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
+        sweeps.setdefault(plan.about.ablation, []).append(sweep_of(plan, results))
+    known = {(name, sweep.about.scale) for name, found in sweeps.items() for sweep in found}
+    if store is not None and (others := reported(folder) - known):
+        for name, found in all_sweeps_in(store, {ablation for ablation, _ in others}).items():
+            wanted = [sweep for sweep in found if (name, sweep.about.scale) in others]
+            sweeps[name] = [*sweeps.get(name, []), *wanted]
+    return sweeps
+
+
+def reported(folder: Path) -> set[Key]:
+    """The sweeps that the reports in the folder show."""
+    return {key for file in folder.glob(f"*/{RESULTS_FILE}") for key in _keys_in(file)}
+
+
+def _keys_in(file: Path) -> set[Key]:
+    try:
+        rows = pd.read_parquet(file, columns=["ablation", "scale"]).drop_duplicates()
+    except (OSError, ValueError, KeyError):  # damaged, or not ours
+        return set()
+    return set(zip(rows["ablation"], rows["scale"], strict=True))
+
+
+def _read(found: Iterable[tuple[str, Path]]) -> list[Sweep]:
+    return [read_sweep(path / RESULTS_FILE, path / CURVES_FILE) for _, path in found]
+
+
+def reports_of(
+    names: Iterable[str], sweeps: Sweeps, folder: Path, scale: str | None = None
+) -> tuple[Path, ...]:
+    """Write the report of each ablation, and the overview of all that have sweeps.
+
+    Raises:
+        SpecError: for an ablation, or a scale, of which there is no sweep.
+    """
+    held = {name: found for name, found in sweeps.items() if found}
+    pages = []
+    for name in names:
+        _refuse_missing(name, held.get(name, ()), scale)
+        pages.append(render(name, held[name], folder, scale))
+    if held:
+        render_overview(held, folder)
+    return tuple(pages)
+
+
+def _refuse_missing(name: str, sweeps: Sequence[Sweep], scale: str | None) -> None:
+    scales = [sweep.about.scale for sweep in sweeps]
+    if not sweeps:
+        raise SpecError(f"nothing is recorded of {name!r} yet; `bakeoff run {name}` does that.")
+    if scale is not None and scale not in scales:
+        raise SpecError(
+            f"nothing is recorded of {name!r} at scale {scale!r}; there is {', '.join(scales)}."
+        )

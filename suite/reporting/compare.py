@@ -1,0 +1,213 @@
+"""Selects the rows that the two names of `--compare` stand for, and compares them.
+
+A folder that holds a store, or a store's address, is all that is recorded of the ablation there.
+Anything else is looked up among the rows of this store: a commit, as it stands in the rows or its
+first hexadecimal digits; an environment's id; or a part of a device's name. A folder goes first;
+a name that could mean two things is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import pandas as pd
+
+from reports.compare.page import render_comparison
+from reports.compare.pairs import Selection
+from reports.pages.ablation import shown_sweep
+from reports.results.frame import Sweep
+from suite.reporting.build import sweeps_in
+from suite.spec import SpecError
+from suite.text import redact
+from suite.tracking.location import Store, sqlite_path, store_of
+
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
+_MOST_LISTED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """What a name may stand for.
+
+    Attributes:
+        name: As in a command and in file names.
+        title: As on a page.
+        identity: Two names with the same one stand for the same.
+        sweeps: Its rows at each scale that it has any at.
+    """
+
+    name: str
+    title: str
+    identity: tuple[str, str]
+    sweeps: tuple[Sweep, ...]
+
+    def shown(self, scale: str | None) -> Selection:
+        """Its rows at that scale; by default at the largest that has results."""
+        sweep = shown_sweep(self.sweeps, scale)
+        return Selection(name=self.name, title=self.title, about=sweep.about, results=sweep.results)
+
+
+def compare(
+    names: tuple[str, str],
+    ablation: str,
+    store_here: Callable[[], Store],
+    folder: Path,
+    scale: str | None = None,
+) -> tuple[str, Path]:
+    """Write the page that compares two selections of an ablation's rows.
+
+    Args:
+        names: As given to `--compare`.
+        ablation: Whose rows.
+        store_here: Gives this store; called only where a name is neither folder nor address.
+        folder: Of the reports.
+        scale: By default the largest at which both have results.
+
+    Returns:
+        One sentence, and the page.
+
+    Raises:
+        SpecError: if nothing is recorded; else see `select_for_comparison`.
+    """
+    own = cache(partial(_own, ablation, store_here))  # read once, though both may need it
+    return render_comparison(*select_for_comparison(names, ablation, own, scale), folder)
+
+
+def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
+    sweeps = sweeps_in(store_here(), ablation)
+    if not sweeps:
+        raise SpecError(
+            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
+        )
+    return sweeps
+
+
+def select_for_comparison(
+    names: tuple[str, str], ablation: str, own: Callable[[], Sequence[Sweep]], scale: str | None
+) -> tuple[Selection, Selection]:
+    """The two selections of a comparison, at one scale.
+
+    Args:
+        names: As given to `--compare`.
+        ablation: Whose rows.
+        own: Gives the sweeps of this store, at least one; called only where a name is neither
+            folder nor address.
+        scale: By default the largest at which both have results.
+
+    Raises:
+        SpecError: if a name is unknown or ambiguous, both mean the same, or the two have no scale
+            in common.
+        BadUri, RefusedUri: for an address that is none, or is refused.
+        StoreUnavailable: if a store cannot be reached.
+    """
+    a, b = (_resolve(name, ablation, own) for name in names)
+    if a.identity == b.identity:
+        raise SpecError(
+            f"--compare {redact(names[0])!r} {redact(names[1])!r}: both are {a.title}; "
+            "give two that differ."
+        )
+    at_a, at_b = ([sweep.about.scale for sweep in one.sweeps] for one in (a, b))
+    common = [name for name in at_a if name in at_b]
+    if not common or (scale is not None and scale not in common):
+        wanted = f"no scale {scale!r}" if scale is not None else "no scale"
+        raise SpecError(
+            f"--compare: the two have {wanted} in common; {a.title} has results at "
+            f"{', '.join(at_a) or 'none'}, {b.title} at {', '.join(at_b) or 'none'}."
+        )
+    in_common = tuple(sweep for sweep in a.sweeps if sweep.about.scale in common)
+    of_a = replace(a, sweeps=in_common).shown(scale)
+    return of_a, b.shown(of_a.about.scale)
+
+
+def _resolve(name: str, ablation: str, own: Callable[[], Sequence[Sweep]]) -> _Candidate:
+    store = _named_store(name)
+    if store is not None:
+        return _whole_store(redact(name), store, ablation)
+    sweeps = own()
+    rows = pd.concat([sweep.results for sweep in sweeps])
+    candidates = [_with_value(*named, sweeps) for named in _meanings(name, rows)]
+    if len(candidates) == 1:
+        return candidates[0]
+    problem = ": no output folder with a store, no commit and no device is named so"
+    if candidates:
+        problem = f" may mean {' or '.join(candidate.title for candidate in candidates)}"
+    raise SpecError(f"--compare {redact(name)!r}{problem}; {ablation!r} has the {_contents(rows)}.")
+
+
+def _named_store(name: str) -> Store | None:
+    """The store at an address or in a folder; None where the name is neither."""
+    if "://" in name:
+        return store_of(Path(), name)
+    try:
+        is_store = bool(name) and (Path(name) / "mlflow.db").is_file()
+    except (OSError, ValueError):  # too long a name, or one with a null character
+        is_store = False
+    return store_of(Path(name), None) if is_store else None
+
+
+def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
+    file = sqlite_path(store.uri)
+    if file is not None and not file.is_file():
+        raise SpecError(f"--compare {name!r}: there is no store at {file}.")
+    sweeps = tuple(sweep for sweep in sweeps_in(store, ablation) if len(sweep.results))
+    if not sweeps:
+        raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
+    identity = str(file.resolve()) if file is not None else redact(store.uri)
+    return _Candidate(name, f"store {name}", ("store", identity), sweeps)
+
+
+def _meanings(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """All that the name may mean in this store: a column, its value, and a title."""
+    commits, devices = _commits(rows), _devices(rows)
+    begun = [commit for commit in commits if _is_abbreviated(commit, name.lower())]
+    for commit in [name] if name in commits else begun:
+        yield "commit", commit, f"commit {commit}"
+    part = name.strip().lower()
+    fitting = [key for key, device in devices.items() if part and part in device.lower()]
+    for key in [name] if name in devices else fitting:
+        yield "environment_id", key, f"device {devices[key]} ({key})"
+
+
+def _is_abbreviated(commit: str, digits: str) -> bool:
+    """Whether the digits begin the commit or, as a whole hash, begin with it."""
+    is_long = len(commit) > 3 and digits.startswith(commit)
+    return bool(_HEXADECIMAL.fullmatch(digits)) and (commit.startswith(digits) or is_long)
+
+
+def _with_value(column: str, value: str, title: str, sweeps: Iterable[Sweep]) -> _Candidate:
+    """The rows with a value in a column."""
+    kept = (
+        replace(sweep, results=sweep.results[sweep.results[column] == value].reset_index(drop=True))
+        for sweep in sweeps
+    )
+    found = tuple(sweep for sweep in kept if len(sweep.results))
+    return _Candidate(name=value, title=title, identity=(column, value), sweeps=found)
+
+
+def _commits(rows: pd.DataFrame) -> dict[str, int]:
+    """Commit -> number of rows; rows that were never measured have none."""
+    counts = Counter(rows["commit"])
+    return {commit: counts[commit] for commit in sorted(counts) if commit}
+
+
+def _devices(rows: pd.DataFrame) -> dict[str, str]:
+    """environment_id -> device."""
+    pairs = sorted(set(zip(rows["environment_id"], rows["device"], strict=True)))
+    return {environment_id: device for environment_id, device in pairs if environment_id}
+
+
+def _contents(rows: pd.DataFrame) -> str:
+    commits = [f"{name} ({n:,} row{'' if n == 1 else 's'})" for name, n in _commits(rows).items()]
+    devices = [f"{device} ({key})" for key, device in _devices(rows).items()]
+    return f"commits {_listed(commits)} and the devices {_listed(devices)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_LISTED
+    text = ", ".join(names[:_MOST_LISTED]) or "none"
+    return f"{text} and {rest:,} more" if rest > 0 else text

@@ -1,0 +1,5 @@
+"""Checks the files of published figures, before anything runs and without heavy imports."""
+
+from reports.literature.csv import refuse_broken as refuse_broken_literature
+
+__all__ = ["refuse_broken_literature"]

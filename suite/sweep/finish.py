@@ -1,0 +1,167 @@
+"""Finishes a sweep: counts, reports from the journal's rows, the store's copies, parents closed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.journal.journal import Journal
+from suite.schema import FAILURES, Plan, Status
+from suite.sweep.pending import distinct_work
+from suite.tracking.chart_view import address_at
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store
+from suite.tracking.run_writer import RunWriter
+
+if TYPE_CHECKING:
+    from suite.reporting.build import Sweeps
+
+_WITHOUT_STORE = (
+    "MLflow is not installed here, so nothing was recorded: the results stand in {journal}, and "
+    "`bakeoff record` brings that file into a store on a machine that has it."
+)
+_WITHOUT_REPORT = " There is no report either: {error}."
+_UNWRITTEN = (
+    "The reports cannot be written to {folder}: {error}; all results are safe, and {remedy} makes "
+    "the reports."
+)
+_REPAIR, _RUN_AGAIN = "`bakeoff verify --repair`", "the same command"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """How a sweep ended.
+
+    Attributes:
+        counts: Trials of the plans by the status of their newest result; skipped cells too.
+        num_run: Trials that left a result now; the others were done already.
+        num_missing: Trials that still have no result.
+        num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
+            finding that they have of another environment.
+        num_left: Trials that the time limit has left for the next run; 0 where it did not come.
+        trouble: One sentence if the store could not be reached; the journal keeps the results.
+        note: One sentence that the user should read, if there is any.
+        reports: The page of each ablation.
+        comparisons: Of each sweep, the page of MLflow that sets its trials side by side, where the
+            store serves pages.
+    """
+
+    counts: Mapping[Status, int]
+    num_run: int
+    num_missing: int
+    num_failed_beside: int = 0
+    num_left: int = 0
+    trouble: str = ""
+    note: str = ""
+    reports: tuple[Path, ...] = ()
+    comparisons: tuple[str, ...] = ()
+
+    @property
+    def num_failed(self) -> int:
+        """Trials that timed out, crashed or erred."""
+        return sum(number for status, number in self.counts.items() if status in FAILURES)
+
+    def in_words(self) -> str:
+        """As ``45 ok, 3 skipped, 2 error; 1 has no result yet``."""
+        counts = [f"{number} {status.value}" for status, number in self.counts.items()]
+        missing = f"; {self.num_missing} without a result yet" if self.num_missing else ""
+        return (", ".join(counts) or "nothing to do") + missing
+
+
+def counted(
+    plans: Sequence[Plan], journal: Journal, num_run: int, failed: Collection[str] = ()
+) -> SweepOutcome:
+    """What the journal says of the plans' trials, each counted once; `failed` are those of now."""
+    trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
+    found = journal.statuses()
+    statuses = {trial_id: Status(found[trial_id]) for trial_id in trial_ids if trial_id in found}
+    counts = Counter(statuses.values())
+    counts[Status.SKIPPED] += len(
+        {cell.trial_id for plan in plans for cell in plan.cells if cell.reason}
+    )
+    return SweepOutcome(
+        counts={status: counts[status] for status in Status if counts[status]},
+        num_run=num_run,
+        num_missing=len(trial_ids) - len(statuses),
+        num_failed_beside=sum(statuses[trial_id] not in FAILURES for trial_id in failed),
+    )
+
+
+def conclude(
+    outcome: SweepOutcome,
+    plans: Sequence[Plan],
+    journal: Journal,
+    recorder: RunWriter | None,
+    out: Path,
+    store: Store,
+) -> SweepOutcome:
+    """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
+
+    Args:
+        outcome: Counts; its `trouble` says why there is no recorder, unless MLflow is missing.
+        plans: Of the sweep.
+        journal: Of the output folder.
+        recorder: Writes to the store; None where there is none to write to.
+        out: The output folder.
+        store: The store that the recorder writes to.
+    """
+    if recorder is None and not outcome.trouble:
+        outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
+    try:
+        from suite.reporting.build import reports_of, sweeps_to_report
+    except ImportError as error:  # a machine for training may have torch and little else
+        return replace(outcome, note=outcome.note + _WITHOUT_REPORT.format(error=error))
+    names = list(dict.fromkeys(plan.about.ablation for plan in plans))
+    folder = out / "reports"
+    try:
+        sweeps = sweeps_to_report(journal, folder, store if recorder else None)
+        pages = reports_of(names, sweeps, folder)
+        outcome = replace(outcome, reports=pages)
+        if recorder is None:
+            return outcome
+        _record(recorder, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
+        return replace(outcome, comparisons=_comparisons(recorder, plans, store))
+    except StoreUnavailable as error:
+        return replace(outcome, trouble=str(error))
+    except OSError as error:  # a full disk, for example
+        remedy = _REPAIR if recorder else _RUN_AGAIN
+        unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
+        return replace(outcome, trouble=outcome.trouble or unwritten)
+
+
+def _comparisons(recorder: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
+    found = (address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans)
+    return tuple(filter(None, found))
+
+
+def _record(
+    recorder: RunWriter,
+    plans: Sequence[Plan],
+    journal: Journal,
+    sweeps: Sweeps,
+    pages: Mapping[str, Path],
+) -> None:
+    from suite.reporting.summary import findings_of
+
+    for plan in plans:
+        ablation, scale = plan.key
+        recorder.publish_report(plan.key, pages[ablation].parent)
+        for sweep in sweeps[ablation]:
+            if sweep.about.scale == scale:
+                recorder.publish_findings(plan.key, findings_of(sweep))
+    close_parents(plans, journal, recorder)
+
+
+def close_parents(plans: Sequence[Plan], journal: Journal, recorder: RunWriter) -> None:
+    """Record in the store how far each sweep has come; it shows nothing as running then.
+
+    Raises:
+        StoreUnavailable: if the store cannot be reached.
+    """
+    for plan in plans:
+        of_plan = counted([plan], journal, 0)
+        summary = {f"num_{status.value}": number for status, number in of_plan.counts.items()}
+        recorder.close_sweep(plan.key, summary, finished=not of_plan.num_missing)

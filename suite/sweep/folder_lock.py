@@ -1,0 +1,88 @@
+"""Allow one driver per output folder, by a file lock that the kernel releases when it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+_LOCK_FILE = "driver.lock"  # holds the driver's process id
+_SECONDS_TO_TRY = 0.25  # `is_held` holds the lock too, for a moment
+
+
+class FolderUnavailable(RuntimeError):
+    """The output folder is held by another driver, or cannot be written: one sentence."""
+
+
+class NotAFolder(ValueError):
+    """The path given for output is something else: one sentence."""
+
+
+@contextmanager
+def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
+    """Make the folder, and hold it for the length of the block.
+
+    A process that is forked in the block does not hold it.
+
+    Args:
+        out: The output folder.
+        is_patient: Wait until another driver releases it, however long that takes.
+
+    Raises:
+        NotAFolder: if the path is a file.
+        FolderUnavailable: if it cannot be written, or another driver holds it.
+    """
+    _make(out)
+    path = out / _LOCK_FILE
+    lock = FileLock(path, timeout=-1 if is_patient else _SECONDS_TO_TRY, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise FolderUnavailable(
+            f"--out {out}: another run works here (locked by pid {_holder(path)}); wait for its "
+            "end, or give another folder."
+        ) from None
+    except OSError as error:
+        raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
+    with suppress(OSError):  # a full disk: the folder is held, but nobody can say by whom
+        path.write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        if lock.is_locked:  # else this is a forked child, and the lock is its parent's
+            with suppress(OSError):
+                path.write_text("")
+            lock.release()
+
+
+def is_held(out: Path) -> bool:
+    """Whether a driver works on the folder now. Needs no permission to write."""
+    try:
+        with (out / _LOCK_FILE).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _make(out: Path) -> None:
+    if os.path.exists(out) and not out.is_dir():
+        raise NotAFolder(f"--out {out}: this is a file; give a folder.")
+    if os.path.realpath(out) == "/":
+        raise NotAFolder(f"--out {out}: this is the root of the file system; give a folder in it.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotAFolder(f"--out {out}: a file stands in the way; give a folder.") from None
+    except OSError as error:
+        raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error
+
+
+def _holder(path: Path) -> str:
+    return path.read_text().strip() or "unknown"

@@ -1,0 +1,346 @@
+"""Copies the journal to MLflow, in a thread beside the driver that never delays it.
+
+While the store cannot be reached live points are dropped, results stay in the journal, and the
+thread catches up from there as soon as the store answers again. So the queue is short, however
+long an outage is: an event that finds it full is in the journal.
+
+The thread stops at a gate before each request: a timing waits for one request at most, and a store
+that hangs does not delay the end of a sweep.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from suite.events import Finished, Progressed, Started, TrialEvent
+from suite.journal.export import JOURNAL_FILE, packed
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
+from suite.reporting.frames import by_trial
+from suite.schema import Cell, Plan, Trial
+from suite.tracking.client import StoreRefuses, StoreUnavailable
+from suite.tracking.run_fields import Key, variant_of
+from suite.tracking.run_writer import RunWriter
+
+_SECONDS_BETWEEN_TRIES = 5.0
+_SECONDS_BETWEEN_PUBLICATIONS = 15.0
+_PUBLISHING_SHARE = 0.05  # of the time, at most
+_MAX_QUEUED = 256  # events; each may hold a result
+# How long `close` waits for the next request of the thread. Opening the store sends none, and
+# creates the tables of a new file.
+_SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
+_SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
+_NO_ANSWER = (
+    "The MLflow store does not answer; what it lacks stands in the journal, and the same command "
+    "again, or `bakeoff verify --repair`, brings it there."
+)
+
+_Item = TypeVar("_Item")
+
+
+class _Abandoned(Exception):
+    """Nobody waits for the thread any more: it sends nothing further."""
+
+
+class _Gate:
+    """Where the thread waits before each request while the driver pauses it.
+
+    Attributes:
+        last_pass: When the thread came here last.
+        patience: Seconds that it may take until it comes again.
+        seconds_paused: How long it has waited here, in all.
+        is_abandoned: Whether to end the thread here.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_paused = self._is_busy = self.is_abandoned = False
+        self.last_pass = time.monotonic()
+        self.patience = _SECONDS_OF_SILENCE
+        self.seconds_paused = 0.0
+
+    def enter(self) -> None:
+        """Wait while paused; the thread is busy from then on."""
+        start = self.last_pass = time.monotonic()
+        with self._changed:
+            self.leave()
+            self._changed.wait_for(lambda: not self._is_paused)
+            self._is_busy = True
+        self.seconds_paused += time.monotonic() - start
+        if self.is_abandoned:
+            raise _Abandoned
+
+    def leave(self) -> None:
+        """Note that the thread does nothing that a pause has to wait for."""
+        with self._changed:
+            self._is_busy = False
+            self._changed.notify_all()
+
+    def each(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """Yield the items, each of them while not paused."""
+        for item in items:
+            self.enter()
+            yield item
+
+    def pause(self) -> None:
+        """Wait until the thread has come here, but not for a server that hangs."""
+        with self._changed:
+            self._is_paused = True
+            self._changed.wait_for(lambda: not self._is_busy, _SECONDS_OF_A_REQUEST)
+
+    def resume(self) -> None:
+        """Let the thread go on."""
+        with self._changed:
+            self._is_paused = False
+            self._changed.notify_all()
+
+
+class MlflowSync:
+    """Takes events from the driver; a thread writes them to the store.
+
+    Args:
+        connect: Opens the store for writing; raises StoreUnavailable where there is none.
+        plans: The sweeps that the events belong to.
+        journal: File of what has finished; read at the start, and again after an outage.
+    """
+
+    def __init__(
+        self, connect: Callable[[], RunWriter], plans: Sequence[Plan], journal: Path
+    ) -> None:
+        self._gate = _Gate()
+        self._thread = _SyncThread(connect, plans, journal, self._gate)
+
+    def start(self) -> None:
+        """Begin with what the journal holds and the store lacks."""
+        self._thread.start()
+
+    def send(self, event: TrialEvent, attempt: int) -> None:
+        """Take an event, which the journal has already; returns at once."""
+        if isinstance(event, Finished):
+            self._thread.ended[event.trial_id] = attempt
+        if self._thread.events.qsize() < _MAX_QUEUED:
+            self._thread.events.put((event, attempt))
+        elif isinstance(event, Finished):
+            self._thread.has_dropped_result.set()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write nothing for the length of the block: a timing runs.
+
+        It begins when the request in flight has ended, or after seconds if the server hangs.
+        """
+        self._gate.pause()
+        try:
+            yield
+        finally:
+            self._gate.resume()
+
+    def close(self, max_seconds: float = math.inf) -> tuple[RunWriter | None, str]:
+        """Write everything that is left, as long as the store answers.
+
+        Args:
+            max_seconds: How long this may take in all.
+
+        Returns:
+            The writer, None where the store is away; and one sentence about what failed: then the
+            store lacks results.
+        """
+        thread, gate = self._thread, self._gate
+        thread.events.put(None)
+        gate.last_pass = time.monotonic()
+        gate.resume()
+        until = time.monotonic() + max_seconds
+        while thread.is_alive():
+            if time.monotonic() > min(until, gate.last_pass + gate.patience):
+                gate.is_abandoned = True
+                return None, thread.trouble or _NO_ANSWER
+            thread.join(0.1)
+        return thread.writer, thread.trouble or thread.refusal()
+
+
+class _SyncThread(threading.Thread):
+    """Writes the events to the store. The driver uses the attributes below; the rest is its own.
+
+    Attributes:
+        events: With their attempts; None ends the thread.
+        ended: trial_id -> newest attempt whose result was sent.
+        has_dropped_result: Set where a result found no room in `events`.
+        writer: None while the store cannot be written to.
+        trouble: Why not, in one sentence.
+    """
+
+    def __init__(
+        self, connect: Callable[[], RunWriter], plans: Sequence[Plan], journal: Path, gate: _Gate
+    ) -> None:
+        super().__init__(name="mlflow-sync", daemon=True)
+        self.events: queue.SimpleQueue[tuple[TrialEvent, int] | None] = queue.SimpleQueue()
+        self.ended: dict[str, int] = {}
+        self.has_dropped_result = threading.Event()
+        self.writer: RunWriter | None = None
+        self.trouble = ""
+        self._connect = connect
+        self._plans = plans
+        self._trials = {plan.key: _trials_with_cells(plan) for plan in plans}
+        self._journal = journal
+        self._gate = gate
+        self._shown: dict[str, int] = {}  # trial_id -> newest attempt that catching up has written
+        self._refused: dict[str, str] = {}  # trial_id -> why the store refuses its result
+        self._next_try = 0.0
+        self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
+
+    def run(self) -> None:
+        """Catch up, write events until the end, and publish."""
+        try:
+            self._attempt()
+            while self._write_next_event():
+                if time.monotonic() > self._next_publication or self._has_to_catch_up():
+                    self._attempt(self._publish)
+            self._next_try = 0.0
+            self._attempt(self._publish)
+        except _Abandoned:
+            self.writer = None
+        except BaseException as error:  # the store must not pass for complete, whatever it is
+            self.trouble = f"the writer failed: {type(error).__name__}: {error}"
+            self.writer = None
+        finally:
+            self._gate.leave()
+
+    def refusal(self) -> str:
+        """Say in one sentence which results the store, which answers, has refused."""
+        if not self._refused:
+            return ""
+        trial_id, reason = next(iter(self._refused.items()))
+        return (
+            f"The store lacks results that it does not take ({len(self._refused)}; the journal "
+            f"holds them). Of trial {trial_id}: {reason}"
+        )
+
+    def _write_next_event(self) -> bool:
+        """Wait up to a second for an event, and write it; return False at the end."""
+        self._gate.leave()
+        try:
+            item = self.events.get(timeout=1.0)
+        except queue.Empty:
+            return True
+        if item is not None:
+            self._attempt(partial(self._write_event, *item))
+        return item is not None
+
+    def _has_to_catch_up(self) -> bool:
+        return self.has_dropped_result.is_set() and self.events.empty()
+
+    def _attempt(self, write: Callable[[RunWriter], None] | None = None) -> None:
+        """Catch up where results are missing, then write; do nothing while the store is away."""
+        self._gate.enter()
+        try:
+            if self.writer is None or self._has_to_catch_up():
+                if time.monotonic() < self._next_try:
+                    return
+                self.writer = self._caught_up()
+                self.trouble = ""
+            if write is not None:
+                write(self.writer)
+        except (StoreUnavailable, JournalError) as error:
+            self.trouble = str(error)
+            self.writer = None
+            self._next_try = time.monotonic() + _SECONDS_BETWEEN_TRIES
+
+    def _caught_up(self) -> RunWriter:
+        """Open the store, and bring it to what the journal holds."""
+        self.has_dropped_result.clear()
+        writer = self._open()
+        with Journal(self._journal, read_only=True) as journal:
+            entries = journal.entries()
+            for plan in self._plans:
+                shown = writer.open_sweep(plan.about)
+                trials = self._trials[plan.key]
+                variants = {
+                    name: variant_of(trial, cells) for name, (trial, cells) in trials.items()
+                }
+                lacking = writer.delete_stale(plan.key, variants)
+                lacking |= {e.trial_id for e in entries if shown.get(e.trial_id) != e.sha256}
+                trial_ids = [t.trial_id for t in plan.trials if t.trial_id in lacking]
+                for result in self._gate.each(journal.results(trial_ids)):
+                    self._write_to(writer, plan.key, Finished(result), attempt=0)
+        for entry in entries:
+            self._shown[entry.trial_id] = max(entry.attempt, self._shown.get(entry.trial_id, 0))
+        return writer
+
+    def _open(self) -> RunWriter:
+        self._gate.patience = _SECONDS_OF_OPENING
+        try:
+            writer = self._connect()
+        finally:
+            self._gate.patience = _SECONDS_OF_SILENCE
+        writer.call_before_requests(self._gate.enter)
+        return writer
+
+    def _write_event(self, event: TrialEvent, attempt: int, writer: RunWriter) -> None:
+        if attempt <= self._shown.get(event.trial_id, -1):
+            return  # catching up has written the attempt's end while the event waited
+        if not isinstance(event, Finished) and attempt <= self.ended.get(event.trial_id, -1):
+            return  # its result waits already, and brings everything
+        for plan in self._plans:
+            if event.trial_id in self._trials[plan.key]:
+                self._write_to(writer, plan.key, event, attempt)
+
+    def _write_to(self, writer: RunWriter, key: Key, event: TrialEvent, attempt: int) -> None:
+        """Write twice where the store refuses; what it refuses then is kept for `refusal`."""
+        trial, cells = self._trials[key][event.trial_id]
+        for _ in range(2):  # the second time it shares nothing with what was sent before
+            try:
+                match event:
+                    case Started():
+                        writer.start_trial(key, trial, cells, attempt)
+                    case Progressed(points=points):
+                        writer.log_points(key, trial.trial_id, points)
+                    case Finished(result=result):
+                        writer.finish_trial(key, trial, cells, result)
+            except StoreRefuses as error:
+                if isinstance(event, Finished):
+                    self._refused[event.trial_id] = str(error)
+            else:
+                self._refused.pop(event.trial_id, None)
+                return
+
+    def _publish(self, writer: RunWriter) -> None:
+        """Send the files of every sweep's parent, as far as it has grown."""
+        start, paused = time.monotonic(), self._gate.seconds_paused
+        with Journal(self._journal, read_only=True) as journal:
+            for plan in self._plans:
+                writer.publish(plan.key, self._files_of(plan, journal))
+        spent = time.monotonic() - start - (self._gate.seconds_paused - paused)
+        pause = max(_SECONDS_BETWEEN_PUBLICATIONS, spent / _PUBLISHING_SHARE)
+        self._next_publication = time.monotonic() + pause
+
+    def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
+        """The two frames, and the journal's own lines."""
+        from suite.reporting.frames import sweep_files
+
+        gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]
+        lines = packed(plan, journal.statements(plan.key), gate.each(journal.kept(trial_ids)))
+        gate.enter()
+        files = sweep_files(plan, by_trial(gate.each(journal.results(trial_ids))))
+        return {**files, JOURNAL_FILE: lines}
+
+
+def _trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
+    cells = cells_by_trial(plan)
+    return {trial.trial_id: (trial, cells.get(trial.trial_id, [])) for trial in plan.trials}
+
+
+def cells_by_trial(plan: Plan) -> dict[str, list[Cell]]:
+    """trial_id -> the cells that it fills."""
+    found: dict[str, list[Cell]] = {}
+    for cell in plan.cells:
+        if not cell.reason:
+            found.setdefault(cell.trial_id, []).append(cell)
+    return found

@@ -1,0 +1,113 @@
+"""Finds the trials that are left to run, and puts them in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from suite.planning.estimate import seconds_of
+from suite.provenance import provenance
+from suite.schema import Plan, Resources, Trial
+
+Work = tuple[Trial, Resources]
+Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result
+Where = Callable[[Resources], str]  # the environment in which timings with these are made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """What is to be run, largest first, in two phases: timing never shares a machine."""
+
+    packed: tuple[Work, ...]
+    alone: tuple[Work, ...]
+    num_done: int
+
+    @property
+    def num_trials(self) -> int:
+        """Trials to run, of both phases."""
+        return len(self.packed) + len(self.alone)
+
+
+def here(resources: Resources) -> str:
+    """The environment of this machine."""
+    return provenance(resources).environment_id
+
+
+def at(environment_id: str) -> Where:
+    """That environment, whatever a trial may use of it."""
+    return lambda resources: environment_id
+
+
+def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources) -> str:
+    """Where most of these plans' timings with these resources were made; empty without any."""
+    counts = Counter(
+        environment_id
+        for trial, asked in _work_by_environment(plans)
+        if asked == resources and trial.is_timing
+        for environment_id in done.get(trial.trial_id, ())
+    )
+    return max(sorted(counts), key=lambda each: counts[each], default="")
+
+
+def pending_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Pending:
+    """The work that is left; a trial that two plans share is in it once.
+
+    A timing that two plans share is in it once for each of their resources: on other threads it is
+    made in another environment, and neither comparison may be filled from both.
+    """
+    every = _work_by_environment(plans)
+    left = [work for work in every if not is_done(*work, done, where)]
+    left.sort(key=lambda work: -seconds_of(*work))
+    return Pending(
+        packed=tuple(work for work in left if not work[0].is_timing),
+        alone=tuple(work for work in left if work[0].is_timing),
+        num_done=len(every) - len(left),
+    )
+
+
+def distinct_work(plans: Iterable[Plan]) -> list[Work]:
+    """Every trial of the plans with its resources, each once, in the plans' order."""
+    work = {trial.trial_id: (trial, plan.resources) for plan in plans for trial in plan.trials}
+    return list(work.values())
+
+
+def _work_by_environment(plans: Iterable[Plan]) -> list[Work]:
+    """As `distinct_work`, but a timing as often as plans give it different resources."""
+    work = {
+        (trial.trial_id, trial.is_timing and plan.resources): (trial, plan.resources)
+        for plan in plans
+        for trial in plan.trials
+    }
+    return list(work.values())
+
+
+def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here) -> bool:
+    """A quality trial: with a result from anywhere. A timing trial: with one from there."""
+    environments = done.get(trial.trial_id, set())
+    return where(resources) in environments if trial.is_timing else bool(environments)
+
+
+def in_order(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pending, int | None]]:
+    """The work in parts to be run one after the other, each with its two phases.
+
+    Without a limit there is one part: the largest trial first packs best. Where the sweep may be
+    cut, all variants with two seeds say something, and half of the variants with three say
+    nothing: so seed 0 of everything, training and timing, comes before seed 1; within a part the
+    largest first again. It costs a cluster some idle places at the end of each part.
+
+    Yields:
+        The part's work, and the last seed whose timings belong to it; None where all do that are
+        left then, which may be more than were pending at first.
+    """
+    if not may_be_cut:
+        yield pending, None
+        return
+    last = max((trial.seed for trial, _ in pending.alone), default=0)
+    for seed in sorted({trial.seed for trial, _ in (*pending.packed, *pending.alone)}):
+        packed, alone = _of(seed, pending.packed), _of(seed, pending.alone)
+        yield replace(pending, packed=packed, alone=alone), seed if seed < last else None
+
+
+def _of(seed: int, works: tuple[Work, ...]) -> tuple[Work, ...]:
+    return tuple(work for work in works if work[0].seed == seed)

@@ -1,0 +1,321 @@
+"""Download public data sets for `bakeoff data fetch`, check their digests and unpack them.
+
+A download gets the name that tasks look for once it is complete and has the recorded digest.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pooch
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.progress import DownloadColumn, Progress
+
+from suite.errors import one_line, unknown_name
+from suite.tasks.task import DataSource, TaskError
+
+_BLOCK_BYTES = 1 << 20
+_SECONDS_WITHOUT_A_BYTE = 60.0
+_MAX_MEMBERS = 2_000_000
+# No compression on the way: an archive must arrive as it was published.
+_HEADERS = {"User-Agent": "bakeoff", "Accept-Encoding": "identity"}
+_DAMAGES = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    RuntimeError,  # of an encrypted zip, or one that is packed in an unknown way
+)  # fmt: skip
+
+
+class FetchUnavailable(RuntimeError):
+    """The network, the server or the disk does not give what is needed: one sentence."""
+
+
+class RefusedArchive(TaskError):
+    """An archive with a member that would do harm: exit 3."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSet:
+    """One file to fetch.
+
+    Attributes:
+        name: What `bakeoff data fetch` calls it, and the folder that it is put into.
+        title: In a few words.
+        licence: As its publishers state it.
+        url: Of the file.
+        num_bytes: Of the file; None where nobody recorded it.
+        sha256: Of the file, as others recorded it; empty where nobody did: then the file is
+            fetched all the same, and said to be unproven.
+        is_unpacked: Whether its members are put beside it; tasks read the archive itself.
+        most_bytes: Bound on the file, and on all of its members together.
+    """
+
+    name: str
+    title: str
+    licence: str
+    url: str
+    num_bytes: int | None
+    sha256: str
+    is_unpacked: bool
+    most_bytes: int
+
+    @property
+    def file(self) -> str:
+        """Where it stands in the folder of fetched data."""
+        return f"{self.name}/{self.url.rpartition('/')[2]}"
+
+
+PUBLIC_SETS: dict[str, PublicSet] = {
+    known.name: known
+    for known in (
+        PublicSet(
+            name="enwik8",
+            title="enwik8, the first 100,000,000 bytes of the English Wikipedia of 2006-03-03",
+            licence="CC BY-SA 3.0 and GFDL",
+            url="https://mattmahoney.net/dc/enwik8.zip",
+            num_bytes=36_445_475,
+            sha256="547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+            is_unpacked=False,
+            most_bytes=200_000_000,
+        ),
+        PublicSet(
+            name="wikitext-103",
+            title="WikiText-103, raw: good and featured articles of the English Wikipedia",
+            licence="CC BY-SA 3.0",
+            url="https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
+            num_bytes=191_984_949,
+            sha256="91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794",
+            is_unpacked=True,
+            most_bytes=1_000_000_000,
+        ),
+        PublicSet(
+            name="imdb",
+            title="IMDb, 50,000 film reviews with their sentiment (Maas et al. 2011)",
+            licence="for research, by its publishers' request to cite; no licence is stated",
+            url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            num_bytes=84_125_825,
+            sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+            is_unpacked=False,
+            most_bytes=1_000_000_000,
+        ),
+        PublicSet(
+            name="lra",
+            title="the release of the Long Range Arena: ListOps, retrieval, Pathfinder",
+            licence="Apache-2.0; each set in it keeps its own",
+            url="https://storage.googleapis.com/long-range-arena/lra_release.gz",
+            num_bytes=None,
+            sha256="",
+            is_unpacked=True,
+            most_bytes=40_000_000_000,
+        ),
+    )
+}
+
+
+def public_set(name: str) -> PublicSet:
+    """The set of that name.
+
+    Raises:
+        TaskError: with the nearest names.
+    """
+    if name not in PUBLIC_SETS:
+        raise TaskError(unknown_name("public data set", name, PUBLIC_SETS))
+    return PUBLIC_SETS[name]
+
+
+def source_of(name: str) -> DataSource:
+    """The set as the data source of a task, which needs its digest to be known."""
+    public = public_set(name)
+    assert public.sha256, "a task reads proven data only"
+    return DataSource(
+        name=public.name, title=public.title, licence=public.licence, origin=public.url,
+        sha256=public.sha256, file=public.file, is_fetched=True,
+    )  # fmt: skip
+
+
+def fetch(public: PublicSet, folder: Path, say: Callable[[str], None] = print) -> Path:
+    """Bring the set into `folder`; a file that is there already and right is not asked for again.
+
+    Returns:
+        The path of its file.
+
+    Raises:
+        TaskError: if a file of that name is there and is another one, or what came is.
+        FetchUnavailable: if it cannot be downloaded or kept.
+    """
+    path = folder / public.file
+    if os.path.exists(path):  # False, too, for a name that is too long to be one
+        _refuse_altered(public, path, "move it away and fetch again")
+        say(f"{public.name}: {path} is there already")
+    else:
+        _download(public, path)
+        proven = "as published" if public.sha256 else "nobody recorded what it should be"
+        say(f"{public.name}: {path}, SHA-256 {pooch.file_hash(str(path))}, {proven}")
+    if public.is_unpacked and not (unpacked := folder / public.name / "unpacked").exists():
+        unpack(path, unpacked, most_bytes=public.most_bytes)
+        say(f"{public.name}: unpacked into {unpacked}")
+    return path
+
+
+def _refuse_altered(public: PublicSet, path: Path, remedy: str) -> None:
+    found = pooch.file_hash(str(path))
+    if public.sha256 and found != public.sha256:
+        raise TaskError(
+            f"{path} is not the published {public.name}: SHA-256 is {found}, expected"
+            f" {public.sha256}; {remedy}"
+        )
+
+
+def _download(public: PublicSet, path: Path) -> None:
+    """Download to a file of another name, check its digest, then rename it."""
+    partial = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_full_disk(public, path.parent)
+        with FileLock(partial, blocking=False), ExitStack() as at_end:
+            at_end.callback(partial.unlink, missing_ok=True)
+            _downloader(public, at_end)(public.url, str(partial), None)
+            _refuse_altered(public, partial, "nothing was kept")
+            os.replace(partial, path)
+    except Timeout:
+        raise FetchUnavailable(
+            f"another process is downloading {public.name} to {partial}; wait for its end"
+        ) from None
+    except OSError as error:  # the network's errors are OSErrors too
+        raise FetchUnavailable(
+            f"{public.name} cannot be fetched from {public.url} to {path}: "
+            f"{one_line(error.strerror or str(error))}; nothing was kept"
+        ) from error
+
+
+def _refuse_full_disk(public: PublicSet, folder: Path) -> None:
+    needed, free = public.num_bytes or 0, shutil.disk_usage(folder).free
+    if needed > free:
+        raise FetchUnavailable(
+            f"{public.name} needs {needed} bytes at {folder}, where {free} are free"
+        )
+
+
+def _downloader(public: PublicSet, at_end: ExitStack) -> pooch.HTTPDownloader:
+    """One that shows its progress and closes its connection, which pooch leaves open."""
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), DownloadColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    received = _Received(public, at_end.enter_context(bar))
+
+    def close_at_end(response: Any, *_: object, **__: object) -> None:
+        at_end.callback(response.close)
+
+    return pooch.HTTPDownloader(
+        progressbar=received, chunk_size=_BLOCK_BYTES, timeout=_SECONDS_WITHOUT_A_BYTE,
+        headers=_HEADERS, hooks={"response": close_at_end},
+    )  # fmt: skip
+
+
+class _Received:
+    """Shows how much has come, and stops a server that sends too much. As pooch calls it."""
+
+    total = 0  # bytes that the server announces; set by pooch
+
+    def __init__(self, public: PublicSet, bar: Progress) -> None:
+        self.public, self.bar = public, bar
+        self.task = bar.add_task(public.name, total=public.num_bytes)
+        self.num_bytes = 0
+
+    def update(self, num_bytes: int) -> None:
+        """Count one more block, of at most so many bytes."""
+        self.num_bytes += num_bytes
+        limit = self.public.num_bytes or self.public.most_bytes
+        if max(self.total, self.num_bytes - _BLOCK_BYTES) > limit:
+            raise FetchUnavailable(
+                f"{self.public.url} gives more than the {limit} bytes of {self.public.name}; "
+                "nothing was kept"
+            )
+        self.bar.update(self.task, completed=self.num_bytes, total=self.total or None)
+
+    def reset(self) -> None:
+        """All has come: pooch now counts the whole once."""
+        self.num_bytes = 0
+
+    def close(self) -> None:
+        """The bar closes itself."""
+
+
+def unpack(archive: Path, target: Path, *, most_bytes: int) -> None:
+    """Make the folder `target` of the members of a zip or tar archive, all of them or none.
+
+    Raises:
+        TaskError: if the file is not an archive, or is damaged; then there is no such folder.
+        RefusedArchive: for a member that would stand outside of the folder, a link or a device,
+            and for more bytes or members than expected.
+    """
+    beside = tempfile.mkdtemp(prefix=target.name + ".", dir=target.parent)
+    try:
+        (_unzip if zipfile.is_zipfile(archive) else _untar)(archive, beside, most_bytes)
+        os.replace(beside, target)
+    except _DAMAGES as error:
+        if isinstance(error, TaskError):
+            raise
+        raise TaskError(f"{archive} cannot be unpacked ({one_line(str(error))})") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _unzip(archive: Path, folder: str, most_bytes: int) -> None:
+    check = _MemberCheck(archive, most_bytes)
+    with zipfile.ZipFile(archive) as opened:
+        for member in opened.infolist():
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            is_plain = kind in (0, stat.S_IFREG, stat.S_IFDIR)
+            check.refuse(member.filename, member.file_size, is_plain=is_plain)
+            opened.extract(member, folder)
+
+
+def _untar(archive: Path, folder: str, most_bytes: int) -> None:
+    check = _MemberCheck(archive, most_bytes)
+    with tarfile.open(archive, "r|*") as opened:  # from its start to its end, however compressed
+        for member in opened:
+            check.refuse(member.name, member.size, is_plain=member.isfile() or member.isdir())
+            opened.extract(member, folder, filter="data")
+
+
+@dataclass
+class _MemberCheck:
+    """Refuses members that would do harm. Extraction writes no more bytes than a header says."""
+
+    archive: Path
+    bytes_left: int
+    members_left: int = _MAX_MEMBERS
+
+    def refuse(self, name: str, num_bytes: int, *, is_plain: bool) -> None:
+        """Check the next member.
+
+        Raises:
+            RefusedArchive: with its name.
+        """
+        path = PurePosixPath(name)
+        self.bytes_left -= num_bytes
+        self.members_left -= 1
+        if not is_plain:
+            wrong = f"member {one_line(name)!r} is a link or a device, not a file"
+        elif path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
+            wrong = f"member {one_line(name)!r} would stand outside of its folder"
+        elif self.bytes_left < 0:
+            wrong = "its members are larger than they should be"
+        elif self.members_left < 0:
+            wrong = f"more than {_MAX_MEMBERS} members"
+        else:
+            return
+        raise RefusedArchive(f"{self.archive}: {wrong}")

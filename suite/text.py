@@ -1,0 +1,47 @@
+"""Formats and parses durations, and removes passwords from text."""
+
+from __future__ import annotations
+
+import re
+
+from suite.spec import SpecError
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smh]?)")
+_SECONDS_PER_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
+_SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
+
+
+def in_words(seconds: float | None) -> str:
+    """Format a duration, as ``4 min 20 s``; None is unknown."""
+    if seconds is None:
+        return "unknown time"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours / 24:.1f} days"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def seconds_in(text: str, option: str) -> float:
+    """Parse a duration, as ``90``, ``90s``, ``1.5m`` or ``2h``.
+
+    Args:
+        text: As it was typed.
+        option: The option that it was given for; it stands in the error message.
+
+    Raises:
+        SpecError: for anything else, and for a duration of 0.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    seconds = float(found[1]) * _SECONDS_PER_UNIT[found[2]] if found else 0.0
+    if not seconds:
+        raise SpecError(f"{option} {text!r}: give seconds above 0, or minutes or hours as 30m, 2h.")
+    return seconds
+
+
+def redact(text: str) -> str:
+    """Replace what stands before the @ of a URI, and fields such as password=, by ``***``."""
+    return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))

@@ -1,0 +1,260 @@
+"""Interrupts the main thread when a time limit passes: of an import, a trial or a sweep.
+
+The kernel's alarm interrupts a loop, and a wait for a process or for Ray. Several alarms may be set
+at once, as the limit of a trial within that of its sweep; one timer serves the next of them. Code
+that hangs in C never sees the signal: whoever runs a trial in another process ends that process
+some seconds later. Outside the main thread no signal arrives.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TypeVar
+
+from suite.errors import USAGE, TrialTimeout, one_line
+from suite.events import Event
+from suite.spec import SpecError
+from suite.text import in_words
+
+SECONDS_TO_IMPORT = 10
+SECONDS_AT = {"quick": 3600.0, "standard": 24 * 3600.0, "paper": 7 * 24 * 3600.0}
+SECONDS_OF_GRACE = 10.0  # for a trial to end itself, before its process is ended
+_SECONDS_BETWEEN_CALLS = 0.1
+_SECONDS_BETWEEN_RAISES = 2.0  # an exception is lost where code of the user's catches all
+_MOST_SECONDS_OF_AN_IMPORT = 5.0
+_SECONDS_BETWEEN_IMPORT_RAISES = 1.0
+_MOST_IMPORT_RAISES = 3  # code that has caught so many would catch all
+
+_Item = TypeVar("_Item")
+
+
+class TimeIsUp(BaseException):
+    """The sweep's deadline has passed. Not an `Exception`, which a trial would catch as its own."""
+
+
+class _ImportTimeout(BaseException):
+    """Not an `Exception`, so that an `except Exception` of the user's does not catch it."""
+
+
+@dataclass(eq=False)
+class _Alarm:
+    """What to call, when (on the monotonic clock), and how long after that again."""
+
+    due: float
+    callback: Callable[[FrameType | None], None]
+    seconds_between: float
+
+
+_ALARMS: list[_Alarm] = []
+os.register_at_fork(after_in_child=_ALARMS.clear)  # the timer stays with the parent
+
+
+@contextmanager
+def alarm(
+    seconds: float,
+    callback: Callable[[FrameType | None], None],
+    seconds_between: float = _SECONDS_BETWEEN_CALLS,
+) -> Iterator[None]:
+    """Call `callback` in the main thread after so many seconds, and again, until the block ends.
+
+    Outside the main thread it is never called.
+
+    Args:
+        seconds: Wall time; zero and less mean at once.
+        callback: Gets the interrupted frame; what it raises is raised there.
+        seconds_between: From one call to the next.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    one = _Alarm(time.monotonic() + seconds, callback, seconds_between)
+    before = signal.signal(signal.SIGALRM, _call_due_alarms)
+    _ALARMS.append(one)
+    _set_timer()
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a forked child has no alarms
+            _ALARMS.remove(one)
+        _set_timer()
+        if not _ALARMS:
+            signal.signal(signal.SIGALRM, before)
+
+
+def _set_timer() -> None:
+    """For the next alarm; off where there is none."""
+    first = min((one.due for one in _ALARMS), default=None)
+    wait = 0.0 if first is None else max(1e-3, first - time.monotonic())  # zero would mean never
+    signal.setitimer(signal.ITIMER_REAL, wait)
+
+
+def _call_due_alarms(number: int, frame: FrameType | None) -> None:
+    now = time.monotonic()
+    due = [one for one in _ALARMS if _is_due(one, now)]
+    for one in due:
+        one.due = now + one.seconds_between
+    _set_timer()  # before a callback may raise
+    for one in due:
+        one.callback(frame)
+
+
+def _is_due(one: _Alarm, now: float) -> bool:
+    return one.due <= now
+
+
+@dataclass
+class Interruption:
+    """Raises an error into the code that produces the next item, never into its consumer.
+
+    So an item that was handed over is stored in full. A running import gets some seconds to end:
+    a module whose import was interrupted can never be used again in this process.
+
+    Attributes:
+        error: Makes what is raised.
+        is_time_up: Whether the time passed while an item was produced, or before.
+    """
+
+    error: Callable[[], BaseException]
+    is_time_up: bool = False
+    _is_producing: bool = False
+    _first: float = math.inf
+    _next: float = 0.0
+
+    def interrupt(self, frame: FrameType | None) -> None:
+        """The callback for `alarm`."""
+        now = time.monotonic()
+        self.is_time_up, self._first = True, min(self._first, now)
+        if not self._is_producing or now < self._next:
+            return
+        if _is_importing(frame) and now < self._first + _MOST_SECONDS_OF_AN_IMPORT:
+            return
+        self._next = now + _SECONDS_BETWEEN_RAISES
+        raise self.error()
+
+    def next_of(self, items: Iterator[_Item]) -> _Item:
+        """The next item; the error is raised in its producer if the time passes before that."""
+        self._is_producing = True
+        try:
+            return next(items)
+        finally:
+            self._is_producing = False
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A number of seconds, and the moment from which they count, on the monotonic clock."""
+
+    seconds: float
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        """Until then; below zero afterwards."""
+        return self.begun + self.seconds - time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has passed."""
+        return self.seconds_left <= 0
+
+
+def in_time(
+    events: Generator[Event, None, None], deadline: Deadline | None
+) -> Generator[Event, None, None]:
+    """The events before the deadline; their producer is interrupted there, and closed.
+
+    Outside the main thread the deadline is only checked between two events.
+
+    Raises:
+        TimeIsUp: at the deadline, if more was to come.
+    """
+    with closing(events):
+        if deadline is None:
+            yield from events
+            return
+        interruption = Interruption(TimeIsUp)
+        with alarm(deadline.seconds_left, interruption.interrupt):
+            while not deadline.is_over:
+                try:
+                    event = interruption.next_of(events)
+                except StopIteration:
+                    return
+                except BaseException as error:
+                    if interruption.is_time_up:  # C code may have turned it into another error
+                        raise TimeIsUp from error
+                    raise
+                yield event
+        raise TimeIsUp
+
+
+def timeout_reason(seconds: float) -> str:
+    """One sentence that says why a trial was ended."""
+    return f"it ran longer than {in_words(seconds)}, which is the limit of a trial (--trial-limit)"
+
+
+def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
+    """The events of a trial, into which `TrialTimeout` is raised after so many seconds.
+
+    It is raised while the trial produces its next event, never in the code that consumes them.
+    Outside the main thread there is no limit.
+
+    Args:
+        events: From `suite.execution.trial.run_trial`.
+        seconds: Wall time; None sets no limit.
+    """
+    if seconds is None:
+        yield from events
+        return
+    interruption = Interruption(lambda: TrialTimeout(timeout_reason(seconds)))
+    with alarm(seconds, interruption.interrupt):
+        while True:
+            try:
+                event = interruption.next_of(events)
+            except StopIteration:
+                return
+            yield event
+
+
+@contextmanager
+def import_time_limit(what: str) -> Iterator[None]:
+    """End an import that never returns. Outside the main thread there is no limit.
+
+    An import that catches every exception ends the process.
+
+    Raises:
+        SpecError: once the block has lasted `SECONDS_TO_IMPORT`; its traceback leads to the line.
+    """
+    sentence = f"{what} did not finish within {SECONDS_TO_IMPORT} s of being imported."
+    num_raised = 0
+
+    def interrupt(frame: FrameType | None) -> None:
+        nonlocal num_raised
+        num_raised += 1
+        if num_raised > _MOST_IMPORT_RAISES:
+            last_words = f"bakeoff: {one_line(sentence)}\n".encode(errors="backslashreplace")
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, last_words)
+            os._exit(USAGE)
+        raise _ImportTimeout
+
+    try:
+        with alarm(SECONDS_TO_IMPORT, interrupt, _SECONDS_BETWEEN_IMPORT_RAISES):
+            yield
+    except _ImportTimeout as error:
+        raise SpecError(sentence).with_traceback(error.__traceback__) from None

@@ -1,0 +1,85 @@
+"""Turns the samples of a trained model into files (PNG, plain text), and hashes folders."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from binascii import Error
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.schema import Result, Specimen
+
+_FOLDERS = {"attention": "attention", "positions": "positions", "text": "samples"}
+_CELL = 10  # pixels to a side
+_MAX_SIDE = 1024  # cells
+_LIGHT, _MIDDLE, _DARK = (255, 255, 255), (0, 114, 178), (6, 32, 58)  # red, green, blue
+
+
+def sample_files(result: Result) -> dict[str, bytes]:
+    """Path -> content, as ``attention/layer1_head2.png`` and ``samples/continuation.txt``.
+
+    A matrix that is not valid (another program may have written the result) is left out. Shades
+    grow with the square root of the value, as in reports; the darkest is the largest of its matrix.
+    """
+    files: dict[str, bytes] = {}
+    for specimen in result.specimens:
+        folder, name = _FOLDERS[specimen.kind], _file_name(specimen.title)
+        text = specimen.text.encode(errors="replace")
+        if specimen.kind == "text":
+            files.setdefault(f"{folder}/{name}.txt", text)
+        elif levels := _levels(specimen):
+            png = _png(levels, specimen.num_columns, specimen.num_rows)
+            files.setdefault(f"{folder}/{name}.png", png)
+            if text:
+                files.setdefault(f"{folder}/example.txt", text)
+    return files
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files in a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        body = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
+    return digest.hexdigest()
+
+
+def _file_name(title: str) -> str:
+    """``layer1_head2`` for ``layer 1, head 2``; never a path that leads out of a folder."""
+    together = re.sub(r" (?=\d)", "", title)
+    return re.sub(r"[^A-Za-z0-9-]+", "_", together).strip("_")[:80] or "unnamed"
+
+
+def _levels(specimen: Specimen) -> bytes:
+    """Decode the matrix, a byte a value; empty where it is not valid."""
+    height, width = specimen.num_rows, specimen.num_columns
+    try:
+        levels = base64.b64decode(specimen.levels, validate=True)
+    except (Error, ValueError):
+        return b""
+    has_sides = 1 <= height <= _MAX_SIDE and 1 <= width <= _MAX_SIDE
+    return levels if has_sides and len(levels) == height * width else b""
+
+
+def _png(levels: bytes, width: int, height: int) -> bytes:
+    from PIL import Image
+
+    image = Image.frombytes("P", (width, height), levels)
+    image.putpalette(bytes(part for level in range(256) for part in _colour(level)))
+    file = io.BytesIO()
+    image.resize((_CELL * width, _CELL * height), Image.Resampling.NEAREST).save(
+        file, "PNG", optimize=True
+    )
+    return file.getvalue()
+
+
+def _colour(level: int) -> Iterator[int]:
+    """From light over middle to dark."""
+    place = 2 * (level / 255) ** 0.5
+    start, end = (_LIGHT, _MIDDLE) if place < 1 else (_MIDDLE, _DARK)
+    share = place % 1 if place < 2 else 1.0
+    return (round(a + share * (b - a)) for a, b in zip(start, end, strict=True))

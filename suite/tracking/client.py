@@ -1,0 +1,287 @@
+"""Sends requests to one MLflow store, and turns its failures into one sentence.
+
+The client is passed in: only `connect` imports mlflow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from suite.errors import UnavailableError
+from suite.schema import DataSet
+from suite.text import redact
+from suite.tracking.limits import MetricRow, requests_for
+from suite.tracking.location import secrets_of, sqlite_path
+
+SHA256_TAG = "bakeoff.sha256."  # of an artifact, on the parent; two while it is being replaced
+NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
+
+_PAGE = 1_000
+_INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
+_SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
+_NAME_LIMIT = 500  # characters; it stands in mlflow/utils/validation.py
+_DIGEST_LENGTH = 12  # of 36 that MLflow takes: it stands in every row of the table
+_ADDRESS = re.compile(r"https?://[^\s,;]+")
+
+
+class StoreUnavailable(UnavailableError):
+    """MLflow is not installed, not reachable, or refuses: one sentence, without secrets."""
+
+
+class StoreRefuses(StoreUnavailable):
+    """The store answers, and would refuse the same request again, however often it is sent."""
+
+
+@contextmanager
+def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Turn these errors into `StoreUnavailable`, one sentence that shows no password.
+
+    Into `StoreRefuses` where MLflow says that the request is not valid.
+    """
+    try:
+        yield
+    except errors as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        is_refused = getattr(error, "error_code", "") == _INVALID
+    else:
+        return
+    for secret in secrets_of(uri):
+        reason = reason.replace(secret, "***")
+    reason = redact(reason)[:300]
+    if is_refused:
+        raise StoreRefuses(f"The MLflow store {redact(uri)} refuses: {reason}") from None
+    raise StoreUnavailable(f"The MLflow store {redact(uri)} is not available: {reason}") from None
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, MLflow's clock."""
+    return time.time_ns() // 1_000_000
+
+
+class MlflowStore:
+    """One store, and the requests that are sent to it through mlflow's client.
+
+    Args:
+        uri: A checked address.
+        client: An `mlflow.MlflowClient` for it.
+        entities: The module `mlflow.entities`.
+        errors: What the client raises where the store fails.
+    """
+
+    def __init__(
+        self, uri: str, client: Any, entities: Any, errors: tuple[type[Exception], ...]
+    ) -> None:
+        self.uri = uri
+        self.client = client
+        self._entities = entities
+        self._errors = errors
+
+    def call_before_requests(self, callback: Callable[[], None]) -> None:
+        """Call this before each request from now on; what it raises is raised."""
+        self.client = _ClientWithCallback(self.client, callback)
+
+    def reached(self) -> AbstractContextManager[None]:
+        """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
+        return store_errors(self.uri, self._errors)
+
+    def experiment(self, name: str, location: str | None, tags: Mapping[str, str]) -> Any:
+        """Find or create the experiment; a deleted one is restored."""
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            return self.client.get_experiment(
+                self.client.create_experiment(name, location, dict(tags))
+            )
+        if found.lifecycle_stage == "deleted":
+            self.client.restore_experiment(found.experiment_id)
+        for tag, value in tags.items():
+            if found.tags.get(tag) != value:
+                self.client.set_experiment_tag(found.experiment_id, tag, value)
+        return found
+
+    def runs(self, experiment_id: str, scale: str) -> list[Any]:
+        """Parents and children of a sweep, the earliest first."""
+        return self._search([experiment_id], f"tags.`bakeoff.scale` = '{scale}'")
+
+    def parents(self, experiment_ids: Sequence[str]) -> list[Any]:
+        """The parents of several ablations, the earliest first; one request for all of them."""
+        if not experiment_ids:
+            return []  # MLflow would search all experiments
+        return self._search(experiment_ids, "tags.`bakeoff.role` = 'sweep'")
+
+    def _search(self, experiment_ids: Sequence[str], query: str) -> list[Any]:
+        found = _all_pages(
+            lambda token: self.client.search_runs(
+                list(experiment_ids),
+                query,
+                max_results=_PAGE,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+        )
+        return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
+
+    def experiments(self) -> list[Any]:
+        """All experiments of the store, also those of other programs."""
+        return _all_pages(
+            lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
+        )
+
+    def ablations(self, names: Collection[str] | None = None) -> dict[str, Any]:
+        """experiment_id -> experiment, of the ablations of these names; by default of all."""
+        return {
+            found.experiment_id: found
+            for found in self.experiments()
+            if found.tags.get("bakeoff.ablation") == found.name
+            and (names is None or found.name in names)
+        }
+
+    def create(self, experiment_id: str, tags: Mapping[str, str], start_ms: int) -> Any:
+        """Create a run with all its tags, in one request."""
+        run = self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
+        if not run.info.run_id:  # a proxy answers everything with an empty page
+            raise OSError("what answers there is no MLflow server.")
+        return run
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        rows: Sequence[MetricRow] = (),
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Log parameters, metrics and tags, in one request where they fit into one."""
+        kinds = self._entities
+        for request in requests_for(params or {}, rows, tags or {}):
+            self.client.log_batch(
+                run_id,
+                [kinds.Metric(r.key, r.value, r.timestamp_ms, r.step) for r in request.rows],
+                [kinds.Param(name, value) for name, value in request.params.items()],
+                [kinds.RunTag(name, value) for name, value in request.tags.items()],
+                synchronous=True,
+            )
+
+    def log_data_sets(self, run_id: str, data_sets: Mapping[str, DataSet]) -> None:
+        """Log each data set of these tasks once; those that the run has stay as they are."""
+        kinds = self._entities
+        context = [kinds.InputTag("mlflow.data.context", "training")]
+        inputs = [
+            kinds.DatasetInput(kinds.Dataset(**dataset_fields(data_set)), context)
+            for data_set in dict.fromkeys(data_sets.values())
+        ]
+        self.client.log_inputs(run_id, inputs)
+
+    def put_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
+        """Send artifacts, by their path, in one request."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, body in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(body)
+            self.client.log_artifacts(run_id, folder)
+
+    def history(self, run_id: str, metric: str) -> list[MetricRow]:
+        """Every number that was logged under a name."""
+        found = self.client.get_metric_history(run_id, metric)
+        return [MetricRow(each.key, each.value, each.timestamp, each.step) for each in found]
+
+    def end(self, run_id: str, status: str) -> None:
+        """End the run, now."""
+        self.client.set_terminated(run_id, status, now_ms())
+
+    def fetch(self, run: Any, name: str, folder: Path) -> None:
+        """Fetch an artifact of a parent; its hash must be one that was published."""
+        tags, until = run.data.tags, 0.0
+        while hashlib.sha256(self._download(run, name, folder)).hexdigest() not in (
+            tags[SHA256_TAG + name].split()
+        ):
+            if until and time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"{name} in the store is not the file that was published, by its SHA-256; "
+                    "`bakeoff run` publishes it again."
+                )
+            until = until or time.monotonic() + _SECONDS_TO_SETTLE
+            time.sleep(0.2)
+            tags = self.client.get_run(run.info.run_id).data.tags
+
+    def held_file(self, run: Any, name: str, folder: Path) -> bytes | None:
+        """Return an artifact whatever its hash; None if it cannot be fetched."""
+        try:
+            return self._download(run, name, folder)
+        except self._errors:
+            return None
+
+    def held_folder(self, run: Any, name: str, folder: Path) -> Path:
+        """Return a folder of artifacts; it does not exist where they cannot be fetched."""
+        try:
+            return self._moved_artifact(run, name) or Path(
+                self.client.download_artifacts(run.info.run_id, name, str(folder))
+            )
+        except self._errors:
+            return folder / name
+
+    def _moved_artifact(self, run: Any, name: str) -> Path | None:
+        """Return where an artifact lies if database and artifacts were moved together."""
+        database, old = sqlite_path(self.uri), Path(run.info.artifact_uri)
+        if database is None or not old.is_absolute() or old.is_dir():
+            return None
+        return database.parent.joinpath("artifacts", *old.parts[-3:], name)
+
+    def _download(self, run: Any, name: str, folder: Path) -> bytes:
+        moved = self._moved_artifact(run, name)
+        if moved is not None:
+            return Path(shutil.copy(moved, folder / name)).read_bytes()
+        self.client.download_artifacts(run.info.run_id, name, str(folder))
+        return (folder / name).read_bytes()
+
+
+def dataset_fields(data_set: DataSet) -> dict[str, str]:
+    """Describe a data set in MLflow's words; ``http`` sources can be opened in the dashboard."""
+    address = _ADDRESS.search(data_set.origin)
+    source = {
+        "licence": data_set.licence,
+        "origin": data_set.origin,
+        "sha256": data_set.sha256,
+        **({"url": address.group()} if address else {}),
+    }
+    return {
+        "name": data_set.title[:_NAME_LIMIT],
+        "digest": data_set.sha256[:_DIGEST_LENGTH],
+        "source_type": "http" if address else "external",
+        "source": json.dumps(source, sort_keys=True),
+    }
+
+
+def _all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
+    page = ask(None)
+    found = [*page]
+    while page.token:
+        page = ask(page.token)
+        found.extend(page)
+    return found
+
+
+class _ClientWithCallback:
+    """Calls the callback before each request to the client."""
+
+    def __init__(self, client: Any, callback: Callable[[], None]) -> None:
+        self._client = client
+        self._callback = callback
+
+    def __getattr__(self, name: str) -> Any:
+        request = getattr(self._client, name)
+
+        def send(*args: Any, **kwargs: Any) -> Any:
+            self._callback()
+            return request(*args, **kwargs)
+
+        return send

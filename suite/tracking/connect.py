@@ -1,0 +1,157 @@
+"""Opens an MLflow store, and reads back the runs and the files that reports are made of.
+
+The only module that imports mlflow; `run_writer` writes what is read here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import sqlite3
+import warnings
+from collections.abc import Callable, Collection
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from suite.tracking.client import (
+    NO_FILE,
+    SHA256_TAG,
+    MlflowStore,
+    StoreUnavailable,
+    store_errors,
+)
+from suite.tracking.location import check_tracking_uri, sqlite_path
+from suite.tracking.run_index import TrialRun, trial_run
+
+# Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
+# of the default, since the journal keeps what could not be sent.
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_TRUNCATE_LONG_VALUES": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # its messages hold the address, password and all
+}
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_FILES = ("results.parquet", "curves.parquet")
+
+
+def connect(tracking_uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
+    """Import mlflow and open the store.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if mlflow is not installed, there is no store, or it cannot be opened.
+    """
+    uri = check_tracking_uri(tracking_uri)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # else it logs each retry
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # between mlflow and SQLAlchemy
+        return _import_and_open(uri, is_new_allowed)
+
+
+def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
+    try:
+        import mlflow.exceptions
+        from alembic.util import CommandError
+        from google.protobuf.json_format import (  # type: ignore[import-untyped]
+            Error as UnexpectedAnswer,
+        )
+        from mlflow import entities
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
+    # Those of requests are OSErrors.
+    failures = (
+        mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
+    )  # fmt: skip
+    with store_errors(uri, (*failures, sqlite3.Error)):
+        database = sqlite_path(uri)
+        if database is not None and is_new_allowed and not _has_content(database):
+            _create_database(database, mlflow.MlflowClient)
+        _check_reachable(uri, database)
+        return MlflowStore(uri, mlflow.MlflowClient(uri), entities, failures)
+
+
+def _check_reachable(uri: str, database: Path | None) -> None:
+    """Try once: mlflow would try to open a database for 100 seconds."""
+    if database is None:
+        parts = urlsplit(uri)
+        port = parts.port or _PORTS.get(parts.scheme.partition("+")[0])
+        if port is not None and parts.scheme not in ("http", "https"):
+            socket.create_connection((parts.hostname or "", port), timeout=5).close()
+        return
+    if not database.exists():
+        raise StoreUnavailable(f"There is no store at {database} yet: `bakeoff run` makes it.")
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA schema_version")
+
+
+def _has_content(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
+
+
+def _create_database(database: Path, client: Callable[[str], object]) -> None:
+    """Create the tables in a file beside it, which takes its name once it is complete.
+
+    MLflow creates them in some sixty migrations; a database whose creation was killed in between
+    can never be opened again.
+    """
+    database.parent.mkdir(parents=True, exist_ok=True)
+    new = database.with_name(f"{database.name}.new")
+    for left_behind in (new, new.with_name(f"{new.name}-journal")):
+        left_behind.unlink(missing_ok=True)
+    client(f"sqlite:///{new}")
+    new.replace(database)
+
+
+def trial_runs(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
+    """Return the runs of a sweep's trials, duplicates included; the earliest first.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, or it does not answer.
+    """
+    store = connect(tracking_uri)
+    with store.reached():
+        experiment = store.client.get_experiment_by_name(ablation)
+        runs = store.runs(experiment.experiment_id, scale) if experiment else []
+    return tuple(trial_run(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
+
+
+def load_artifacts(
+    tracking_uri: str, into: Path, ablations: Collection[str] | None = None
+) -> dict[str, list[tuple[str, Path]]]:
+    """Fetch the files that reports are made of; by default of all ablations in the store.
+
+    Returns:
+        By ablation, for each scale that has results, by name: the scale, and a folder in `into`
+        that holds its ``results.parquet`` and ``curves.parquet``.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: if there is no store, it does not answer, or a file is not the one that
+            was published.
+    """
+    store = connect(tracking_uri)
+    found: dict[str, dict[str, Path]] = {}
+    with store.reached():
+        experiments = store.ablations(ablations)
+        for run in store.parents(list(experiments)):
+            scales = found.setdefault(experiments[run.info.experiment_id].name, {})
+            scale = re.sub(r"[^\w-]", "_", run.data.tags.get("bakeoff.scale", ""))
+            digests = [run.data.tags.get(SHA256_TAG + name, NO_FILE).split() for name in _FILES]
+            if not any(NO_FILE in digest for digest in digests) and scale not in scales:
+                scales[scale] = into / run.info.run_id
+                scales[scale].mkdir(parents=True, exist_ok=True)
+                for name in _FILES:
+                    store.fetch(run, name, scales[scale])
+    return {name: sorted(scales.items()) for name, scales in sorted(found.items())}

@@ -1,0 +1,198 @@
+"""Serves the MLflow dashboard of one output folder, on this machine only."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from suite.spec import SpecError
+from suite.tracking.chart_view import TRAINING_RUNS, VIEW_TAG, comparison_page
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.connect import connect
+from suite.tracking.location import check_tracking_uri, sqlite_path
+
+_HOST = "127.0.0.1"  # the dashboard has no password
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",  # why it does not start stands there
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no queue: it serves pages, nothing else
+}
+_SECONDS_TO_START = 120.0
+_SECONDS_TO_END = 5.0
+
+
+class Dashboard(NamedTuple):
+    """A server that answers, with its children in its process group, and the page to open."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
+def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[str]:
+    """Return the command that serves the store of this output folder.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        SpecError: if there is no store yet, or it has a server of its own.
+    """
+    uri = check_tracking_uri(tracking_uri)
+    database = sqlite_path(uri)
+    if database is None:
+        raise SpecError("The store has a server of its own: open its address in a browser instead.")
+    if not _has_tables(database):
+        raise SpecError(f"There is nothing to show in {out} yet: start with `bakeoff run`.")
+    return [
+        sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri,
+        "--artifacts-destination", str(out.resolve() / "artifacts"),
+        "--host", _HOST, "--port", str(port), "--workers", "1",
+    ]  # fmt: skip
+
+
+def serve(
+    out: Path,
+    tracking_uri: str,
+    port: int = 5000,
+    *,
+    ablation: str = "",
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM, and `say` where.
+
+    It opens at the comparison of the ablation; by default at that of the newest sweep.
+
+    Raises:
+        SpecError: if nothing is recorded of the ablation; and as `dashboard_command`.
+        StoreUnavailable: if the port is taken, or the server does not start or ends by itself.
+    """
+    say("Starting the dashboard (about 10 seconds) ...")
+    try:
+        with ExitStack() as stack:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # end it as Ctrl-C does
+                before = signal.signal(number, signal.default_int_handler)
+                stack.callback(signal.signal, number, before)
+            dashboard = stack.enter_context(running_dashboard(out, tracking_uri, port, ablation))
+            say(f"The dashboard is at {dashboard.url}   (Ctrl-C ends it)")
+            dashboard.process.wait()
+    except KeyboardInterrupt:
+        say("The dashboard has ended.")
+        return
+    raise StoreUnavailable("The dashboard's server ended by itself.")
+
+
+@contextmanager
+def running_dashboard(
+    out: Path, tracking_uri: str, port: int = 5000, ablation: str = ""
+) -> Iterator[Dashboard]:
+    """Start a dashboard, and end it with all its processes. Raises as `serve`."""
+    command = dashboard_command(out, tracking_uri, port)
+    _refuse_taken(port)
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | _ENVIRONMENT,
+            start_new_session=True,  # one group to end; and Ctrl-C reaches only us
+        )
+        try:
+            base = f"http://{_HOST}:{port}"
+            page = landing_page(tracking_uri, ablation)  # while the server starts
+            _wait(base, process, log)
+            yield Dashboard(f"{base}/{page}", process)
+        finally:
+            _end(process)
+
+
+def landing_page(tracking_uri: str, ablation: str) -> str:
+    """Return the comparison of the sweep that ended last; all experiments where there is none.
+
+    Raises:
+        SpecError: if nothing is recorded of the ablation.
+        StoreUnavailable: if the store cannot be read.
+    """
+    store = connect(tracking_uri)
+    with store.reached():
+        experiments = store.ablations([ablation] if ablation else None)
+        sweeps = store.parents(list(experiments))
+    if ablation and not experiments:
+        raise SpecError(
+            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
+        )
+    # What still runs has no end, and comes before all others.
+    for run in sorted(sweeps, key=lambda run: run.info.end_time or float("inf"), reverse=True):
+        experiment_id, scale = run.info.experiment_id, run.data.tags["bakeoff.scale"]
+        if VIEW_TAG + scale in experiments[experiment_id].tags:  # an older version wrote none
+            return comparison_page(experiment_id, scale)
+    experiment = f"/{max(experiments, key=int)}/runs" if experiments else ""
+    return f"#/experiments{experiment}?{TRAINING_RUNS}"
+
+
+def _has_tables(database: Path) -> bool:
+    """Tell whether the file has mlflow's tables, without creating anything."""
+    if not database.is_file():
+        return False
+    query = "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('experiments', 'runs')"
+    try:
+        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as store:
+            return bool(store.execute(query).fetchone()[0] == 2)
+    except sqlite3.Error:
+        return False
+
+
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe:
+        # A port whose last connections are still closing is free, as for the server itself.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except (OSError, OverflowError) as error:
+            raise StoreUnavailable(
+                f"Port {port} of {_HOST} cannot be used ({error}); choose another with --port."
+            ) from None
+
+
+def _wait(base: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
+    until = time.monotonic() + _SECONDS_TO_START
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise StoreUnavailable(f"The dashboard did not start: {_reason(log)}")
+        try:
+            with direct.open(f"{base}/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise StoreUnavailable(f"The dashboard did not answer within {_SECONDS_TO_START:.0f} s.")
+
+
+def _reason(log: IO[bytes]) -> str:
+    """Return the log's last line that names an error; else the last line."""
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or ["no reason given."])[-1][:300]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group, by force if it takes too long."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(_SECONDS_TO_END)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

@@ -1,0 +1,143 @@
+"""Reads what the store shows of a sweep: its runs, with all numbers, and the parent's artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
+from suite.tracking.connect import connect
+from suite.tracking.limits import MetricRow
+from suite.tracking.run_fields import Key
+from suite.tracking.run_index import TrialRun, trial_run
+
+REPORT = "report"  # the parent's folder with a copy of the report
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTrial:
+    """The run of a trial, with all that it shows.
+
+    Attributes:
+        metrics: The newest number under each name.
+    """
+
+    recorded: TrialRun
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """An artifact of a parent.
+
+    Attributes:
+        body: None where it was never published, or is gone.
+        published: SHA-256 of what was published; several, or ``none``, while it is being replaced.
+    """
+
+    body: bytes | None
+    published: tuple[str, ...]
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it was ever published completely."""
+        return bool(self.published) and NO_FILE not in self.published
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is one that was published; while it is being replaced, either."""
+        return self.body is not None and hashlib.sha256(self.body).hexdigest() in self.published
+
+
+class StoredSweep:
+    """The runs of (ablation, scale), the earliest first.
+
+    Attributes:
+        parents: There should be one.
+        trials: The children, doubles and unfinished ones included.
+    """
+
+    def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
+        self._store = store
+        self.parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
+        self.trials = [
+            StoredTrial(
+                recorded=trial_run(run), tags=run.data.tags, params=run.data.params,
+                metrics=run.data.metrics,
+            )
+            for run in runs
+            if run.data.tags.get("bakeoff.role") == "trial"
+        ]  # fmt: skip
+
+    def digest(self, name: str) -> str:
+        """What the earliest parent says of an artifact's hash; empty where it was never sent."""
+        return str(self.parents[0].data.tags.get(SHA256_TAG + name, "")) if self.parents else ""
+
+    def file(self, name: str) -> StoredFile:
+        """An artifact of the earliest parent."""
+        published = tuple(self.digest(name).split())
+        with tempfile.TemporaryDirectory() as folder:
+            body = None
+            if published:
+                body = self._store.held_file(self.parents[0], name, Path(folder))
+        return StoredFile(body=body, published=published)
+
+    def report_files(self) -> Mapping[str, bytes]:
+        """The files of the report that was sent, by their path in it, as they are there now."""
+        with self._store.reached(), tempfile.TemporaryDirectory() as folder:
+            return files_in(self._store.held_folder(self.parents[0], REPORT, Path(folder)))
+
+    def history(self, run_id: str, metric: str) -> Sequence[MetricRow]:
+        """Every number that was logged under a name."""
+        with self._store.reached():
+            return self._store.history(run_id, metric)
+
+
+class StoreReader:
+    """A store, for those who read all of it.
+
+    Raises:
+        BadUri, RefusedUri, StoreUnavailable: as `connect`, also from the methods.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._store = connect(uri)
+
+    def ping(self) -> None:
+        """One small request."""
+        with self._store.reached():
+            self._store.client.search_experiments(max_results=1)
+
+    def sweep(self, key: Key) -> StoredSweep:
+        """What the store shows of (ablation, scale); nothing where it does not have it."""
+        with self._store.reached():
+            found = self._store.client.get_experiment_by_name(key[0])
+            runs = self._store.runs(found.experiment_id, key[1]) if found else []
+            return StoredSweep(self._store, runs)
+
+    def sweeps(self) -> list[Key]:
+        """Every sweep that the store has, by name."""
+        with self._store.reached():
+            names = {
+                experiment.experiment_id: experiment.name
+                for experiment in self._store.experiments()
+                if experiment.tags.get("bakeoff.ablation") == experiment.name
+            }
+            parents = self._store.parents(list(names))
+        found = {(names[p.info.experiment_id], p.data.tags["bakeoff.scale"]) for p in parents}
+        return sorted(found)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path in it; empty where there is no folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,123 @@
+"""Restores a journal from the file of it that the store holds for each sweep.
+
+The parent run holds the plan, the statements of its claim and every result with its attempt, as the
+journal had them (`suite.journal.export`). So a restored result has the hash that it had.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
+from suite.journal.journal import Journal
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import Store, is_own, mlflow_is_installed, sqlite_path
+from suite.tracking.read_runs import StoreReader
+from suite.tracking.run_fields import Key
+
+_SECONDS_TO_ANSWER = 8.0  # for which the start of a run waits for a store, beside opening it
+
+
+class DamagedStore(StoreUnavailable):
+    """What the store holds of a sweep is not what was published: one sentence."""
+
+
+def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
+    """Bring into the journal what the store has of these sweeps, where that may be more.
+
+    That is where the journal holds no result at all; and where the store is not the folder's own,
+    since the writer publishes what the journal holds, and nothing of what other folders recorded
+    there may be missing in that. For the start of a run: call it inside the lock, with the journal
+    open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. Without
+    MLflow, without a store, or where it does not answer within seconds, nothing happens. It never
+    makes a store.
+
+    Args:
+        journal: Of the output folder.
+        store: Where to look.
+        keys: (ablation, scale) of the plans that are about to run.
+
+    Returns:
+        One sentence to show, as "the journal was empty: 12 results were taken over from the
+        store"; empty where nothing was.
+
+    Raises:
+        DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
+            would write over it. A StoreUnavailable, so exit 4.
+    """
+    was_empty = not journal.entries()
+    is_complete = not was_empty and is_own(store, journal.path.parent)
+    if is_complete or not _may_exist(store):
+        return ""
+    try:
+        _check_that_it_answers(store)
+        number = rebuild(journal, store, keys)
+    except DamagedStore:
+        raise
+    except StoreUnavailable:
+        return ""
+    results = "result was" if number == 1 else "results were"
+    why = "the journal was empty: " if was_empty else ""
+    return f"{why}{number} {results} taken over from the store" if number else ""
+
+
+def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
+    """Write into the journal what the store has of these sweeps and the journal has not.
+
+    What is in the journal already, and is sound, stays; a row that is not what its hash says is
+    replaced. All sweeps are read before the first is written down.
+
+    Returns:
+        How many results were written down.
+
+    Raises:
+        DamagedStore: if a sweep's file is not what was published.
+        StoreUnavailable: if the store cannot be reached.
+    """
+    reader = StoreReader(store.uri)
+    found = [sweep for key in keys if (sweep := _exported(reader, key)) is not None]
+    for sweep in found:
+        journal.restore_plan(sweep.plan, sweep.statements)
+    return sum(journal.restore(kept) for sweep in found for kept in sweep.results)
+
+
+def _exported(reader: StoreReader, key: Key) -> SweepExport | None:
+    held = reader.sweep(key).file(JOURNAL_FILE)
+    if not held.is_published:
+        return None
+    if held.body is None or not held.is_sound:
+        raise DamagedStore(
+            f"{JOURNAL_FILE} of {key[0]}, {key[1]}, in the store is not the file that was "
+            "published, by its SHA-256; give another --out and --tracking-uri, or put the file "
+            "back."
+        )
+    try:
+        return parsed(held.body)
+    except ExportError as error:
+        raise DamagedStore(f"{key[0]}, {key[1]}: {error}") from None
+
+
+def _may_exist(store: Store) -> bool:
+    """Whether to ask it at all; asking for a file that is missing would make one."""
+    file = sqlite_path(store.uri)
+    return mlflow_is_installed() and (file is None or file.is_file())
+
+
+def _check_that_it_answers(store: Store) -> None:
+    """Raise soon where a server hangs: a request to it lasts longer than a start may wait."""
+    reader, failed = StoreReader(store.uri), []
+
+    def ask() -> None:
+        try:
+            reader.ping()
+        except StoreUnavailable as error:
+            failed.append(error)
+
+    asking = threading.Thread(target=ask, name="asks for the store", daemon=True)
+    asking.start()
+    asking.join(_SECONDS_TO_ANSWER)
+    if failed:
+        raise failed[0]
+    if asking.is_alive():
+        raise StoreUnavailable("The MLflow store does not answer.")

@@ -1,0 +1,299 @@
+"""Turns trials and results into MLflow's names, parameters, tags and metric rows. Pure.
+
+MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
+that are not finite become tags, and time stamps follow from the steps.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from models.model_spec import ModelSpec
+from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
+from suite.text import redact
+from suite.tracking.chart_view import comparison_page, report_page
+from suite.tracking.limits import MetricRow, entity_key
+
+RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
+VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
+AXES_TAG = "bakeoff.axes"  # what was varied when it was begun
+DESCRIPTION_TAG = "mlflow.note.content"
+VERDICT_TAG = "bakeoff.verdict"  # a word, on the parent
+FINDING_TAG = "bakeoff.finding"  # the sentence behind it
+
+Key = tuple[str, str]  # (ablation, scale)
+
+_ROWS_IN_DESCRIPTION = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a sweep found, as far as it has come.
+
+    Attributes:
+        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
+        sentence: The same with claim, size and interval, for a reader.
+        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
+    """
+
+    verdict: str = ""
+    sentence: str = ""
+    means: Mapping[str, float] = field(default_factory=dict)
+
+
+def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
+    """``heads=4 · shakespeare_characters · seed 1``, or with the probe's name in front."""
+    labels = _labels(trial, cells)
+    if not trial.subjects:
+        return f"{trial.probe} · {trial.task} · length {trial.length}"
+    what = labels[0] if len(labels) == 1 else f"{len(labels)} variants"
+    if trial.probe == "quality":
+        return f"{what} · {trial.task} · seed {trial.seed}"
+    where = next((cell.at for cell in cells if cell.at), f"{trial.task} · length {trial.length}")
+    return f"{trial.probe} · {what} · {where} · process {trial.seed}"
+
+
+def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
+    """Tags that identify a trial, before it has a result."""
+    ablation, scale = key
+    return {
+        "mlflow.runName": trial_name(trial, cells),
+        "bakeoff.role": "trial",
+        "bakeoff.ablation": ablation,
+        "bakeoff.scale": scale,
+        "bakeoff.trial_id": trial.trial_id,
+        "bakeoff.probe": trial.probe,
+        "bakeoff.task": trial.task,
+        VARIANT_TAG: variant_of(trial, cells),
+        "bakeoff.seed": str(trial.seed),
+    }
+
+
+def variant_of(trial: Trial, cells: Sequence[Cell]) -> str:
+    """The variants of a trial; they change when the plan gains an axis, say."""
+    return " | ".join(_labels(trial, cells))
+
+
+def axes_of(variants: Iterable[str]) -> tuple[str, ...]:
+    """The names of what is varied, read off the labels of the variants, in their order."""
+    parts = (part.partition("=") for label in variants for part in label.split(", "))
+    return tuple(dict.fromkeys(name for name, equals, _ in parts if equals))
+
+
+def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) -> dict[str, str]:
+    """Everything that determines the trial's number, flat; of several models what they share.
+
+    What is varied stands under its own name too (``heads`` beside ``mixer.heads``), of the
+    baseline as of every variant, so that tables and charts can be sorted and grouped by it.
+    """
+    params: dict[str, object] = {
+        "variant": variant_of(trial, cells),
+        "probe": trial.probe,
+        "task": trial.task,
+        "seed": trial.seed,
+        "length": trial.length,
+        "batch": trial.batch,
+    }
+    if trial.training is not None:
+        params |= {f"training.{name}": value for name, value in asdict(trial.training).items()}
+    if trial.parallel is not None:
+        params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
+    params |= _shared(trial.subjects)
+    by_field = {name.rpartition(".")[2]: value for name, value in params.items()}
+    params = {axis: by_field[axis] for axis in axes if axis in by_field} | params
+    return {entity_key(name): str(value) for name, value in params.items()}
+
+
+def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str, str]:
+    """How a trial ended, where, and whatever of it is no finite number. The hash comes last."""
+    tags = {
+        "bakeoff.status": result.status.value,
+        "bakeoff.environment_id": result.provenance.environment_id,
+        "bakeoff.device": result.provenance.device,
+        "mlflow.source.name": "bakeoff",
+        "mlflow.source.git.commit": result.provenance.commit,
+        DESCRIPTION_TAG: trial_description(trial, cells, result),
+    }
+    tags |= {"bakeoff.reason": redact(result.reason)} if result.reason else {}
+    labels = _labels(trial, cells)
+    for measurement in result.measurements:
+        name = _measurement_key(measurement, labels)
+        if measurement.status is not Status.OK:
+            said = f"{measurement.status.value}: {redact(measurement.reason)}".rstrip(": ")
+            tags[f"bakeoff.status.{name}"] = said
+        if measurement.value is not None and not math.isfinite(measurement.value):
+            tags[f"bakeoff.not_finite.{name}"] = str(measurement.value)
+    tags |= not_finite_tags(result.points)
+    return {**tags, RESULT_SHA256_TAG: result.sha256}
+
+
+def not_finite_tags(points: Iterable[Point]) -> dict[str, str]:
+    """Where a curve first left the finite numbers, metric by metric."""
+    tags: dict[str, str] = {}
+    for point in points:
+        if not math.isfinite(point.value):
+            name = f"bakeoff.not_finite.{entity_key(point.metric)}"
+            tags.setdefault(name, f"{point.value} from step {point.step}")
+    return tags
+
+
+def result_rows(
+    trial: Trial, cells: Sequence[Cell], result: Result, start_ms: int
+) -> list[MetricRow]:
+    """Curves under their own names; ``final/`` and ``best/`` of each; measurements by name.
+
+    A measurement with the name of a curve would be a point of it: it stands under ``final/``.
+    """
+    labels = _labels(trial, cells)
+    rows = _summary_rows(result.points, start_ms)
+    curves = {entity_key(point.metric) for point in result.points}
+    for measurement in result.measurements:
+        if measurement.value is not None and math.isfinite(measurement.value):
+            name = _measurement_key(measurement, labels)
+            name = f"final/{name}" if name in curves else name
+            rows[name] = MetricRow(name, float(measurement.value), start_ms, 0)
+    rows["trial_seconds"] = MetricRow("trial_seconds", float(result.seconds), start_ms, 0)
+    return [*point_rows(result.points, start_ms), *rows.values()]
+
+
+def point_rows(points: Iterable[Point], start_ms: int) -> list[MetricRow]:
+    """The finite points of a curve, each stamped with the trial's start plus its step."""
+    return [
+        MetricRow(entity_key(point.metric), float(point.value), start_ms + point.step, point.step)
+        for point in points
+        if math.isfinite(point.value)
+    ]
+
+
+def trial_description(trial: Trial, cells: Sequence[Cell], result: Result) -> str:
+    """What the trial is, and its numbers with their units, as Markdown."""
+    labels = _labels(trial, cells)
+    head = f"**{result.status.value}** after {result.seconds:.1f} s on {result.provenance.device}"
+    lines = [_text(_in_words(trial, labels)), "", f"{_text(head)}.", ""]
+    if result.reason:
+        lines += [_text(redact(result.reason))[:1000], ""]
+    if result.measurements:
+        lines += ["| variant | metric | value | unit | status |", "| --- | --- | --- | --- | --- |"]
+    lines += [_line(measurement, labels) for measurement in result.measurements]
+    left_out = len(result.measurements) - _ROWS_IN_DESCRIPTION
+    if left_out > 0:
+        lines = [*lines[:-left_out], "", f"{left_out} more are in the sweep's `results.parquet`."]
+    return "\n".join(lines)
+
+
+def sweep_tags(about: About) -> dict[str, str]:
+    """Tags that identify the parent of an ablation at one scale."""
+    return {
+        "mlflow.runName": f"{about.ablation} · {about.scale}",
+        "mlflow.source.name": "bakeoff",
+        "bakeoff.role": "sweep",
+        "bakeoff.ablation": about.ablation,
+        "bakeoff.scale": about.scale,
+    }
+
+
+def sweep_description(
+    about: About, experiment_id: str, run_id: str, *, has_report: bool, finding: str
+) -> str:
+    """What the parent says of itself, as Markdown: question, claim, verdict, and where to look.
+
+    `finding` is the verdict in a sentence; empty while there is none.
+    """
+    trials = comparison_page(experiment_id, about.scale)
+    links = f"[The trials side by side]({trials})"
+    if has_report:
+        page = report_page(experiment_id, run_id)
+        links = f"[The report]({page}), [the trials side by side]({trials})"
+    parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
+        f"**{_text(about.question)}** {links}",
+        f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
+        f"Claim: {_text(_claim(about.claim))}" if about.claim else "",
+        f"Again: `{about.regenerate}`",
+        _text(about.note, keep_lines=True),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _claim(claim: ClaimSpec) -> str:
+    published = f"; published: {claim.published}" if claim.published else ""
+    return f"{claim.statement} ({claim.source}{published})"
+
+
+def _in_words(trial: Trial, labels: Sequence[str]) -> str:
+    """As ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
+    who = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
+    if not trial.subjects:
+        return f"{trial.probe} of {trial.task} at {trial.length} tokens: {', '.join(labels)}."
+    size = f"{trial.batch} x {trial.length} tokens"
+    if trial.training is None:
+        return f"{trial.probe} of {who}, on {trial.task}: {size}, process {trial.seed}."
+    steps = f"trained for {trial.training.steps} steps of {size}"
+    return f"{trial.probe} of {who} on {trial.task}, {steps}, seed {trial.seed}."
+
+
+def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
+    """The variant of each subject, in the order of the subjects; without any, of each row."""
+    by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
+    if not trial.subjects:
+        return [by_subject[index] for index in sorted(by_subject)]
+    return [by_subject.get(index, f"subject {index}") for index in range(len(trial.subjects))]
+
+
+def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
+    label = labels[measurement.subject] if len(labels) > 1 else ""
+    return entity_key(
+        "/".join(part for part in (measurement.metric, label, measurement.at) if part)
+    )
+
+
+def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
+    """``model.*``, ``skeleton.*``, ``mixer.*`` fields that all subjects have with one value."""
+    flat = [_flat(subject) for subject in subjects]
+    first = flat[0] if flat else {}
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in flat)
+    }
+
+
+def _flat(subject: ModelSpec) -> dict[str, object]:
+    fields = asdict(subject)
+    parts = {"mixer": fields.pop("knobs"), "skeleton": fields.pop("settings"), "model": fields}
+    return {
+        f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
+    }
+
+
+def _summary_rows(points: Sequence[Point], start_ms: int) -> dict[str, MetricRow]:
+    curves: dict[str, list[Point]] = {}
+    for point in points:
+        if math.isfinite(point.value):
+            curves.setdefault(entity_key(point.metric), []).append(point)
+    rows: dict[str, MetricRow] = {}
+    for name, curve in curves.items():
+        chosen = {"final": max(curve, key=lambda point: point.step)}
+        if curve[0].better != "none":
+            pick = max if curve[0].better == "higher" else min
+            chosen["best"] = pick(curve, key=lambda point: point.value)
+        for word, point in chosen.items():
+            key = f"{word}/{name}"
+            rows[key] = MetricRow(key, float(point.value), start_ms, 0)
+    return rows
+
+
+def _line(measurement: Measurement, labels: Sequence[str]) -> str:
+    value = "" if measurement.value is None else f"{measurement.value:.6g}"
+    if measurement.spread_low is not None and measurement.spread_high is not None:
+        value += f" ({measurement.spread_low:.6g} to {measurement.spread_high:.6g})"
+    metric = " ".join(part for part in (measurement.metric, measurement.at) if part)
+    cells = (labels[measurement.subject], metric, value, measurement.unit, measurement.status.value)
+    return "| " + " | ".join(_text(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _text(text: str, *, keep_lines: bool = False) -> str:
+    """Text that Markdown and HTML show as it stands, tags and all."""
+    return html.escape(text if keep_lines else " ".join(text.split()), quote=False)

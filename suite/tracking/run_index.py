@@ -1,0 +1,138 @@
+"""Indexes the MLflow runs of one sweep, and decides which of them to delete. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.schema import Result
+from suite.tracking.limits import TAG_LIMIT
+from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRun:
+    """A trial as MLflow holds it: a child of the sweep's run.
+
+    Attributes:
+        result_sha256: Of the result that it shows; empty while it has none.
+        status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
+        start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
+        attempt: Number of the attempt; empty where only the end was recorded.
+        variant: Its label in the plan.
+        axes: What was varied when it was begun; empty in older stores.
+    """
+
+    trial_id: str
+    environment_id: str
+    result_sha256: str
+    status: str
+    run_id: str
+    start_ms: int
+    attempt: str
+    variant: str = ""
+    axes: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it shows a result and has ended."""
+        return bool(self.result_sha256) and self.status != "RUNNING"
+
+
+def trial_run(run: Any) -> TrialRun:
+    """Read a child that MLflow's client has returned."""
+    info, tags = run.info, run.data.tags
+    return TrialRun(
+        trial_id=tags.get("bakeoff.trial_id", ""),
+        environment_id=tags.get("bakeoff.environment_id", ""),
+        result_sha256=tags.get(RESULT_SHA256_TAG, ""),
+        status=info.status,
+        run_id=info.run_id,
+        start_ms=info.start_time,
+        attempt=tags.get("bakeoff.attempt", ""),
+        variant=tags.get(VARIANT_TAG, ""),
+        axes=tags.get(AXES_TAG, ""),
+    )
+
+
+@dataclass(kw_only=True)
+class SweepRuns:
+    """The parent run of an ablation at one scale, and its children, the earliest first.
+
+    Attributes:
+        run_id: Of the parent; so are `status`, `tags` and `metrics`.
+        axes: Names of what is varied.
+        children: trial_id -> run_id -> run. More than one where environments differ, or where
+            a crash left an incomplete one behind.
+    """
+
+    experiment_id: str
+    run_id: str
+    status: str
+    tags: dict[str, str]
+    metrics: dict[str, float] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
+    children: dict[str, dict[str, TrialRun]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[TrialRun]:
+        for runs in self.children.values():
+            yield from runs.values()
+
+    def of_trial(self, trial_id: str) -> list[TrialRun]:
+        """Return all runs of one trial."""
+        return list(self.children.get(trial_id, {}).values())
+
+    def put(self, run: TrialRun) -> None:
+        """Add a run, or replace its state."""
+        self.children.setdefault(run.trial_id, {})[run.run_id] = run
+
+    def drop(self, run: TrialRun) -> None:
+        """Remove a run that was deleted."""
+        del self.children[run.trial_id][run.run_id]
+
+    def showing(self, result: Result) -> TrialRun | None:
+        """Return the run that has this result."""
+        runs = self.of_trial(result.trial_id)
+        return next((run for run in runs if run.result_sha256 == result.sha256), None)
+
+    def in_progress(self, trial_id: str, live: Container[str]) -> TrialRun | None:
+        """Return the run without a result among the live ones, which this process has created.
+
+        A run of another process may hold another attempt's points, and is never continued.
+        """
+        runs = self.of_trial(trial_id)
+        return next((run for run in runs if run.run_id in live and not run.result_sha256), None)
+
+    def stale(self, variants: Mapping[str, str]) -> list[TrialRun]:
+        """Return complete runs whose variant or parameters differ from the plan's.
+
+        Args:
+            variants: trial_id -> the variant that its run should show.
+        """
+        return [
+            run
+            for run in self
+            if run.is_complete
+            and len(wanted := variants.get(run.trial_id, run.variant)) <= TAG_LIMIT
+            and (run.variant != wanted or run.axes not in ("", ", ".join(self.axes)))
+        ]
+
+    def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
+        """Return what a result replaces: incomplete runs, and those of the same environment."""
+        environment_id = result.provenance.environment_id
+        return [
+            run
+            for run in self.of_trial(result.trial_id)
+            if run != keep and (not run.result_sha256 or run.environment_id == environment_id)
+        ]
+
+    def duplicates(self) -> list[TrialRun]:
+        """Return all but the earliest of several results of one trial in one environment."""
+        first: dict[tuple[str, str], TrialRun] = {}
+        return [
+            run
+            for run in self
+            if run.result_sha256
+            and first.setdefault((run.trial_id, run.environment_id), run) is not run
+        ]

@@ -1,0 +1,365 @@
+"""Writes the journal's content to one MLflow store, idempotently.
+
+Every run is found again by its tags, so each method may be called twice. The mark of what is
+complete is written last: a child carries `bakeoff.result_sha256` and has ended; an artifact's hash
+is a tag of the parent, so that nothing is sent that is there already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from suite.schema import FAILURES, About, Cell, Point, Result, Trial
+from suite.text import redact
+from suite.tracking import run_fields as fields
+from suite.tracking.artifacts import digest_of, sample_files
+from suite.tracking.chart_view import comparison_page, view_tag
+from suite.tracking.client import (
+    NO_FILE,
+    SHA256_TAG,
+    StoreRefuses,
+    StoreUnavailable,
+    now_ms,
+)
+from suite.tracking.connect import connect
+from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.location import Store
+from suite.tracking.run_fields import Findings, Key
+from suite.tracking.run_index import SweepRuns, TrialRun, trial_run
+
+
+@dataclass
+class _Sent:
+    """What was sent of a run that this process has created; sending it twice costs time.
+
+    Attributes:
+        params: The run's parameters, fitted to the store's limits.
+        has_params: Whether they were sent; they go with the first points.
+        rows: The metric rows that were sent.
+    """
+
+    params: dict[str, str]
+    has_params: bool = False
+    rows: set[MetricRow] = field(default_factory=set)
+
+
+class RunWriter:
+    """Writes sweeps and trials to one MLflow store; there is one writer at a time.
+
+    Args:
+        store: Where it is; a local one is created where it does not exist.
+
+    Raises:
+        BadUri, RefusedUri: see `check_tracking_uri`.
+        StoreUnavailable: from here and from every method.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = connect(store.uri, is_new_allowed=True)
+        self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
+        self._abouts: dict[Key, About] = {}
+        self._sweeps: dict[Key, SweepRuns] = {}
+        self._live: dict[str, _Sent] = {}  # by run_id
+
+    def call_before_requests(self, callback: Callable[[], None]) -> None:
+        """Call this before each request from now on; it returns when the request may be sent."""
+        self._store.call_before_requests(callback)
+
+    def open_sweep(self, about: About) -> dict[str, str]:
+        """Find or create the parent of (ablation, scale); delete duplicates that a crash left.
+
+        Returns:
+            trial_id -> SHA-256 of the result that a complete run shows.
+        """
+        key = (about.ablation, about.scale)
+        self._abouts[key] = about
+        self._sweeps.pop(key, None)
+        with self._sweep(key) as sweep:
+            return {run.trial_id: run.result_sha256 for run in sweep if run.is_complete}
+
+    def delete_stale(self, key: Key, variants: Mapping[str, str]) -> set[str]:
+        """Delete runs whose variant, or whose varied parameters, differ from the plan's.
+
+        Args:
+            key: Of the sweep.
+            variants: trial_id -> the variant that its run should show.
+
+        Returns:
+            The trials whose result has to be written again, by `finish_trial`.
+        """
+        with self._sweep(key) as sweep:
+            stale = sweep.stale(variants)
+            self._delete(sweep, stale)
+            return {run.trial_id for run in stale}
+
+    def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
+        """Show the trial as running, and delete incomplete runs of older attempts.
+
+        A failure stays until there is another result, as in the journal: the attempt may be cut.
+        The parameters follow with the first points, which saves a request.
+        """
+        with self._sweep(key) as sweep:
+            run = sweep.in_progress(trial.trial_id, self._live)
+            if run is not None and run.attempt == str(attempt):
+                return
+            runs = sweep.of_trial(trial.trial_id)
+            self._delete(sweep, [run for run in runs if not run.is_complete])
+            tags = fields.trial_tags(key, trial, cells) | {"bakeoff.attempt": str(attempt)}
+            self._create(sweep, trial, cells, tags, now_ms())
+
+    def log_points(self, key: Key, trial_id: str, points: Sequence[Point]) -> None:
+        """Log live curves of a trial that was started here; of any other, nothing happens.
+
+        Points that are lost on the way are sent by `finish_trial`.
+        """
+        with self._sweep(key) as sweep:
+            run = sweep.in_progress(trial_id, self._live)
+            if run is not None:
+                rows = fields.point_rows(points, run.start_ms)
+                self._log(run, rows, fields.not_finite_tags(points))
+
+    def finish_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], result: Result) -> None:
+        """Write the result: parameters, metrics and tags, the result's hash last, then the end."""
+        with self._sweep(key) as sweep:
+            run = sweep.showing(result) or self._write_result(sweep, key, trial, cells, result)
+            if run.is_complete:
+                return
+            status = "FAILED" if result.status in FAILURES else "FINISHED"
+            self._store.end(run.run_id, status)
+            self._live.pop(run.run_id, None)
+            sweep.put(
+                replace(
+                    run,
+                    status=status,
+                    result_sha256=result.sha256,
+                    environment_id=result.provenance.environment_id,
+                )
+            )
+
+    def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
+        """Send artifacts of the parent, by name; those that are there already are not sent."""
+        digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
+        with self._sweep(key) as sweep:
+            held = {name: sweep.tags.get(SHA256_TAG + name, "") for name in files}
+            changed = {name: body for name, body in files.items() if held[name] != digests[name]}
+            # Until all have arrived, a reader may meet the old file or the new one, or no file.
+            both = {name: f"{digests[name]} {held[name] or NO_FILE}" for name in changed}
+            self._tag(sweep, {SHA256_TAG + name: value for name, value in both.items()})
+            for name, body in changed.items():
+                self._store.put_files(sweep.run_id, {name: body})
+            self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
+
+    def unpublish(self, key: Key, names: Collection[str]) -> None:
+        """Mark these artifacts as wrong: the next `publish` sends them again.
+
+        ``report`` stands for all files of the report.
+        """
+        with self._sweep(key) as sweep:
+            self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
+
+    def delete_trials(self, key: Key, run_ids: Collection[str]) -> None:
+        """Delete runs that do not show what their result gives; `finish_trial` makes others."""
+        with self._sweep(key) as sweep:
+            self._delete(sweep, [run for run in sweep if run.run_id in run_ids])
+
+    def publish_report(self, key: Key, folder: Path) -> None:
+        """Send the report's files, under ``report/`` of the parent, unless they are unchanged."""
+        digest = digest_of(folder)
+        with self._sweep(key) as sweep:
+            if sweep.tags.get(SHA256_TAG + "report") != digest:
+                self._store.client.log_artifacts(sweep.run_id, str(folder), "report")
+                self._tag(sweep, {SHA256_TAG + "report": digest})
+                self._describe(sweep, self._abouts[key])
+
+    def publish_findings(self, key: Key, findings: Findings) -> None:
+        """Write the verdict as tags and in the description, each variant's mean as a metric."""
+        verdict = {fields.VERDICT_TAG: findings.verdict, fields.FINDING_TAG: findings.sentence}
+        with self._sweep(key) as sweep:
+            means, shown = findings.means, sweep.metrics
+            changed = {name: mean for name, mean in means.items() if shown.get(name) != mean}
+            stamp = now_ms()  # of two values at one step, MLflow shows the later
+            rows = [MetricRow(name, mean, stamp, 0) for name, mean in changed.items()]
+            self._store.log(sweep.run_id, rows=rows)
+            shown.update(changed)
+            # A claim may have been removed since the last verdict.
+            if findings.verdict or fields.VERDICT_TAG in sweep.tags:
+                self._tag(sweep, verdict)
+            self._describe(sweep, self._abouts[key])
+
+    def comparison_page(self, key: Key) -> str:
+        """Return the page that compares the sweep's trials: the address after the server's."""
+        with self._sweep(key) as sweep:
+            return comparison_page(sweep.experiment_id, key[1])
+
+    def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
+        """End the parent, FINISHED, or KILLED where trials are left; tag it with its counts."""
+        status = "FINISHED" if finished else "KILLED"
+        with self._sweep(key) as sweep:
+            self._tag(sweep, {f"bakeoff.{name}": str(value) for name, value in summary.items()})
+            for run in [run for run in sweep if run.status == "RUNNING"]:
+                self._store.end(run.run_id, "KILLED")
+                sweep.put(replace(run, status="KILLED"))
+            if sweep.status != status:
+                self._store.end(sweep.run_id, status)
+                sweep.status = status
+
+    @contextmanager
+    def _sweep(self, key: Key) -> Iterator[SweepRuns]:
+        """The sweep's runs, loaded where they are not known; forgotten again after an error.
+
+        A request that failed for us may have succeeded: only the store knows what it holds.
+        """
+        try:
+            with self._store.reached():
+                if key not in self._sweeps:
+                    self._sweeps[key] = self._load(self._abouts[key])
+                yield self._sweeps[key]
+        except BaseException as error:
+            self._sweeps.pop(key, None)
+            if isinstance(error, StoreRefuses):  # maybe for what was sent here before
+                self._live.clear()
+            raise
+
+    def _load(self, about: About) -> SweepRuns:
+        experiment_id = self._experiment(about)
+        runs = self._store.runs(experiment_id, about.scale)
+        parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
+        tags = fields.sweep_tags(about)
+        if not parents:
+            parents = [self._store.create(experiment_id, tags, now_ms())]
+        for duplicate in parents[1:]:
+            self._store.client.delete_run(duplicate.info.run_id)
+        parent = parents[0]
+        sweep = SweepRuns(
+            experiment_id=experiment_id,
+            run_id=parent.info.run_id,
+            status=parent.info.status,
+            tags=dict(parent.data.tags),
+            metrics=dict(parent.data.metrics),
+            axes=fields.axes_of(about.variants),
+        )
+        self._tag(sweep, tags)
+        self._describe(sweep, about)
+        if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
+            self._store.log_data_sets(sweep.run_id, about.data_sets)
+        for run in runs:
+            if run.data.tags.get("bakeoff.role") == "trial":
+                if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
+                    self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
+                sweep.put(trial_run(run))
+        self._delete(sweep, sweep.duplicates())
+        return sweep
+
+    def _experiment(self, about: About) -> str:
+        """Find or create the ablation's experiment; return its id."""
+        folder = re.sub(r"[^\w-]", "_", about.ablation)
+        tags = {
+            "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
+            fields.DESCRIPTION_TAG: about.question,
+            "bakeoff.ablation": about.ablation,
+            **dict([view_tag(about)]),
+        }
+        location = str(self._artifacts / folder) if self._artifacts else None
+        experiment = self._store.experiment(about.ablation, location, tags)
+        held = experiment.artifact_location
+        is_gone = "://" not in held and not Path(held).is_dir()
+        if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
+            raise StoreUnavailable(
+                f"The store keeps its artifacts in {held}, which is gone: was the output "
+                "folder moved? Move it back, or choose a new --out."
+            )
+        return str(experiment.experiment_id)
+
+    def _describe(self, sweep: SweepRuns, about: About) -> None:
+        """Write the parent's description; an old verdict stays until there is a new one."""
+        text = fields.sweep_description(
+            about,
+            sweep.experiment_id,
+            sweep.run_id,
+            has_report=SHA256_TAG + "report" in sweep.tags,
+            finding=sweep.tags.get(fields.FINDING_TAG, ""),
+        )
+        self._tag(sweep, {fields.DESCRIPTION_TAG: text})
+
+    def _create(
+        self,
+        sweep: SweepRuns,
+        trial: Trial,
+        cells: Sequence[Cell],
+        tags: Mapping[str, str],
+        start_ms: int,
+    ) -> TrialRun:
+        """Create a child, and show the parent as running again."""
+        own_tags = {"mlflow.parentRunId": sweep.run_id}
+        if sweep.axes:  # not every server takes an empty tag
+            own_tags[fields.AXES_TAG] = ", ".join(sweep.axes)
+        fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
+        run = trial_run(self._store.create(sweep.experiment_id, {**fitting, **own_tags}, start_ms))
+        params = fields.trial_params(trial, cells, sweep.axes)
+        self._live[run.run_id] = _Sent(self._fitting(run.run_id, params, PARAM_LIMIT, "params"))
+        sweep.put(run)
+        if sweep.status != "RUNNING":
+            self._store.client.update_run(sweep.run_id, status="RUNNING")
+            sweep.status = "RUNNING"
+        return run
+
+    def _write_result(
+        self, sweep: SweepRuns, key: Key, trial: Trial, cells: Sequence[Cell], result: Result
+    ) -> TrialRun:
+        """Write everything but the end, and delete the runs that the result supersedes."""
+        run = sweep.in_progress(trial.trial_id, self._live)
+        self._delete(sweep, sweep.superseded_by(result, keep=run))
+        tags = fields.result_tags(trial, cells, result)
+        if run is None:  # all tags but the hash at once: one by one they cost the most
+            given = fields.trial_tags(key, trial, cells) | tags
+            del given[fields.RESULT_SHA256_TAG]
+            start_ms = now_ms() - round(result.seconds * 1000)
+            run = self._create(sweep, trial, cells, given, start_ms)
+            tags = {n: v for n, v in tags.items() if n not in given or len(v) > TAG_LIMIT}
+        data_set = self._abouts[key].data_sets.get(trial.task)
+        if data_set is not None and trial.training is not None:
+            self._store.log_data_sets(run.run_id, {trial.task: data_set})
+        files = sample_files(result)
+        if result.traceback:
+            files["traceback.txt"] = redact(result.traceback).encode()
+        if files:
+            self._store.put_files(run.run_id, files)
+        rows = fields.result_rows(trial, cells, result, run.start_ms)
+        self._log(run, rows, self._fitting(run.run_id, tags, TAG_LIMIT, "tags"))
+        return run
+
+    def _log(self, run: TrialRun, rows: Sequence[MetricRow], tags: Mapping[str, str]) -> None:
+        """Log tags, and the parameters and metrics that were not sent before."""
+        sent = self._live[run.run_id]
+        new_rows = [row for row in rows if row not in sent.rows]
+        params = {} if sent.has_params else sent.params
+        self._store.log(run.run_id, params=params, rows=new_rows, tags=tags)
+        sent.has_params = True
+        sent.rows.update(new_rows)
+
+    def _fitting(
+        self, run_id: str, values: Mapping[str, str], limit: int, kind: str
+    ) -> dict[str, str]:
+        """Replace values that are too long by a hash, and keep them whole as an artifact."""
+        fitting, body = shortened(values, limit, f"long_{kind}.json")
+        if body:
+            self._store.client.log_text(run_id, body, f"long_{kind}.json")
+        return fitting
+
+    def _tag(self, sweep: SweepRuns, tags: Mapping[str, str]) -> None:
+        fitting = shortened(tags, TAG_LIMIT, "the report")[0]
+        changed = {name: value for name, value in fitting.items() if sweep.tags.get(name) != value}
+        if changed:
+            self._store.log(sweep.run_id, tags=changed)
+            sweep.tags.update(changed)
+
+    def _delete(self, sweep: SweepRuns, runs: Sequence[TrialRun]) -> None:
+        for run in runs:
+            self._store.client.delete_run(run.run_id)
+            self._live.pop(run.run_id, None)
+            sweep.drop(run)

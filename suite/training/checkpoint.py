@@ -1,0 +1,261 @@
+"""Keeps the checkpoints of a trial in a folder, and finds the newest that passes its checksums.
+
+`<out>/checkpoints/<trial_id>/generation-000012/` holds files, and a manifest with the size and the
+SHA-256 of each and a SHA-256 of its own. The folder has another name until all of it is on the
+disk, so a generation is complete or absent. Damage that happens later is found when it is
+read: then the generation before is used. The newest two are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.events import Checkpoints
+from suite.schema import Trial
+from suite.training import atomic_files
+
+VERSION = 1  # of the layout of a checkpoint; goes up when an older program could misread it
+MANIFEST = "manifest.json"
+_NUM_KEPT = 2
+_MOST_BYTES = 1 << 24  # of a manifest
+_UNFINISHED = "unfinished-"
+_GENERATION = re.compile(r"generation-(\d{6,12})")
+
+
+def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | None:
+    """The `checkpointer` of `run_trial`, in the process that runs the trial.
+
+    Returns:
+        None where the folder `checkpoints.folder` does not exist on this host: whoever runs the
+        sweep makes it before the first trial.
+    """
+    if not checkpoints.folder.is_dir():
+        return None
+    return Checkpointer(checkpoints.folder / trial.trial_id, checkpoints.seconds_between)
+
+
+def remove(checkpoints: Checkpoints, trial_id: str) -> None:
+    """Remove those of a trial once the driver has committed its result; ignore errors."""
+    with suppress(OSError):
+        atomic_files.remove_folder(checkpoints.folder / trial_id)
+
+
+@dataclass(frozen=True)
+class FoundCheckpoint:
+    """The checkpoint that a trial can resume from.
+
+    Attributes:
+        generation: Number of the newest valid checkpoint; 0 where there is none.
+        folder: Its folder; None where there is none.
+        remarks: What was wrong with newer ones: sentences for whoever watches.
+    """
+
+    generation: int = 0
+    folder: Path | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Checkpointer:
+    """Finds and writes the checkpoints of one trial.
+
+    Each of several workers has one, over the same folder. All write into one draft, which the
+    first one publishes or discards.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        seconds_between: float,
+        *,
+        is_first: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Of several workers exactly one `is_first`, and removes unfinished drafts.
+
+        Args:
+            folder: Made with the first checkpoint.
+            seconds_between: From the start to the first, and from the end of one to the next.
+            is_first: Whether to remove what a killed process has left unfinished.
+            clock: Seconds, of which only differences count.
+        """
+        self._folder, self._seconds_between, self._clock = folder, seconds_between, clock
+        self._may_have_drafts = is_first
+        self._rejected: set[int] = set()
+        self._has_failed = False
+        self._last = clock()
+
+    def latest(self) -> FoundCheckpoint:
+        """The newest checkpoint that passes its checksums and was not rejected."""
+        remarks: list[str] = []
+        try:
+            self._remove_drafts()
+            for number in sorted(self._numbers() - self._rejected, reverse=True):
+                found = FoundCheckpoint(number, self._path(number), tuple(remarks))
+                why = why_invalid(self._path(number), self._folder.name)
+                if not why:
+                    return found
+                remarks.append(self.reject(found, why))
+        except OSError as error:
+            remarks.append(f"its checkpoints cannot be listed ({error})")
+        if remarks or self._rejected:
+            remarks.append("it has no other checkpoint and starts from the beginning")
+        return FoundCheckpoint(remarks=tuple(remarks))
+
+    def reject(self, found: FoundCheckpoint, why: str) -> str:
+        """Ignore it from now on, and remove it once there are two newer ones.
+
+        Args:
+            found: From `latest`.
+            why: A clause.
+
+        Returns:
+            A sentence for whoever watches.
+        """
+        self._rejected.add(found.generation)
+        return f"its checkpoint {found.generation} is skipped: {why}"
+
+    def is_due(self) -> bool:
+        """Whether it is time for the next one, by this worker's clock."""
+        return self._clock() - self._last >= self._seconds_between
+
+    def draft(self, token: int) -> Path:
+        """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
+        return self._folder / f"{_UNFINISHED}{token:016x}.generation"
+
+    def publish(self, draft: Path, step: int) -> None:
+        """Make the draft the newest checkpoint, remove older ones, and restart the clock.
+
+        Raises:
+            OSError: it could not be written durably; call `discard` next.
+        """
+        try:
+            write_manifest(draft, self._folder.name, step)
+            number = max(self._numbers(), default=0) + 1
+            atomic_files.move_folder(draft, self._path(number))
+        finally:
+            self._last = self._clock()
+        self._remove_old()
+
+    def discard(self, draft: Path, why: str) -> str:
+        """Remove the draft, and restart the clock.
+
+        Returns:
+            A sentence with `why`, a clause, the first time; "" from then on.
+        """
+        with suppress(OSError):
+            atomic_files.remove_folder(draft)
+        self._last = self._clock()
+        if self._has_failed:
+            return ""
+        self._has_failed = True
+        return f"a checkpoint could not be written, and training continues without it: {why}"
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"generation-{number:06d}"
+
+    def _numbers(self) -> set[int]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return set()
+        return {int(match[1]) for match in map(_GENERATION.fullmatch, names) if match}
+
+    def _remove_drafts(self) -> None:
+        """Once: what a killed process has left half written."""
+        if not self._may_have_drafts or not self._folder.is_dir():
+            return
+        for name in os.listdir(self._folder):
+            with suppress(OSError):
+                if name.startswith(_UNFINISHED):
+                    atomic_files.remove_folder(self._folder / name)
+        self._may_have_drafts = False
+
+    def _remove_old(self) -> None:
+        """All but the newest valid ones; what cannot be removed now is tried again next time."""
+        with suppress(OSError):
+            numbers = self._numbers()
+            kept = sorted(numbers - self._rejected)[-_NUM_KEPT:]
+            for number in sorted(numbers.difference(kept)):
+                atomic_files.remove_folder(self._path(number))
+
+
+def write_manifest(folder: Path, trial_id: str, step: int) -> None:
+    """List all files of an unfinished checkpoint, and make their names durable.
+
+    Raises:
+        OSError: something cannot be read, or the manifest cannot be written.
+    """
+    files = {
+        name: {"num_bytes": size, "sha256": _sha256(folder / name)}
+        for name, size in _sizes(folder).items()
+    }
+    content = {"version": VERSION, "trial_id": trial_id, "step": step, "files": files}
+    atomic_files.create(folder / MANIFEST, _with_checksum(content))
+    atomic_files.fsync_folder(folder)
+
+
+def _with_checksum(content: Mapping[str, Any]) -> bytes:
+    """The manifest as it is on the disk; a file that differs in any bit is damaged."""
+    body = json.dumps(content, sort_keys=True, indent=1)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return f'{{"manifest": {body},\n"sha256": "{digest}"}}\n'.encode()
+
+
+def why_invalid(folder: Path, trial_id: str) -> str:
+    """Why a checkpoint is not what was written for that trial, as a clause; "" where it is."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            body = file.read(_MOST_BYTES)
+        content = json.loads(body)["manifest"]
+        version = content["version"]
+        if isinstance(version, int) and version > VERSION:
+            return f"a newer program wrote it (layout {version}; this one reads {VERSION})"
+        if _with_checksum(content) != body or version != VERSION:
+            return f"its {MANIFEST} is damaged"
+        if content["trial_id"] != trial_id:
+            return f"it is of another trial ({content['trial_id'][:12]})"
+        return _why_other_files(folder, content["files"])
+    except OSError as error:
+        return f"it cannot be read ({error.strerror or error}: {Path(error.filename or '').name})"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return f"its {MANIFEST} cannot be understood"
+
+
+def _why_other_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str:
+    sizes = _sizes(folder)
+    if unlisted := sorted(sizes.keys() - files.keys()):
+        return f"its manifest does not list {unlisted[0]}"
+    for name, entry in sorted(files.items()):
+        if name not in sizes:
+            return f"{name} is missing"
+        if sizes[name] < 0:
+            return f"{name} is no plain file"
+        if sizes[name] != entry["num_bytes"]:
+            return f"{name} has {sizes[name]:,} bytes instead of {entry['num_bytes']:,}"
+        if _sha256(folder / name) != entry["sha256"]:
+            return f"{name} is damaged: its SHA-256 is not the one that was written down"
+    return ""
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """In bytes, of all that is beside the manifest; -1 for what is no plain file."""
+    found = {name: (folder / name).lstat() for name in os.listdir(folder) if name != MANIFEST}
+    return {
+        name: status.st_size if stat.S_ISREG(status.st_mode) else -1
+        for name, status in found.items()
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,157 @@
+"""Figures show every seed, hold no surprises, and come out the same each time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import matplotlib
+import pytest
+
+from reports.document import Drawing
+from reports.plots.learning_curves import curves_figure
+from reports.plots.scores import score_figure
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.learning_curves import by_flops, by_seconds, learning_curves
+from tests.reports import conftest as synthetic
+from tests.reports.conftest import judged, known
+
+_SVG = "{http://www.w3.org/2000/svg}"
+TEXT = "shakespeare_characters"
+
+
+def _curves(sweep: Sweep, task: str = "majority") -> Drawing:
+    curves = known(learning_curves(sweep.about, sweep.curves, judged(sweep, task)))
+    return known(curves_figure(sweep.about, curves))
+
+
+def _drawn(sweep: Sweep, task: str = "majority") -> list[Drawing]:
+    """Scores, and learning curves against steps and FLOPs."""
+    series = judged(sweep, task)
+    curves = learning_curves(sweep.about, sweep.curves, series)
+    views = [curves, by_flops(curves)] if curves else []
+    made = [score_figure(sweep.about, series), *(curves_figure(sweep.about, c) for c in views)]
+    return [drawing for drawing in made if drawing]
+
+
+def test_figures_are_well_formed_titled_and_described() -> None:
+    drawings = _drawn(synthetic.sweep())
+    assert len(drawings) == 3
+    for drawing in drawings:
+        root = ET.fromstring(drawing.svg)
+        title, description = known(root.find(f"{_SVG}title")), known(root.find(f"{_SVG}desc"))
+        assert root.attrib["role"] == "img"
+        labels = root.attrib["aria-labelledby"].split()
+        assert [title.attrib["id"], description.attrib["id"]] == labels
+        assert title.text == drawing.title
+    assert "heads=8: 0.9" in drawings[0].svg
+    assert "heads=16: no result" in drawings[0].svg
+
+
+def test_ids_are_distinct_over_a_page_and_references_resolve() -> None:
+    sweep = synthetic.sweep()
+    page = "".join(d.svg for task in synthetic.TASKS for d in _drawn(sweep, task))
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    assert used
+    assert used <= set(ids)
+
+
+def test_the_same_sweep_gives_the_same_bytes_whatever_the_user_configured() -> None:
+    sweep = synthetic.sweep()
+    plain = [drawing.svg for drawing in _drawn(sweep)]
+    with matplotlib.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "none"}):
+        assert [drawing.svg for drawing in _drawn(sweep)] == plain
+    assert not re.search(r"\d{4}-\d{2}-\d{2}T|<metadata|<!--|matplotlib\.org", "".join(plain))
+
+
+def test_every_seed_is_drawn() -> None:
+    """One marker a seed: white circles in the figure of scores."""
+    circles = re.findall(r"<use [^>]*fill: #ffffff[^>]*>", _drawn(synthetic.sweep())[0].svg)
+    assert len(circles) == 4 * 3  # four variants with three seeds; the fifth was skipped
+
+
+def test_a_mean_is_never_one_of_survivors() -> None:
+    """heads=16 lost a seed after three points: its mean ends there, and the caption says so."""
+    sweep = synthetic.sweep()
+    drawing = _curves(sweep, TEXT)
+    points = sweep.curves.query("variant == 'heads=16' and task == @TEXT").groupby("step")["value"]
+    assert points.count()[112] == 3
+    first, last = points.mean()[38], points.mean()[112]
+    assert f"heads=16: from {first:.4g} to {last:.4g}" in drawing.svg
+    assert "A mean ends where the first of its seeds ends" in drawing.caption
+
+
+def test_where_seeds_share_no_step_there_is_a_name_and_no_mean() -> None:
+    sweep = synthetic.sweep(is_troubled=False)
+    is_moved = (sweep.curves["variant"] == "heads=4") & (sweep.curves["seed"] == 1)
+    curves = sweep.curves.assign(step=sweep.curves["step"] + is_moved)
+    drawing = _curves(replace(sweep, curves=curves))
+    assert "heads=4: from" not in drawing.svg
+    assert "heads=2: from" in drawing.svg
+    assert "A mean ends where the first of its seeds ends" in drawing.caption
+
+
+def test_the_band_is_the_interval_over_seeds() -> None:
+    """One band a variant with several seeds, and none of a single seed."""
+    sweep = synthetic.sweep(is_troubled=False)
+    drawing = _curves(sweep)
+    assert len(re.findall(r'id="[^"]*FillBetween[^"]*"', drawing.svg)) == len(synthetic.VARIANTS)
+    assert "bands its 95 % interval" in drawing.caption
+    alone = _curves(replace(sweep, curves=sweep.curves[sweep.curves["seed"] == 0]))
+    assert "FillBetween" not in alone.svg
+    assert "bands" not in alone.caption
+
+
+def test_curves_against_time_need_the_step_times() -> None:
+    sweep = synthetic.sweep()
+    curves = known(learning_curves(sweep.about, sweep.curves, judged(sweep)))
+    assert curves_figure(sweep.about, by_seconds(curves, {})) is None
+    drawing = known(curves_figure(sweep.about, by_seconds(curves, {"heads=8": 0.02})))
+    assert drawing.name == "majority-validation_accuracy-by-seconds"
+    assert "4 of 5 variants have no such points." in drawing.caption
+
+
+def test_without_numbers_or_flops_there_are_fewer_figures() -> None:
+    sweep = synthetic.sweep()
+    assert _drawn(Sweep(sweep.about, results_frame([]), curves_frame([]))) == []
+    blind = replace(sweep, curves=sweep.curves.assign(flops=float("nan")))
+    assert [drawing.name for drawing in _drawn(blind)] == [
+        "majority-accuracy", "majority-validation_accuracy-by-step",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+def test_absurd_points_do_not_break_or_squeeze_the_figure(value: float) -> None:
+    sweep = synthetic.sweep()
+    curves = sweep.curves.copy()
+    curves.loc[curves["step"] == 297, "value"] = curves["value"].where(curves["seed"] > 0, value)
+    assert len(_drawn(replace(sweep, curves=curves))) == 3
+
+
+def test_dollars_are_dollars_and_unknown_letters_are_boxes() -> None:
+    """`$\\input{x}$` would raise inside matplotlib's mathtext; a missing glyph would warn."""
+    names = (r"$\input{x}$", r"$\frac$", "長さ=1", "\u202eevil\x1b[31m", "n" * 400)
+    (drawing,) = _drawn(_scored(names), "t $x")
+    ET.fromstring(drawing.svg)
+
+
+def test_too_many_variants_for_a_figure() -> None:
+    assert _drawn(_scored(tuple(f"v={i}" for i in range(61))), "t $x") == []
+
+
+def _scored(names: tuple[str, ...]) -> Sweep:
+    """A sweep of scores alone."""
+    spec = synthetic.ACCURACY
+    said = synthetic.about(
+        variants=names, baseline=names[0], tasks=("t $x",), probes=("quality",),
+        metrics={"t $x": {"quality": (spec,)}}, claim=None,
+    )  # fmt: skip
+    rows = [
+        synthetic.row(said, name, "t $x", "quality", spec, seed=seed, value=seed + 0.5)
+        for name in names
+        for seed in range(3)
+    ]
+    return Sweep(said, results_frame(rows), curves_frame([]))

@@ -1,0 +1,169 @@
+"""Scores are set against the right costs, and nothing beats what is on the front."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from reports.document import Drawing, Exhibit, View
+from reports.plots.tradeoff import pareto_front, tradeoff_exhibit
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series
+from reports.tables.comparison import primary
+from suite.schema import About
+from tests.reports import conftest as synthetic
+from tests.reports import mixers_alone
+from tests.reports.conftest import judged, known
+
+TASK = "fashion_mnist_patches"
+
+
+@cache
+def _sweep() -> Sweep:
+    return mixers_alone.sweep()
+
+
+@cache
+def _measured() -> tuple[Series, ...]:
+    return all_series(_sweep().about, _sweep().results)
+
+
+def _against_time(about: About, measured: Sequence[Series], score: Series) -> Drawing | None:
+    """The view of that name; without the others, since each is drawn."""
+    timed = [s for s in measured if s.metric not in ("forward_flops", "peak_memory_bytes")]
+    made = tradeoff_exhibit(about, timed, score)
+    views = {view.title: view for view in made.views} if made else {}
+    return views["training time"].drawings[0] if "training time" in views else None
+
+
+def _drawn(about: About, task: str = TASK) -> Drawing:
+    return known(_against_time(about, _measured(), judged(_sweep(), task)))
+
+
+def _step(variant: str) -> float:
+    rows = _sweep().results.query("metric == 'training_step_seconds' and task == @TASK")
+    return statistics.median(rows[rows["variant"] == variant]["value"])
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    places = {"fast": (1.0, 0.5), "slow": (4.0, 0.9), "beaten": (2.0, 0.4), "middle": (2.0, 0.7)}
+    high = replace(judged(_sweep(), TASK), better="higher")
+    assert pareto_front(places, high) == ["fast", "middle", "slow"]
+    low = replace(judged(_sweep(), TASK), better="lower")
+    assert pareto_front(places, low) == ["fast", "beaten"]
+    assert pareto_front({"a": (1.0, 0.5), "b": (1.0, 0.5)}, high) == ["a"]
+
+
+def test_time_is_steps_times_the_median_step() -> None:
+    svg = _drawn(_sweep().about).svg
+    assert re.search(rf"mixer=lstm: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
+    longer = mixers_alone.about(settings={"steps": 3000})
+    assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _drawn(longer).svg
+
+
+def test_steps_as_an_axis_are_the_variants_own() -> None:
+    names = ("steps=100", "steps=900")
+    series = {
+        s.metric: replace(s, readings=dict(zip(names, s.readings.values(), strict=False)))
+        for s in _measured()
+        if s.task == TASK and s.metric in ("accuracy", "training_step_seconds")
+    }
+    about = mixers_alone.about(variants=names, baseline=names[0])
+    made = _against_time(about, tuple(series.values()), series["accuracy"])
+    assert f"for {900 * _step('kernel=materialised'):.3g} s" in known(made).svg
+
+
+@pytest.mark.parametrize("task", mixers_alone.TASKS)
+def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> None:
+    made = _drawn(_sweep().about, task)
+    num_trained = 8 if task == TASK else 6
+    assert len(re.findall(r"<use [^>]*fill: #ffffff[^>]*>", made.svg)) == 3 * num_trained
+    assert ("2 of 8 variants lack one of the two." in made.caption) == (num_trained == 6)
+
+
+@cache
+def _exhibit() -> Exhibit:
+    return known(tradeoff_exhibit(_sweep().about, _measured(), judged(_sweep(), TASK)))
+
+
+def _view(title: str) -> View:
+    (found,) = (view for view in _exhibit().views if view.title == title)
+    return found
+
+
+def test_each_cost_has_a_view_that_names_its_front() -> None:
+    made = _exhibit()
+    assert [view.title for view in made.views] == [
+        "training time", "training FLOPs", "peak memory",
+    ]  # fmt: skip
+    assert "exploratory" in made.sentences[0]
+    assert len({drawing.name for drawing in made.all_drawings}) == 3
+    for view in made.views:
+        assert view.sentences[0].startswith("Not beaten in both, by their means alone: ")
+    assert "on AMD EPYC 7B13 with 2 threads" in _view("training time").sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric"),
+    [("training time", "training_step_seconds"), ("training FLOPs", "forward_flops"),
+     ("peak memory", "peak_memory_bytes")],
+)  # fmt: skip
+def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> None:
+    """By comparing every pair; nothing here costs or scores the same but the two kernels."""
+    rows = _sweep().results.query("task == @TASK")
+    cost = rows[rows["metric"] == metric].groupby("variant")["value"].median()
+    score = rows[rows["metric"] == "accuracy"].groupby("variant")["value"].mean()
+    expected = {
+        a for a in score.index
+        if not any(cost[b] <= cost[a] and score[b] > score[a] for b in score.index)
+        and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
+    }  # fmt: skip
+    text = _view(title).sentences[0].partition(": ")[2].removesuffix(".")
+    assert {name.partition(" (")[0] for name in text.split("; ")} == expected
+
+
+def test_memory_and_flops_are_those_of_the_rows() -> None:
+    rows = _sweep().results.query("task == @TASK and variant == 'mixer=lstm' and seed == 0")
+    value = rows.set_index("metric")["value"]
+    flops = 3 * 16 * 300 * value["forward_flops"]
+    assert f"for {flops / 1e9:.3g} GFLOP" in _view("training FLOPs").drawings[0].svg
+    peak = value["peak_memory_bytes"]
+    assert f"for {peak / 2**20:.3g} MiB" in _view("peak memory").drawings[0].svg
+
+
+def test_where_all_cost_the_same_nobody_is_ahead_by_cost() -> None:
+    """FLOPs do not depend on the number of heads."""
+    sweep = synthetic.sweep()
+    measured = all_series(sweep.about, sweep.results)
+    made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep)))
+    (view,) = (view for view in made.views if view.title == "training FLOPs")
+    assert view.sentences[0].startswith("All variants are alike in training FLOPs")
+
+
+def test_one_machine_only() -> None:
+    """A second, slower one with fewer times changes nothing."""
+    other = [
+        replace(
+            s, environment_id="other",
+            readings={v: tuple(replace(r, value=9e9) for r in some[:1])
+                      for v, some in s.readings.items()},
+        )
+        for s in _measured() if s.metric == "training_step_seconds"
+    ]  # fmt: skip
+    made = _against_time(_sweep().about, (*other, *_measured()), judged(_sweep(), TASK))
+    assert known(made).svg == _drawn(_sweep().about).svg
+
+
+def test_without_both_there_is_no_figure() -> None:
+    series = judged(_sweep(), TASK)
+    untimed = [s for s in _measured() if s.metric != "training_step_seconds"]
+    assert _against_time(_sweep().about, untimed, series) is None
+    assert _against_time(mixers_alone.about(settings={}), _measured(), series) is None
+    one = synthetic.about(variants=("heads=8",))
+    measured = all_series(one, synthetic.sweep().results.query("variant == 'heads=8'"))
+    assert _against_time(one, measured, known(primary(measured, "majority"))) is None

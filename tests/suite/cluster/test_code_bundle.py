@@ -1,0 +1,158 @@
+"""What is sent to a cluster: the user's own files, all that they import, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.cluster import code_bundle
+from suite.cluster.code_bundle import CodeBundle, bundle_code
+from suite.planning.plan import plan
+from suite.provenance import commit
+from suite.spec import SpecError
+from tests.suite.conftest import WriteAblation
+
+MIXER = '''
+"""A mixer."""
+from models.mixer import Mixer
+
+
+class Mine(Mixer):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return x.mean(dim=1, keepdim=True).expand_as(x)
+'''
+
+
+def mixer(name: str) -> dict[str, str]:
+    return {
+        "baseline": f'Model(mixer="{name}:Mine", position="none")',
+        "axes": '[vary("learning_rate", [1e-3, 1e-2])]', "probes": '["quality"]',
+        "tasks": '["fashion_mnist_patches"]',
+        "scales": '{"quick": Scale(dim=8, depth=1, length=49, steps=4, batch=2)}',
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bundle").mkdir()
+    return tmp_path / "bundle"
+
+
+def test_a_shipped_ablation_takes_no_file_along(folder: Path) -> None:
+    found = bundle_code([plan("heads")], folder)
+    assert found.names == ("heads",)
+    assert found.sizes() == {}
+    assert [path.name for path in found.packages] == ["suite", "models", "ablations", "reports"]
+    assert all((path / "__init__.py").is_file() for path in found.packages)
+
+
+def test_a_file_and_the_module_of_its_mixer(write_ablation: WriteAblation, folder: Path) -> None:
+    path = write_ablation(**mixer("mine_mixers"))
+    (path.parent / "mine_mixers.py").write_text(MIXER)
+    (path.parent / "mine_other.py").write_text("never imported")
+    found = bundle_code([plan(str(path))], folder)
+    assert found.names == ("mine.py",)
+    assert set(found.sizes()) == {"mine.py", "mine_mixers.py"}
+    assert (folder / "mine.py").read_bytes() == path.read_bytes()
+
+
+def test_what_a_mixer_imports_and_the_whole_of_a_package(
+    write_ablation: WriteAblation, folder: Path
+) -> None:
+    path = write_ablation(**mixer("own_package.mixers"))
+    package = path.parent / "own_package"
+    for name in ("__pycache__", ".git", "runs", "data"):
+        (package / name).mkdir(parents=True)
+        (package / name / "file").write_text("x")
+    (package / "runs" / "journal.db").write_text("an output folder")
+    (package / ".env").write_text("PASSWORD=x")
+    (package / "circle").symlink_to(package)
+    (package / "__init__.py").touch()
+    (package / "parts.py").write_text("from importlib import import_module\nimport numpy\n"
+                                      "import_module('own_far')\n")  # fmt: skip
+    (package / "mixers.py").write_text(f"from own_package import parts\n{MIXER}")
+    (path.parent / "own_far.py").touch()
+    found = bundle_code([plan(str(path))], folder)
+    assert set(found.sizes()) == {
+        "mine.py", "own_far.py", "own_package/__init__.py", "own_package/mixers.py",
+        "own_package/parts.py", "own_package/data/file",
+    }  # fmt: skip
+
+
+def test_a_folder_without_init_is_a_package_too(
+    write_ablation: WriteAblation, folder: Path
+) -> None:
+    path = write_ablation(**mixer("own_folder.mixers"))
+    (path.parent / "own_folder").mkdir()
+    (path.parent / "own_folder" / "mixers.py").write_text(MIXER)
+    found = bundle_code([plan(str(path))], folder)
+    assert set(found.sizes()) == {"mine.py", "own_folder/mixers.py"}
+
+
+def test_a_mixer_of_ours_by_its_full_name_is_no_file_of_the_users(
+    write_ablation: WriteAblation, folder: Path
+) -> None:
+    path = write_ablation(baseline='Model(mixer="models.mixers.attention:Attention", heads=4)')
+    assert set(bundle_code([plan(str(path))], folder).sizes()) == {"mine.py"}
+
+
+IDS = """
+import sys
+from suite.planning.plan import plan
+from suite.provenance import commit
+from suite.cluster.code_bundle import CodeBundle, bundle_code
+from pathlib import Path
+made = plan(sys.argv[1])
+print(*sorted(trial.trial_id for trial in made.trials))
+if len(sys.argv) > 2:
+    print(*bundle_code([made], Path(sys.argv[2])).names)
+"""
+
+
+def test_a_plan_made_from_the_parcel_has_the_same_trials(
+    write_ablation: WriteAblation, folder: Path, tmp_path: Path
+) -> None:
+    path = write_ablation(**mixer("mine_mixers"))
+    (path.parent / "mine_mixers.py").write_text(MIXER)
+
+    def printed(where: Path, *arguments: str) -> list[str]:
+        command = [sys.executable, "-c", IDS, *arguments]
+        done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    ids, name = printed(Path("/"), str(path), str(folder))
+    path.unlink()  # the bundle must do by itself
+    (tmp_path / "mine_mixers.py").unlink()
+    assert printed(folder, name) == [ids]
+
+
+def test_too_large_names_the_largest(
+    write_ablation: WriteAblation, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_bundle, "_MOST_BYTES", 3 * 2**20)
+    path = write_ablation(**mixer("own_large.mixers"))
+    package = path.parent / "own_large"
+    package.mkdir()
+    (package / "mixers.py").write_text(MIXER)
+    (package / "weights.bin").write_bytes(bytes(4 * 2**20))
+    with pytest.raises(SpecError, match=r"weights\.bin: .* this one to 4; at most 3 MiB") as caught:
+        bundle_code([plan(str(path))], folder)
+    assert "\n" not in str(caught.value)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_job_gets_packages_and_files_and_nothing_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "s3cret")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "s3cret")
+    bundle = CodeBundle((Path("/a/suite"), Path("/a/models")), tmp_path, ("heads",))
+    found = bundle.runtime_env()
+    assert found["py_modules"] == ["/a/suite", "/a/models"]
+    assert found["working_dir"] == str(tmp_path)
+    assert found["env_vars"]["BAKEOFF_COMMIT"] == commit()
+    assert int(found["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) >= 60
+    assert "s3cret" not in str(found)

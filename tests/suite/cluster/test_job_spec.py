@@ -1,0 +1,169 @@
+"""The id and the command of a submitted sweep."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.cluster.code_bundle import bundle_code
+from suite.cluster.job_spec import (
+    STARTER_SCRIPT,
+    JobSpec,
+    attempt_of,
+    base_of,
+    id_of_attempt,
+    job_spec_of,
+)
+from suite.planning.plan import plan
+from suite.spec import SpecError
+from suite.tracking.location import BadUri, RefusedUri
+
+SWEEP = JobSpec(
+    names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,
+    trial_ids=("a", "b"),
+)  # fmt: skip
+
+
+def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
+    assert SWEEP.first_id == replace(SWEEP, options=("--fail-fast",)).first_id
+    assert SWEEP.first_id.startswith("bakeoff-heads-mine-quick-")
+    others = [
+        replace(SWEEP, names=("heads",)), replace(SWEEP, scale="paper"),
+        replace(SWEEP, out=Path("/out")), replace(SWEEP, tracking_uri="http://h:5000"),
+        replace(SWEEP, trial_ids=("a", "c")),
+    ]  # fmt: skip
+    assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 6
+
+
+def test_a_long_list_of_names_makes_no_endless_id() -> None:
+    assert len(replace(SWEEP, names=tuple("x" * 60 for _ in range(9))).first_id) < 100
+
+
+@pytest.mark.parametrize("name", ["heads-quick-2", "heads"])
+def test_attempts_are_counted_after_the_hash(name: str) -> None:
+    first = f"bakeoff-{name}-0123456789ab"
+    assert id_of_attempt(first, 1) == first
+    assert (base_of(first), attempt_of(first)) == (first, 1)
+    third = id_of_attempt(first, 3)
+    assert (base_of(third), attempt_of(third)) == (first, 3)
+
+
+def test_the_command_says_all_of_it() -> None:
+    sweep = replace(
+        SWEEP,
+        seeds=5,
+        out=Path("/data/my out"),
+        tracking_uri="http://h:5000",
+        options=("--fail-fast", "--trial-limit", "2h"),
+    )
+    assert shlex.split(sweep.command) == [
+        "exec", "sh", "start_bakeoff.sh", "run", "heads", "mine.py", "--scale", "quick",
+        "--seeds", "5", "--tracking-uri", "http://h:5000", "--fail-fast", "--trial-limit",
+        "2h", "--out", "/data/my out", "--address", "auto", "--wait",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("out", ["out", "a b/$(touch x)", "it's"])
+def test_a_relative_folder_is_in_the_home_of_whoever_runs_it(out: str, tmp_path: Path) -> None:
+    command = replace(SWEEP, out=Path(out)).command
+    shown = command.replace("exec sh start_bakeoff.sh", "printf '%s\\n'")
+    done = subprocess.run(
+        ["sh", "-c", shown], env={"HOME": "/home/me"}, cwd=tmp_path, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("--out") + 1] == f"/home/me/{out}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_said_beside_the_job_is_text() -> None:
+    assert all(isinstance(value, str) for value in SWEEP.metadata.values())
+    assert SWEEP.metadata["names"] == "heads mine.py"
+    assert SWEEP.metadata["num_trials"] == "2"
+
+
+@pytest.fixture
+def submitted(tmp_path: Path):  # type: ignore[no-untyped-def]
+    plans = [plan("heads", seeds=1)]
+    bundle = bundle_code(plans, tmp_path)
+
+    def make(uri: str | None = None, out: Path = Path("out")) -> JobSpec:
+        return job_spec_of(plans, bundle, seeds=1, out=out, tracking_uri=uri)
+
+    return make
+
+
+def test_a_plan_becomes_a_submission(submitted) -> None:  # type: ignore[no-untyped-def]
+    found = submitted("sqlite:////data/mlflow.db")
+    assert found.names == ("heads",)
+    assert len(found.trial_ids) == 3 * 9 + 2  # each variant by three probes; timings, floors
+    assert list(found.trial_ids) == sorted(found.trial_ids)
+
+
+@pytest.mark.parametrize("uri", ["http://me:s3cret@h:5000", "http://me@h", "http://h?token=s3cret"])
+def test_a_password_in_the_store_is_refused(submitted, uri: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RefusedUri, match="MLFLOW_TRACKING_PASSWORD") as caught:
+        submitted(uri)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_file_that_would_end_with_the_job_is_refused(submitted) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SpecError, match="absolute path"):
+        submitted("sqlite:///mlflow.db")
+    with pytest.raises(BadUri):
+        submitted("nonsense")
+
+
+STAND_IN = '#!/bin/sh\n[ "$1" = -c ] && exit {has_ray}\necho "$0" "$@" "$BAKEOFF_STATUS_LINES"\n'
+
+
+@pytest.mark.parametrize(
+    ("pythons", "told"),
+    [
+        ({"python3": 0}, "python3 -m suite.cli run x 1"),
+        ({"python3": 1, "python": 0}, "python -m suite.cli run x 1"),
+        ({"python3": 1}, "no Python with Ray"),
+    ],
+)
+def test_the_first_python_that_has_ray_is_taken(
+    pythons: dict[str, int], told: str, tmp_path: Path
+) -> None:
+    """Outside of Ray: the parent of the parent is no node of Ray, and says nothing."""
+    for name, has_ray in pythons.items():
+        (tmp_path / name).write_text(STAND_IN.format(has_ray=has_ray))
+        (tmp_path / name).chmod(0o755)
+    for tool in ("sh", "sed", "tr"):
+        (tmp_path / tool).symlink_to(f"/bin/{tool}")
+    (tmp_path / "start.sh").write_text(STARTER_SCRIPT)
+    done = subprocess.run(
+        ["/bin/sh", str(tmp_path / "start.sh"), "run", "x"], env={"PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told in done.stdout + done.stderr
+    assert done.returncode == (4 if "no Python" in told else 0)
+
+
+def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
+    """A stand-in for the daemon, its worker and the job's shell."""
+    starter = tmp_path / "start.sh"
+    starter.write_text(STARTER_SCRIPT.replace("-m suite.cli", "-c 'import sys; print(sys.argv)'"))
+    worker = f"import subprocess as s; s.run(['sh', '-c', 'exec sh {starter} run x'])"
+    daemon = f"import subprocess as s, sys; s.run([sys.executable, '-c', {worker!r}])"
+    option = f"--python_worker_command={sys.executable} setup_worker.py"
+    done = subprocess.run(
+        [sys.executable, "-c", daemon, option], env={"PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "['-c', 'run', 'x']"
+
+
+def test_the_home_of_there_may_be_spelt_and_is_no_output_folder(submitted) -> None:  # type: ignore[no-untyped-def]
+    assert submitted(out=Path("~/results")).place == "~/results"
+    for out in (Path("~"), Path()):
+        with pytest.raises(SpecError, match="give a folder of its own"):
+            submitted(out=out)

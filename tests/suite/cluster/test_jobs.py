@@ -1,0 +1,302 @@
+"""`bakeoff submit`, `status --address`, `cancel`: on a real head with a token, from elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.errors import DONE, INTERRUPTED, UNAVAILABLE, USAGE
+from suite.journal.journal import Journal
+from suite.provenance import commit
+from suite.schema import Result, Status
+from tests.suite.cluster.heads import AUTHENTICATION, Cluster, cluster
+from tests.workplace import Workplace
+
+pytestmark = pytest.mark.ray
+
+TOKEN = "c0ffee00canary00token00c0ffee000"
+PASSWORD = "canary-of-a-password"
+SAID: list[str] = []  # by all commands of this file
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("submit")
+
+
+@pytest.fixture(scope="module")
+def there(place: Path) -> Iterator[Cluster]:
+    """One head for all tests of this file, with a home of its own."""
+    (place / "token").write_text(TOKEN)
+    (place / "home").mkdir()
+    environment = {"HOME": str(place / "home"), "MLFLOW_TRACKING_PASSWORD": PASSWORD}
+    with cluster(place / "token", environment) as found:
+        yield found
+
+
+@pytest.fixture
+def work(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    """Of somebody who knows the token, elsewhere."""
+    for name in (*AUTHENTICATION, "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {
+        "HOME": str(home), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(place / "token"),
+        "MLFLOW_TRACKING_PASSWORD": PASSWORD,
+        "RAY_ADDRESS": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1",  # not heeded
+    }  # fmt: skip
+    return Workplace(tmp_path, environment=environment)
+
+
+def own(work: Workplace, name: str, values: list[float], pause: float) -> str:
+    """An ablation with a mixer of its own in a module beside it; a trial sleeps about 50 pauses."""
+    module = work.mixers(f"{name}_mixers", pause=pause)
+    return work.ablation(
+        name, mixer=f"{module}:Slow", values=values, probes=["quality", "parameters"], seeds=1
+    )
+
+
+def said(work: Workplace, *arguments: str, code: int = DONE) -> str:
+    done = work.bakeoff(*arguments, timeout=600)
+    SAID.append(done.stdout + done.stderr)
+    assert done.returncode == code, SAID[-1]
+    assert "Traceback" not in SAID[-1]
+    return SAID[-1]
+
+
+def asked(work: Workplace, there: Cluster) -> Any:
+    done = subprocess.run(
+        [*work.command("status", "--json", "--address", there.url)[:-2]],
+        env={**os.environ, **work.environment}, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    SAID.append(done.stdout + done.stderr)
+    return json.loads(done.stdout)
+
+
+def waited(work: Workplace, there: Cluster, until: Callable[[Any], bool], seconds: float) -> Any:
+    end = time.monotonic() + seconds
+    while not until(found := asked(work, there)):
+        assert time.monotonic() < end, found
+        time.sleep(0.5)
+    return found
+
+
+def results(out: Path) -> dict[str, Result]:
+    with Journal(out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        assert len(trial_ids) == len(set(trial_ids))
+        return {result.trial_id: result for result in journal.results(trial_ids)}
+
+
+def rows(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "reports" / name / "results.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_sweep_outlives_its_submitter_and_reports_as_a_local_one(
+    work: Workplace, there: Cluster, place: Path
+) -> None:
+    file = own(work, "outlives", [1e-3, 1e-2], pause=0.05)
+    submit = ("submit", file, "--address", there.url)
+    submitter = replace(work, path=work.path).start(*submit, "--follow")
+    assert submitter.stdout is not None
+    submission = submitter.stdout.readline().split()[1].rstrip(":")
+    os.killpg(submitter.pid, signal.SIGKILL)
+    submitter.communicate()
+
+    # --out is the same folder for both runs here, which share a file system
+    again = said(work, *submit)
+    assert f"{submission} works on this sweep already" in again
+    running = waited(work, there, lambda told: bool(told["running"]), 60)
+    assert running["submission"] == submission
+    assert running["job_status"] == "RUNNING"
+    assert sum(running["counts"].values()) == 3
+    assert all(place_.startswith("node ") for place_ in running["running"].values())
+    ended = waited(work, there, lambda told: told["job_status"] != "RUNNING", 90)
+    assert ended["job_status"] == "SUCCEEDED"
+    assert ended["counts"] == {"ok": 3}
+    assert (ended["running"], ended["failed"], ended["waiting"]) == ({}, {}, None)
+    assert ended["eta_seconds"] in (0.0, None)
+    assert f"{submission} has done this sweep already" in said(work, *submit)
+
+    for executor in ("inline", "ray"):  # in one process, and on a Ray of this machine
+        here = replace(work, path=work.path / executor)
+        here.path.mkdir()
+        said(here, "run", file, "--executor", executor)
+        assert_same_numbers(work.out, here.out, "outlives")
+    assert {result.provenance.commit for result in results(work.out).values()} == {commit()}
+
+
+def assert_same_numbers(there: Path, here: Path, name: str) -> None:
+    """Quality rows, ids and commit; not where they ran, nor how long it took."""
+    columns = ("probe", "trial_id", "variant", "seed", "metric", "at", "value", "status", "commit")
+    found = [
+        [
+            [row[column] for column in columns]
+            for row in rows(out, name)
+            if row["probe"] == "quality"
+        ]
+        for out in (there, here)
+    ]
+    assert found[0] == found[1]
+    assert found[0]
+    assert results(there).keys() == results(here).keys()
+
+
+def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
+    work: Workplace, there: Cluster
+) -> None:
+    file = own(work, "cancelled", [1e-3, 2e-3, 5e-3, 1e-2], pause=0.05)
+    submit = ("submit", file, "--address", there.url)
+    first = said(work, *submit).split()[1].rstrip(":")
+    waited(work, there, lambda told: told["counts"].get("ok", 0) >= 1, 90)
+    cancel = work.command("cancel", "cancelled", "--address", there.url)[:-2]
+    done = subprocess.run(cancel, env={**os.environ, **work.environment}, capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    SAID.append(done.stdout + done.stderr)
+    assert f"{first}: stopped" in done.stdout
+    before = results(work.out)
+    assert before
+    told = asked(work, there)
+    assert (told["job_status"], told["running"]) == ("STOPPED", {})
+    assert "RUNNING" not in statuses_of_children(work.out)
+
+    followed = said(work, *submit, "--follow")
+    assert f"submitted {first}-2: 5 trials" in followed
+    assert "bakeoff-status" not in followed
+    after = results(work.out)
+    assert len(after) == 5
+    assert {result.status for result in after.values()} == {Status.OK}
+    for trial_id, result in before.items():
+        assert after[trial_id] == result  # not made twice
+    nobody = subprocess.run(cancel, env={**os.environ, **work.environment}, capture_output=True,
+                            text=True, check=False)  # fmt: skip
+    assert nobody.returncode == USAGE
+    assert "no submitted sweep is alive" in nobody.stderr
+
+
+def statuses_of_children(out: Path) -> set[str]:
+    from suite.tracking.connect import trial_runs
+
+    return {c.status for c in trial_runs(f"sqlite:///{out / 'mlflow.db'}", "cancelled", "quick")}
+
+
+@pytest.mark.parametrize(
+    "case", ["wrong token", "no token", "nobody", "the head's port", "too large"]
+)
+def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there: Cluster) -> None:
+    environment, url = dict(work.environment), there.url
+    file = work.ablation(probes=["parameters"])
+    if case == "too large":
+        text = Path(file).read_text()
+        Path(file).write_text(text.replace("dim=8,", "dim=8, cpus=64,"))
+    if case == "wrong token":
+        environment |= {"RAY_AUTH_TOKEN": "f00dcafe" * 4}
+    if case == "no token":
+        for name in AUTHENTICATION:
+            environment.pop(name, None)
+    if case == "nobody":
+        url = "http://127.0.0.1:1"
+    if case == "the head's port":
+        url = there.address
+    why = {
+        "wrong token": "does not know our token", "no token": "asks for a token",
+        "nobody": "nothing answers there", "the head's port": "no dashboard of a Ray cluster",
+        "too large": "64 CPU",
+    }[case]  # fmt: skip
+    start = time.monotonic()
+    refused = said(replace(work, environment=environment), "submit", file, "--address", url,
+                   code=UNAVAILABLE)  # fmt: skip
+    assert time.monotonic() - start < 15
+    assert why in refused
+    assert "f00dcafe" not in refused
+    assert len(refused.splitlines()) == 1
+    assert not [job for job in there.get("/api/jobs/") if "parameters" in str(job)]
+
+
+def test_a_wrong_token_is_refused_to_who_would_join_too(work: Workplace, there: Cluster) -> None:
+    wrong = replace(work, environment={**work.environment, "RAY_AUTH_TOKEN": "f00dcafe" * 4})
+    start = time.monotonic()
+    refused = said(wrong, "run", work.ablation(), "--address", there.address, code=UNAVAILABLE)
+    assert time.monotonic() - start < 15
+    assert "does not know our token" in refused
+    assert "f00dcafe" not in refused
+
+
+def test_a_dry_run_asks_nobody(work: Workplace) -> None:
+    file = own(work, "dry", [1e-3, 1e-2], pause=0.0)
+    shown = said(work, "submit", file, "--address", "http://127.0.0.1:1", "--dry-run")
+    assert "file:       dry.py" in shown
+    assert "file:       dry_mixers.py" in shown
+    assert "submission: bakeoff-dry-quick-" in shown
+    assert not work.out.exists()
+
+
+def test_no_secret_is_left_anywhere(work: Workplace, there: Cluster, place: Path) -> None:
+    """Runs after the others: all that they said, and all that they left, without the two files."""
+    secrets = (TOKEN.encode(), PASSWORD.encode())
+    told = "".join(SAID) + json.dumps(there.get("/api/jobs/"))
+    for job in there.get("/api/jobs/"):
+        told += there.get(f"/api/jobs/{job['submission_id']}/logs")["logs"]
+    assert not [secret for secret in secrets if secret in told.encode()]
+    looked = [file for root in (there.folder, place.parent) for file in root.rglob("*")]
+    files = [file for file in looked if file.is_file() and file.name != "token"]
+    assert any(file.name == "journal.db" for file in files) or not SAID
+    holding = [file for file in files if any(s in file.read_bytes() for s in secrets)]
+    assert holding == []
+
+
+def both_have_succeeded(told: Any) -> bool:
+    return {seen["job_status"] for seen in told["submissions"][:2]} == {"SUCCEEDED"}
+
+
+@pytest.mark.slow
+def test_a_relative_folder_is_in_the_home_of_the_heads_user_and_taken_in_turns(
+    work: Workplace, there: Cluster, place: Path
+) -> None:
+    """Two sweeps into one folder: the second waits for the first."""
+    files = [own(work, name, [1e-3, 1e-2], pause=0.05) for name in ("first", "second")]
+    for file in files:
+        command = [*work.command("submit", file, "--address", there.url)[:-2], "--out", "shared"]
+        subprocess.run(command, env={**os.environ, **work.environment}, check=True)
+    ended = waited(work, there, both_have_succeeded, 180)
+    assert [s["counts"] for s in ended["submissions"][:2]] == [{"ok": 3}, {"ok": 3}]
+    assert len(results(place / "home" / "shared")) == 6
+
+
+@pytest.mark.slow
+def test_sigterm_closes_the_books_of_a_driver(work: Workplace, there: Cluster) -> None:
+    file = own(work, "ended", [1e-3, 2e-3, 5e-3, 1e-2], pause=0.05)
+    for where in (["--executor", "inline"], ["--address", there.address], []):
+        process = work.start("run", file, *where)
+        until = time.monotonic() + 90
+        while not (work.out / "journal.db").exists() or not results(work.out):
+            assert time.monotonic() < until
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=60)[0]
+        assert process.returncode == INTERRUPTED, told
+        assert "the same command goes on from here" in told
+        for name in ("journal.db", "mlflow.db"):
+            (work.out / name).unlink()
+
+
+@pytest.mark.slow
+def test_the_shipped_heads_report_as_a_local_run(work: Workplace, there: Cluster) -> None:
+    said(work, "submit", "heads", "--address", there.url, "--follow")
+    here = replace(work, path=work.path / "elsewhere")
+    here.path.mkdir()
+    said(here, "run", "heads")
+    assert_same_numbers(work.out, here.out, "heads")

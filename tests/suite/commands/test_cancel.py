@@ -1,0 +1,79 @@
+"""Which sweeps are meant to be stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from suite.cluster.jobs import Job
+from suite.commands import cancel as command_cancel
+from suite.commands.cancel import cancel
+from suite.spec import SpecError
+
+HEADS = Job(
+    submission_id="bakeoff-heads-quick-0123456789ab-2", status="RUNNING", message="",
+    names="heads", scale="quick", out="~/out", start_seconds=2.0, exit_code=None,
+)  # fmt: skip
+MINE = replace(
+    HEADS, submission_id="bakeoff-mine-quick-0123456789ac", names="mine.py", status="PENDING"
+)
+ENDED = replace(HEADS, submission_id="bakeoff-heads-quick-0123456789ab", status="FAILED")
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was stopped, on a cluster that has `JOBS`."""
+    stopped: list[str] = []
+
+    def stop(url: str, submission_id: str) -> Job:
+        stopped.append(submission_id)
+        return replace(HEADS, submission_id=submission_id, status="STOPPED")
+
+    monkeypatch.setattr(command_cancel, "check_url", lambda address: address)
+    monkeypatch.setattr(command_cancel.jobs, "stop_job", stop)
+    return stopped
+
+
+def has(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
+    monkeypatch.setattr(command_cancel.jobs, "list_jobs", lambda url: list(jobs))
+
+
+@pytest.mark.parametrize(
+    ("names", "jobs", "chosen"),
+    [
+        ([], [ENDED, HEADS], HEADS),
+        (["heads"], [HEADS, MINE, ENDED], HEADS),
+        ([HEADS.submission_id], [HEADS, MINE, ENDED], HEADS),
+        ([ENDED.submission_id], [HEADS, MINE, ENDED], HEADS),  # the id of the first attempt
+        (["some/where/mine.py"], [HEADS, MINE], MINE),
+    ],
+    ids=["the only live one", "ablation", "id", "first id", "file"],
+)
+def test_a_sweep_is_named_by_ablation_file_or_id(
+    names: list[str], jobs: list[Job], chosen: Job, stopped: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    has(monkeypatch, *jobs)
+    assert cancel(names, "http://h:1") == 0
+    assert stopped == [chosen.submission_id]
+
+
+@pytest.mark.parametrize(
+    ("names", "jobs", "why"),
+    [
+        ([], [HEADS, MINE], r"several sweeps are alive, name one of them: .*-2 \(run.*, .*mine"),
+        ([], [], "no submitted sweep is alive there"),
+        (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed\)"),
+        (["heads", "haeds"], [HEADS], "'haeds': no such sweep was submitted to .*; there is: "),
+        (["haeds"], [], "'haeds': no such sweep was submitted to http://h:1; there is: nothing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_stops_nothing(
+    names: list[str], jobs: list[Job], why: str, stopped: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    has(monkeypatch, *jobs)
+    with pytest.raises(SpecError, match=why):
+        cancel(names, "http://h:1")
+    assert stopped == []

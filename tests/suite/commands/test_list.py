@@ -1,0 +1,68 @@
+"""`bakeoff list` shows everything that there is, with its size."""
+
+import json
+import re
+
+import pytest
+
+from models import MIXERS, mixer_class
+from suite.commands.list import show
+from suite.planning.loader import find, shipped
+from suite.planning.plan import plan
+from suite.tasks.registry import TASKS
+
+COST = ("time", "sequential_operations", "maximum_path_length")
+
+
+def _entries(kind: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
+    show(kind, as_json=True)
+    return {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+
+
+def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = _entries("ablations", capsys)
+    assert list(entries) == list(shipped())
+    for name, entry in entries.items():
+        ablation = find(name).ablation
+        assert entry["question"] == ablation.question
+        assert list(entry["scales"]) == list(ablation.scales)
+        for scale, size in entry["scales"].items():
+            assert size.startswith(f"{len(plan(name, scale=scale).trials)} trials, about ")
+            assert re.search(r"cores$|GPU$", size)
+
+
+def test_every_mixer_with_its_paper_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = _entries("mixers", capsys)
+    assert list(entries) == list(MIXERS)
+    for entry in entries.values():
+        assert all(entry[key] for key in ("paper", "family", "mask_mode", *COST))
+
+
+def test_every_mixer_with_its_traits_and_its_knobs_and_their_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    entries = _entries("mixers", capsys)
+    for name, entry in entries.items():
+        kind = mixer_class(name)
+        assert entry["knobs"] == [f"{key}={value}" for key, value in vars(kind.Config()).items()]
+        assert ("relative positions" in entry["traits"]) == kind.supports_relative
+        assert ("causal" in entry["traits"]) == kind.supports_causal
+    assert "heads=4" in entries["attention"]["knobs"]
+    show("mixers", as_json=False)
+    told = capsys.readouterr().out
+    assert re.search(r"^attention\n(  .*\n)*  knobs +heads=4, ", told, re.MULTILINE)
+    assert re.search(r"^fnet\n(  .*\n)*  knobs +norm=none$", told, re.MULTILINE)
+
+
+def test_every_task_with_its_licence(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = _entries("tasks", capsys)
+    assert list(entries) == list(TASKS)
+    assert all(entry["licence"] and entry["metric"] for entry in entries.values())
+
+
+@pytest.mark.parametrize("kind", ["ablations", "mixers", "tasks"])
+def test_people_see_the_same_names(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names = set(_entries(kind, capsys))
+    show(kind, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert {line for line in lines if not line.startswith(" ")} == names

@@ -1,0 +1,160 @@
+"""`bakeoff plan`: the table for people, one object a trial for programs."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.commands.plan import TrialState, count_states, read_journal, show, trial_states
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
+from suite.provenance import provenance
+from suite.schema import Plan, Result, Status, Trial
+from suite.spec import Ablation, SpecError, vary
+
+WriteAblation = Callable[..., Path]
+FIELDS = [
+    "trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason", "at",
+]  # fmt: skip
+
+
+@pytest.fixture
+def own(write_ablation: WriteAblation) -> str:
+    return str(write_ablation(axes='[vary("heads", [1, 3, 4])]'))
+
+
+def test_for_programs_there_is_one_object_a_trial(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show([own, own], scale="quick", seeds=2, out=tmp_path / "out", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert all(list(entry) == FIELDS for entry in found)
+    planned = plan(own, seeds=2)
+    runnable = [entry["trial_id"] for entry in found if entry["state"] == "missing"]
+    assert sorted(runnable) == sorted(trial.trial_id for trial in planned.trials)
+    assert {entry["reason"] for entry in found if entry["state"] == "skipped"} == {
+        "attention: heads=3 does not divide dim=16"
+    }
+    assert {(entry["ablation"], entry["scale"]) for entry in found} == {("mine", "quick")}
+    assert {entry["seed"] for entry in found if entry["probe"] == "quality"} == {0, 1}
+    assert not (tmp_path / "out").exists()
+
+
+def test_for_people_seeds_and_variants_share_a_line(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show([own], scale="quick", seeds=3, out=tmp_path / "out", as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "mine, quick: How many?"
+    quality = [line.split() for line in lines if "quality" in line]
+    assert quality[0][:5] == ["missing", "quality", "shakespeare_characters", "seeds", "0-2"]
+    assert quality[0][5:] == ["heads=1;", "heads=4"]
+    assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
+    assert lines[-2].startswith("18 entries: 11 missing, 7 skipped; about ")
+
+
+def test_two_files_of_one_name_are_refused(
+    write_ablation: WriteAblation, tmp_path: Path, own: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = write_ablation(name="other/mine.py")
+    with pytest.raises(SpecError, match="bear one name"):
+        show([own, str(other)], scale="quick", seeds=1, out=tmp_path, as_json=True)
+
+
+def test_the_places_of_a_sweep_share_a_line(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = "lengths=[8, 16, 32], dims=[8, 16]"
+    scale = f"Scale(dim=16, depth=1, length=8, steps=4, batch=2, {sweep})"
+    path = str(write_ablation(probes='["mixer_flops"]', scales=f'{{"quick": {scale}}}'))
+    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "mixer_flops" in line]
+    assert "seed 0, length 8-32, dim 8-16" in line
+    assert line.endswith("heads=1; heads=4")
+    show([path], scale="quick", seeds=3, out=tmp_path / "out", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert {entry["at"] for entry in found} == {
+        "length=8", "length=16 | dim=16", "length=32", "dim=8",
+    }  # fmt: skip
+
+
+MakeAblation = Callable[..., Ablation]
+
+
+@pytest.fixture(scope="module")
+def planned(make_ablation: MakeAblation) -> Plan:
+    axes = [vary("heads", [1, 3, 4])]
+    return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=2)
+
+
+def _commit(out: Path, plan: Plan, trial: Trial, status: Status, reason: str = "") -> None:
+    result = Result(
+        trial_id=trial.trial_id, status=status, provenance=provenance(plan.resources),
+        seconds=1.0, reason=reason,
+    )  # fmt: skip
+    with Journal(out / "journal.db") as journal:
+        journal.commit(result, journal.begin(trial.trial_id, "here"))
+
+
+def _of(states: list[TrialState], trial: Trial) -> TrialState:
+    (found,) = [state for state in states if state.trial_id == trial.trial_id]
+    return found
+
+
+def test_without_a_journal_all_is_missing_or_skipped(planned: Plan, tmp_path: Path) -> None:
+    states = trial_states(planned, tmp_path / "nothing")
+    assert count_states(states) == {"missing": 6, "skipped": 4}
+    assert not (tmp_path / "nothing").exists()
+    skipped = [state for state in states if state.state == "skipped"]
+    assert {state.variant for state in skipped} == {"heads=3"}
+    assert {state.reason for state in skipped} == {"attention: heads=3 does not divide dim=16"}
+
+
+def test_a_comparison_is_one_entry_that_names_its_variants(planned: Plan, tmp_path: Path) -> None:
+    timings = [s for s in trial_states(planned, tmp_path) if s.probe == "step_time"]
+    assert [s.variant for s in timings if s.state == "missing"] == ["heads=1 | heads=4"] * 2
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_a_finding_is_done_and_a_failure_is_failed(
+    status: Status, planned: Plan, tmp_path: Path
+) -> None:
+    trial = planned.trials[0]
+    _commit(tmp_path, planned, trial, status, "because")
+    state = _of(trial_states(planned, tmp_path), trial)
+    if status in (Status.TIMEOUT, Status.CRASHED, Status.ERROR):
+        assert (state.state, state.reason) == ("failed", f"{status.value}: because")
+    else:
+        assert (state.state, state.reason) == ("done", "")
+
+
+def test_a_timing_from_elsewhere_is_missing_here(planned: Plan, tmp_path: Path) -> None:
+    timing = next(trial for trial in planned.trials if trial.probe == "step_time")
+    elsewhere = replace(planned, resources=replace(planned.resources, num_threads=7))
+    _commit(tmp_path, elsewhere, timing, Status.OK)
+    assert _of(trial_states(planned, tmp_path), timing).state == "missing"
+    assert _of(trial_states(elsewhere, tmp_path), timing).state == "done"
+
+
+def test_reading_changes_nothing(planned: Plan, tmp_path: Path) -> None:
+    _commit(tmp_path, planned, planned.trials[0], Status.OK)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    trial_states(planned, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_journal_is_opened_to_read_only(planned: Plan, tmp_path: Path) -> None:
+    _commit(tmp_path, planned, planned.trials[0], Status.OK)
+    journal = read_journal(tmp_path)
+    assert journal is not None
+    with journal, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        journal.begin("x", "y")
+
+
+def test_a_folder_name_that_is_too_long_has_no_journal(planned: Plan) -> None:
+    assert read_journal(Path("a" * 300)) is None

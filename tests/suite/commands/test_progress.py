@@ -1,0 +1,302 @@
+"""What a person sees while trials run: lines in a pipe, a live display on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import suite
+from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
+from suite.events import Finished, Progressed, Started, Waiting
+from suite.journal.status_message import last_standing
+from suite.journal.trial_index import Listed
+from suite.planning.plan import plan
+from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
+from suite.sweep import driver
+from suite.sweep.pending import Pending, pending_work
+from suite.timing.passes import Missing
+from tests.workplace import Workplace
+
+HERE = Provenance(
+    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
+)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Plan:
+    return plan(Workplace(tmp_path).ablation(values=[1e-3, 1e-2], probes=["quality", "parameters"]))
+
+
+@pytest.fixture
+def missing(sweep: Plan) -> Pending:
+    return pending_work([sweep], {})
+
+
+def console(*, is_terminal: bool, width: int = 200) -> Console:
+    return Console(file=io.StringIO(), force_terminal=is_terminal, width=width, height=30)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def plainly(text: str) -> str:
+    """Without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Result:
+    number = Measurement(metric="accuracy", value=0.123456789, unit="1", better="higher")
+    return Result(
+        trial_id=trial_id, status=status, provenance=HERE, seconds=1.25, reason=reason,
+        measurements=(number,) if status is Status.OK else (),
+    )  # fmt: skip
+
+
+def tally(*names: str, **fields: Any) -> Tally:
+    trials = {
+        name: Listed("heads", "quick", name, "quality", name, 1, 1.0, 0.0, is_alone=False)
+        for name in names
+    }
+    return Tally(trials, **fields)
+
+
+def point(step: int) -> Point:
+    return Point(
+        metric="training_loss", step=step, flops=None, value=2.34567, unit="nat", better="lower"
+    )
+
+
+def test_the_console_decides(sweep: Plan, missing: Pending) -> None:
+    assert isinstance(display_for([sweep], missing, console(is_terminal=False)), PlainLines)
+    assert isinstance(display_for([sweep], missing, console(is_terminal=True)), LiveDisplay)
+
+
+def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Pending) -> None:
+    out = console(is_terminal=False)
+    first, second = [trial for trial in sweep.trials if trial.probe == "quality"][:2]
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(first.trial_id, "here"))
+        display.show(Progressed(first.trial_id, (point(3),)))
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.ERROR, "[red]KeyError[/red]: x")))
+    lines = said(out).splitlines()
+    assert lines[0] == "5 trials to run, 0 done before"
+    assert lines[1].startswith(
+        "[1/5] learning_rate=0.001, fashion_mnist_patches, seed 0: accuracy 0.123457 (1.2 s; "
+    )
+    assert "[2/5]" in lines[2]
+    assert "seed 1: error: [red]KeyError[/red]: x (" in lines[2]
+    assert len(lines) == 3
+    assert "\x1b" not in said(out)
+
+
+def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Pending) -> None:
+    out = console(is_terminal=True)
+    first, second, *_ = sweep.trials
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(first.trial_id, "here"))
+        display.show(Started(second.trial_id, "there"))
+        display.show(Progressed(first.trial_id, (point(3), point(4))))
+        assert isinstance(display, LiveDisplay)
+        display.live.refresh()
+        running = plainly(said(out))
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.CRASHED, "the process died")))
+    assert "step 4 of 6, training_loss 2.346 nat" in running
+    assert "starting" in running
+    assert "0 of 5 trials done, 2 running" in running
+    assert "2 of 5 trials done, 0 running, 0 done before, 1 failed" in plainly(said(out))
+    assert "crashed: the process died" in said(out)
+
+
+def test_a_failure_with_brackets_in_it_is_shown_as_it_is(sweep: Plan, missing: Pending) -> None:
+    out = console(is_terminal=True)
+    with display_for([sweep], missing, out) as display:
+        display.show(Started(sweep.trials[0].trial_id, "here"))
+        error = result(sweep.trials[0].trial_id, Status.ERROR, "KeyError: [/nothing] '[bold]'")
+        display.show(Finished(error))
+    assert "KeyError: [/nothing] '[bold]'" in said(out)
+
+
+def test_the_display_lets_go_of_the_terminal_when_it_is_interrupted(
+    sweep: Plan, missing: Pending
+) -> None:
+    out = console(is_terminal=True)
+    with pytest.raises(KeyboardInterrupt), display_for([sweep], missing, out):
+        raise KeyboardInterrupt
+    assert said(out).count("\x1b[?25l") == said(out).count("\x1b[?25h")  # the cursor is back
+
+
+def test_a_submitted_driver_tells_programs_how_far_it_is(
+    sweep: Plan,
+    missing: Pending,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
+    out = console(is_terminal=True)
+    first, second, *_ = sweep.trials
+    with display_for([sweep], missing, out) as display:
+        begun = last_standing(capsys.readouterr().out)
+        display.show(Started(first.trial_id, "node 1"))
+        display.show(Waiting(4, "no node is free"))
+        assert capsys.readouterr().out == ""  # too soon for another line
+        now = 110.0
+        display.show(Started(second.trial_id, "node 2"))
+        running = last_standing(capsys.readouterr().out)
+        display.show(Finished(result(first.trial_id)))
+        display.show(Finished(result(second.trial_id, Status.CRASHED, "it died")))
+    ended = last_standing(capsys.readouterr().out)
+    assert begun is not None
+    assert running is not None
+    assert ended is not None
+    assert begun.counts == {"missing": 5}
+    assert running.counts == {"missing": 3, "running": 2}
+    assert running.running == {first.trial_id: "node 1", second.trial_id: "node 2"}
+    assert running.waiting == {"num_trials": 4, "reason": "no node is free"}
+    assert running.labels.keys() == {first.trial_id, second.trial_id}
+    assert ended.counts == {"crashed": 1, "missing": 3, "ok": 1}
+    assert ended.failed == {second.trial_id: "crashed: it died"}
+    assert "[1/5]" in said(out)  # and plain lines for people, even on a terminal
+
+
+def test_a_day_of_lines_is_no_endless_log(
+    sweep: Plan,
+    missing: Pending,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begin = now = time.monotonic()
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
+    with display_for([sweep], missing, console(is_terminal=False)) as display:
+        for second in range(24 * 3600):
+            now = begin + second
+            display.show(Progressed(sweep.trials[0].trial_id, ()))
+    assert 1400 < len(capsys.readouterr().out.splitlines()) < 2000
+
+
+def test_what_waited_waits_no_more() -> None:
+    found = tally("a", num_done_before=2)
+    found.take(Waiting(1, "no node is free"))
+    assert found.standing().waiting == {"num_trials": 1, "reason": "no node is free"}
+    assert found.standing().counts == {"done_before": 2, "missing": 1}
+    found.take(Waiting(0, ""))
+    assert found.standing().waiting is None
+
+
+def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> None:
+    display = display_for([sweep], missing, console(is_terminal=False))
+    assert isinstance(display, PlainLines)
+    labels = {trial_id: trial.label for trial_id, trial in display.tally.trials.items()}
+    assert set(labels) == {trial.trial_id for trial in sweep.trials}
+    assert len(set(labels.values())) == len(labels)
+
+
+def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    found = tally("a", "b", estimates={"a": 1.0, "b": 3.0}, start=now)
+    assert found.eta_seconds() is None
+    found.take(Started("a", "here"))
+    now = 110.0
+    found.take(Finished(replace(result("a"), seconds=10.0)))  # was estimated to take 1 s
+    found.take(Started("b", "here"))
+    assert found.eta_seconds() == pytest.approx(30.0)
+    now = 120.0
+    assert found.eta_seconds() == pytest.approx(20.0)
+    now = 140.0
+    found.take(Finished(replace(result("b"), seconds=30.0)))
+    assert found.eta_seconds() == 0.0
+
+
+def test_the_estimate_of_a_long_sweep_is_made_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, asked = 100.0, []
+    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("suite.commands.progress.time_left", asked.append)
+    found = tally("a", "b")
+    for _ in range(10):
+        found.eta_seconds()
+        now += 0.25
+    assert len(asked) == 3
+
+
+def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) -> None:
+    out = console(is_terminal=False)
+    done = {trial.trial_id: {"elsewhere"} for trial in sweep.trials}
+    with display_for([sweep], pending_work([sweep], done), out) as display:
+        display.show(Started(sweep.trials[0].trial_id, "here"))
+        display.show(Finished(result(sweep.trials[0].trial_id)))
+    assert said(out).splitlines()[0] == "0 trials to run, 5 done before"
+    assert "[1/1] learning_rate=" in said(out)
+
+
+def test_points_of_no_step_change_nothing() -> None:
+    found = tally("a")
+    found.take(Started("a", "here"))
+    found.take(Progressed("a", ()))
+    assert found.points == {}
+
+
+def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(driver, "run_plans", lambda *arguments: given.extend(arguments))
+    suite.run()
+    assert given[-1] is display_for
+
+
+def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measurement:
+    return Measurement(
+        metric=metric, value=value, unit="s", better="lower", status=status, reason="why"
+    )
+
+
+SAID = {
+    "the number of a variant, before those of the instrument": (
+        [timed("copy_peak_bytes_per_second", 1e10), timed("forward_seconds", 0.5)],
+        "forward_seconds 0.5 s",
+    ),
+    "one with a value": (
+        [timed("decode_token_seconds", None, Status.SKIPPED), timed("forward_seconds", 0.5)],
+        "forward_seconds 0.5 s",
+    ),
+    "how much is noisy": (
+        [timed("forward_seconds", 0.5), timed("forward_backward_seconds", 1.0, Status.NOISY)],
+        "forward_seconds 0.5 s, 1 of 2 noisy",
+    ),
+    "why there is none": (
+        [timed("forward_seconds", None, Status.OUT_OF_MEMORY)], "out_of_memory: why",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_said_of_several_measurements(case: str) -> None:
+    measurements, words = SAID[case]
+    made = replace(result("a"), measurements=tuple(measurements))
+    assert outcome(made) == words
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (result("a"), "accuracy 0.123457"),
+        (result("a", Status.DIVERGED, "the loss is nan"), "diverged: the loss is nan"),
+        (Result(trial_id="a", status=Status.OK, provenance=HERE, seconds=1.0), "ok"),
+    ],
+)
+def test_an_outcome_in_a_few_words(made: Result, words: str) -> None:
+    assert outcome(made) == words

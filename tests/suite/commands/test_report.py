@@ -1,0 +1,129 @@
+"""`bakeoff report --compare` on small output folders that were really run."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite import cli, provenance
+from suite.sweep.driver import Options, run
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
+from tests.workplace import Workplace
+
+COMMITS = ("aaaa00000000", "bbbb00000000")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """`out` at one commit, `copy` of it, and `other` with more steps at another commit."""
+    torch.set_num_threads(1)
+    work = Workplace(tmp_path_factory.mktemp("compared"))
+    RunWriter(store_of(work.out, f"sqlite:///{work.path / 'empty.db'}"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "commit", lambda: COMMITS[0])
+        _sweep(work, "out", steps=6, seeds=3)
+        patch.setattr(provenance, "commit", lambda: COMMITS[1])
+        _sweep(work, "other", steps=30, seeds=3)
+    shutil.copytree(work.out, work.path / "copy")
+    return work
+
+
+def _sweep(work: Workplace, out: str, *, steps: int, seeds: int) -> None:
+    folder = work.path / out
+    folder.mkdir()
+    shutil.copy(work.path / "empty.db", folder / "mlflow.db")
+    run(work.ablation(steps=steps, seeds=seeds), options=Options(out=folder, executor="inline"))
+
+
+def _here(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[int, str]:
+    """The entry point in this process: its exit code, and all that it says."""
+    monkeypatch.setattr(sys, "argv", ["bakeoff", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    said = capsys.readouterr()
+    return int(caught.value.code or 0), said.out + said.err
+
+
+def test_two_output_folders_side_by_side_through_the_installed_command(work: Workplace) -> None:
+    done = work.bakeoff("report", "small", "--compare", "out", "other")
+    assert done.returncode == 0, done.stderr
+    headline, page = done.stdout.splitlines()
+    assert page == str(work.out / "reports/small/compare-out-other/index.html")
+    assert headline.endswith("counts identical.")
+    with Path(page).with_name("moved.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    scores = [row for row in rows if row["kind"] == "score"]
+    assert {row["variant"] for row in scores} == {"learning_rate=0.001", "learning_rate=0.01"}
+    # Five times the steps: the trials are others, and so are the numbers.
+    assert {row["differs"] for row in scores} == {"trial, commit"}
+    assert all(row["outcome"] != "identical" and row["n"] == "3" for row in scores)
+    text = Path(page).read_text()
+    assert "setting: steps" in text
+    assert all(commit in text for commit in COMMITS)
+
+
+def test_a_copy_is_identical_and_the_bytes_are_too(
+    work: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.path)
+    address = f"sqlite:///{work.path / 'copy' / 'mlflow.db'}"
+    arguments = ("report", "small", "--out", "out", "--compare", "out", address)
+    code, said = _here(capsys, monkeypatch, *arguments)
+    assert code == 0, said
+    headline, page = said.splitlines()
+    assert headline.startswith("Nothing moved for certain: 2 of 2 scores identical")
+    folder = Path(page).parent
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    shutil.rmtree(folder)
+    assert _here(capsys, monkeypatch, *arguments) == (0, said)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_commit_and_a_device_of_one_store(
+    work: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.path)
+    device = provenance.cpu_model()
+    code, said = _here(capsys, monkeypatch, "report", "small", "--compare", "aaaa", device)
+    assert code == 0, said
+    headline, page = said.splitlines()
+    assert headline.startswith("Nothing moved for certain")  # they are the same rows
+    assert Path(page).parent.name.startswith(f"compare-{COMMITS[0]}-")
+
+
+REFUSED = {
+    "a store with itself": (("out", "./out"), 2, ["both are store out"]),
+    "nothing recorded": (("out", "nobody"), 2, ["'nobody'", "commits aaaa00000000 (", "("]),
+    "one name": (("out",), 2, ["--compare"]),
+    "a bare folder": (("out", "file:///etc"), 3, ["plain files are refused"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_command_refuses(
+    case: str, work: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.path)
+    names, wanted, fragments = REFUSED[case]
+    code, said = _here(capsys, monkeypatch, "report", "small", "--compare", *names)
+    assert (code, [part for part in fragments if part not in said]) == (wanted, []), said
+    assert "Traceback" not in said
+
+
+def test_another_ablation_is_not_there(
+    work: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work.path)
+    code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "out", "other")
+    assert code == 2
+    assert "nothing is recorded of 'heads' there" in said
+    code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "aaaa", "bbbb")
+    assert "nothing is recorded of 'heads' yet" in said

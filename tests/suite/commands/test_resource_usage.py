@@ -1,0 +1,216 @@
+"""Hours, rate and time left, from sweeps that are written down here as lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.commands import resource_usage as module
+from suite.commands.resource_usage import History, resource_usage
+from suite.journal.rows import Attempt, End
+from suite.journal.trial_index import Listed
+
+NOW = 10_000.0
+
+
+def trial(name: str, **changes: Any) -> Listed:
+    fields = {
+        "ablation": "heads", "scale": "quick", "trial_id": name, "probe": "quality", "label": name,
+        "num_workers": 1, "num_cpus": 1.0, "num_gpus": 0.0, "is_alone": False,
+    }  # fmt: skip
+    return Listed(**(fields | changes))
+
+
+def end(name: str, seconds: float = 60.0, at: float | None = NOW, **changes: Any) -> End:
+    fields = {
+        "trial_id": name, "environment_id": "e", "attempt": 1, "status": "ok", "seconds": seconds,
+        "num_cpus": 1.0, "num_gpus": 0.0, "ended_seconds": at, "reason": "", "is_kept": True,
+    }  # fmt: skip
+    return End(**(fields | changes))
+
+
+def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> History:  # noqa: B006
+    """`running` says since when; all else has begun as long ago as it took."""
+    running = changes.pop("running", {})
+    starts = changes.pop("starts", None)
+    if starts is None:
+        starts = [
+            Attempt(e.trial_id, e.attempt, (e.ended_seconds or 0.0) - e.seconds, "") for e in ends
+        ]
+        starts += [Attempt(name, 1, since, "") for name, since in running.items()]
+    fields = {
+        "trials": {each.trial_id: each for each in trials},
+        "done": frozenset(e.trial_id for e in ends if e.is_kept) - set(running),
+        "running": running, "starts": starts, "ends": ends, "now": NOW, "driver_started": 0.0,
+    }  # fmt: skip
+    return History(**(fields | changes))
+
+
+# --- hours ---------------------------------------------------------------------------------------
+
+
+def test_hours_are_those_of_the_cpus_and_gpus_of_all_workers() -> None:
+    trials = [trial("a"), trial("b", num_workers=4)]
+    ends = [end("a", 1800.0, num_cpus=2.0), end("b", 900.0, num_cpus=2.0, num_gpus=1.0)]
+    found = resource_usage(history(trials, ends))
+    assert found.cpu_hours_spent == pytest.approx(2 * 0.5 + 4 * 2 * 0.25)
+    assert found.gpu_hours_spent == pytest.approx(4 * 0.25)
+    assert (found.cpu_hours_wasted, found.cpu_hours_left, found.eta_seconds) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("status", ["timeout", "crashed", "error"])
+def test_failures_are_wasted_and_so_is_what_came_too_late(status: str) -> None:
+    ends = [
+        end("a", 3600.0, status=status),
+        end("a", 1800.0, attempt=2),
+        end("b", 7200.0, is_kept=False),
+        end("b", 900.0, attempt=2, status="diverged"),
+    ]
+    found = resource_usage(history([trial("a"), trial("b")], ends))
+    assert found.cpu_hours_spent == pytest.approx(3.75)
+    assert found.cpu_hours_wasted == pytest.approx(3.0)
+    assert found.num_lost == 0
+
+
+def test_a_crash_that_could_not_say_how_long_took_from_its_start_to_its_end() -> None:
+    ends = [end("a", 0.0, NOW, status="crashed")]
+    starts = [Attempt("a", 1, NOW - 1800.0, "node 1")]
+    found = resource_usage(history([trial("a")], ends, starts=starts))
+    assert found.cpu_hours_wasted == found.cpu_hours_spent == pytest.approx(0.5)
+
+
+def test_what_runs_is_spent_so_far_and_the_rest_of_its_mean_is_left() -> None:
+    trials = [trial(name) for name in "abc"]
+    found = resource_usage(history(trials, [end("a", 3600.0)], running={"b": NOW - 900.0}))
+    assert found.cpu_hours_spent == pytest.approx(1.25)
+    assert found.cpu_hours_left == pytest.approx(0.75 + 1.0)
+
+
+def test_lost_attempts_are_counted_apart_and_bounded_by_the_next_start() -> None:
+    starts = [Attempt("a", 1, 1000.0, ""), Attempt("a", 2, 4600.0, ""), Attempt("a", 3, 6400.0, "")]
+    ends = [end("a", 60.0, attempt=3)]
+    found = resource_usage(history([trial("a", num_cpus=2.0)], ends, starts=starts))
+    assert found.num_lost == 2
+    assert found.lost_cpu_hours_at_most == pytest.approx(2 * (3600 + 1800) / 3600)
+    assert found.cpu_hours_wasted == 0.0
+
+
+def test_a_lost_attempt_that_was_not_tried_again_has_no_bound() -> None:
+    starts = [Attempt("a", 1, 1000.0, ""), Attempt("b", 1, NOW - 5.0, "")]
+    trials = [trial("a"), trial("b")]
+    found = resource_usage(history(trials, starts=starts, running={"b": NOW - 5.0}))
+    assert (found.num_lost, found.lost_cpu_hours_at_most) == (1, None)
+    found = resource_usage(history([trial("a")], [end("a")]))
+    assert (found.num_lost, found.lost_cpu_hours_at_most) == (0, 0.0)
+
+
+# --- rate ----------------------------------------------------------------------------------------
+
+
+def test_the_rate_is_that_of_the_last_ten_minutes() -> None:
+    names = [f"t{number}" for number in range(40)]
+    old = [end(name, 60.0, NOW - 3000.0) for name in names[:20]]
+    new = [end(name, 60.0, NOW - 30.0 * k) for k, name in enumerate(names[20:])]
+    found = resource_usage(history([trial(name) for name in names], old + new))
+    assert found.throughput_per_minute == pytest.approx(20 / 10, rel=0.06)
+
+
+def test_a_driver_that_has_just_begun_is_not_measured_by_the_pause_before() -> None:
+    ends = [end("a", 10.0, NOW - 300.0), end("b", 10.0, NOW - 20.0), end("c", 10.0, NOW)]
+    trials = [trial(name) for name in "abcd"]
+    found = resource_usage(history(trials, ends, driver_started=NOW - 30.0))
+    assert found.throughput_per_minute == pytest.approx(2 * 60 / 30)
+
+
+def test_without_a_driver_it_is_that_of_its_last_minutes() -> None:
+    ends = [end("a", 60.0, 1000.0), end("b", 60.0, 1060.0)]
+    trials = [trial("a"), trial("b")]
+    found = resource_usage(history(trials, ends, driver_started=None))
+    assert found.throughput_per_minute == pytest.approx(1.0)
+    assert resource_usage(history(trials, driver_started=None)).throughput_per_minute is None
+    assert resource_usage(history(trials)).throughput_per_minute == 0.0
+
+
+# --- time left -----------------------------------------------------------------------------------
+
+
+def seconds_left(found: History) -> dict[str, float]:
+    return {trial.trial_id: seconds for trial, seconds in found.left}
+
+
+def test_each_kind_of_trial_takes_as_long_as_its_finished_ones() -> None:
+    trials = [
+        trial("a"), trial("b"), trial("p", probe="parameters"), trial("q", probe="parameters"),
+        trial("x", ablation="other"), trial("y", ablation="other"), trial("f", probe="flops"),
+    ]  # fmt: skip
+    ends = [end("a", 100.0), end("p", 1.0), end("x", 10.0)]
+    left = seconds_left(history(trials, ends))
+    assert left == {"b": 100.0, "q": 1.0, "y": 10.0, "f": pytest.approx(37.0)}
+
+
+def test_a_trial_of_more_work_takes_longer_than_others_of_its_kind() -> None:
+    trials = [trial("a"), trial("b"), trial("c"), trial("p", probe="parameters")]
+    ends, weights = [end("a", 100.0), end("b", 50.0)], {"a": 3.0, "b": 2.0, "c": 7.0, "p": 0.1}
+    assert seconds_left(history(trials, ends, weights=weights)) == {"c": 210.0, "p": 3.0}
+
+
+def test_failures_say_nothing_of_how_long_a_trial_takes() -> None:
+    trials = [trial(name) for name in "abc"]
+    ends = [end("a", 100.0), end("b", 9000.0, status="timeout")]
+    assert seconds_left(history(trials, ends)) == {"c": 100.0}
+
+
+def test_the_rest_is_divided_among_the_slots_that_were_in_use() -> None:
+    """Four at a time, though this machine may have any number of CPUs."""
+    names = [f"t{number}" for number in range(80)]
+    ends = [end(name, 60.0, NOW - 60.0 * (k // 4)) for k, name in enumerate(names[:40])]
+    found = resource_usage(history([trial(name) for name in names], ends, driver_started=None))
+    assert found.eta_seconds == pytest.approx(40 * 60 / 4)
+
+
+def test_pauses_between_short_trials_count() -> None:
+    """A tenth of a second each, one a second: the rest takes a second each."""
+    names = [f"t{number}" for number in range(200)]
+    ends = [end(name, 0.1, NOW - float(k)) for k, name in enumerate(names[:100])]
+    found = resource_usage(history([trial(name) for name in names], ends))
+    assert found.eta_seconds == pytest.approx(100.0, rel=0.02)
+
+
+def test_what_runs_now_counts_as_slots_before_much_has_ended() -> None:
+    names = [f"t{number}" for number in range(101)]
+    running = dict.fromkeys(names[1:51], NOW - 100.0)
+    found = resource_usage(
+        history([trial(name) for name in names], [end("t0", 100.0, NOW)], running=running)
+    )
+    assert found.eta_seconds == pytest.approx(100.0)  # 50 left at about 51 at a time, 100 s each
+
+
+def test_timings_come_after_the_rest_and_one_at_a_time() -> None:
+    trials = [trial(f"q{k}") for k in range(4)]
+    trials += [trial(f"s{k}", probe="step_time", is_alone=True) for k in range(4)]
+    ends = [end("q0", 60.0, NOW - 100.0), end("q1", 60.0, NOW - 100.0), end("s0", 100.0, NOW)]
+    found = resource_usage(history(trials, ends, driver_started=None))
+    assert found.eta_seconds == pytest.approx(2 * 60 / 2 + 3 * 100)
+
+
+def test_the_longest_trial_bounds_it_from_below() -> None:
+    names = [f"t{number}" for number in range(11)]
+    ends = [end(name, 600.0) for name in names[:10]]
+    found = resource_usage(history([trial(name) for name in names], ends))
+    assert found.eta_seconds == pytest.approx(600.0)
+
+
+def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 8)
+    trials = [trial(f"t{number}", num_cpus=2.0) for number in range(9)]
+    found = resource_usage(history(trials, [end("t0", 60.0, None)]))
+    assert found.eta_seconds == pytest.approx(8 * 60 / 4)
+
+
+def test_without_a_finished_trial_nothing_is_foretold() -> None:
+    found = resource_usage(history([trial("a")], running={"a": NOW - 36.0}))
+    assert (found.eta_seconds, found.cpu_hours_left, found.gpu_hours_left) == (None, None, None)
+    assert found.cpu_hours_spent == pytest.approx(0.01)

@@ -1,0 +1,87 @@
+"""This machine refuses what it can never run; what trials in this process start ends with them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from suite.events import Checkpoints, ExecutorSettings, Unavailable
+from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from suite.schema import Parallel, Resources
+from suite.sweep.executors import executing
+from tests.suite.execution.test_process_cleanup import assert_ended, left_behind
+from tests.suite.heads_sweep import HeadsSweep
+
+CPUS = os.cpu_count() or 1
+TRIAL = HeadsSweep().trial()
+SPREAD = replace(
+    TRIAL, parallel=Parallel(workers=CPUS + 1, zero=0, precision="float32", accumulation=1)
+)
+
+
+SETTINGS = ExecutorSettings(checkpoints=Checkpoints(folder=Path("nowhere")))
+
+
+def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> None:
+    with executing("inline", None, SETTINGS) as executor:
+        assert isinstance(executor, InlineExecutor)
+        left = left_behind()
+    assert_ended(left)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (kind("The current node timed out during startup. This could happen because of much."),
+         "The current node timed out during startup")
+        for kind in (Exception, RuntimeError)
+    ] + [(TimeoutError(text), "TimeoutError") for text in ("", "\n")],
+)  # fmt: skip
+def test_a_ray_that_does_not_start_is_one_sentence(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**asked: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ray, "init", fails)
+    sentence = f"^Ray cannot be started here: {reason}.$"
+    with pytest.raises(Unavailable, match=sentence), executing("ray", None, SETTINGS):
+        pass
+
+
+def test_what_fits_passes() -> None:
+    refuse_too_large([(TRIAL, Resources(num_cpus=CPUS, memory_bytes=2**20))])
+
+
+@pytest.mark.parametrize(
+    ("trial", "resources", "sentence"),
+    [
+        (TRIAL, Resources(num_cpus=CPUS + 1), f"asks for {CPUS + 1} CPU, and this machine has"),
+        (TRIAL, Resources(num_gpus=64.0), "asks for 64 GPU, and this machine has"),
+        (TRIAL, Resources(memory_bytes=2**50), "GiB of memory, and this machine has"),
+        (SPREAD, Resources(), f"asks for {CPUS + 1} CPU, and this machine has {CPUS}"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_there_is(trial, resources, sentence: str) -> None:
+    with pytest.raises(Unavailable, match=sentence) as refused:
+        refuse_too_large([(TRIAL, Resources()), (trial, resources)])
+    assert "\n" not in str(refused.value)
+
+
+def test_one_process_is_not_several() -> None:
+    refuse_infeasible([(TRIAL, Resources())])
+    with pytest.raises(Unavailable, match=f"takes {CPUS + 1} workers of DeepSpeed, and --executor"):
+        refuse_infeasible([(TRIAL, Resources()), (SPREAD, Resources())])
+
+
+def test_without_deepspeed_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.execution.inline.find_spec", lambda name: None)
+    refuse_too_large([(TRIAL, Resources())])
+    one = replace(SPREAD, parallel=replace(SPREAD.parallel, workers=1))
+    with pytest.raises(Unavailable, match="need DeepSpeed, which is not installed"):
+        refuse_too_large([(one, Resources())])

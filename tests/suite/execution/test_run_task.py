@@ -1,0 +1,242 @@
+"""`run_task`: a module of one's own, trained and scored without an ablation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import suite
+from suite.errors import Diverged
+from suite.execution.run_task import ModuleError
+from suite.schema import Point, Training
+from suite.spec import Scale
+from suite.tasks.task import TaskError
+from suite.training.loop import Exercise
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+class Linear(nn.Module):
+    """Images as a flat vector, one linear map: 10 x 785 parameters."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.map = nn.Linear(784, 10)
+        self.factor = factor
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.map(inputs.flatten(1))
+        return logits * self.factor
+
+
+def run(module: nn.Module, **changes: object) -> object:
+    wanted = {"task": "fashion_mnist_patches", "steps": 40, "batch": 100, "learning_rate": 1e-2}
+    return suite.run_task(module, **(wanted | changes))  # type: ignore[arg-type]
+
+
+def test_a_linear_map_learns_the_clothes() -> None:
+    found = suite.run_task(Linear(), task="fashion_mnist_patches", steps=60, batch=100,
+                           learning_rate=1e-2)  # fmt: skip
+    assert (found.metric, found.unit) == ("accuracy", "1")
+    assert 0.7 < found.value < 0.9
+    assert found.num_parameters == 10 * 785
+    assert found.seconds > 0
+    losses = [point.value for point in found.points if point.metric == "training_loss"]
+    assert losses[-1] < losses[0] / 2
+    assert {point.flops for point in found.points} == {None}
+    assert [p.step for p in found.points if p.metric == "validation_accuracy"][-1] == 60
+
+
+def test_the_module_is_trained_in_place_and_the_same_seed_gives_the_same() -> None:
+    first, second = Linear(), Linear()
+    before = first.map.weight.detach().clone()
+    assert run(first).value == run(second).value  # type: ignore[attr-defined]
+    assert torch.equal(first.map.weight, second.map.weight)
+    assert not torch.equal(first.map.weight, before)
+    other = Linear()
+    run(other, seed=1)
+    assert not torch.equal(other.map.weight, first.map.weight)
+
+
+def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
+    lengths = set()
+
+    class Bigram(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(81, 81)
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            lengths.add(inputs.shape[1])
+            logits: Tensor = self.table(inputs)
+            return logits
+
+    found = suite.run_task(Bigram(), task="shakespeare_characters", steps=30, length=256, batch=64,
+                           learning_rate=0.3)  # fmt: skip
+    assert lengths == {256}
+    assert found.metric == "bits_per_character"
+    assert found.value < 4.5  # a uniform guess is log2(81) = 6.3
+
+
+@pytest.mark.parametrize("steps", [1, 5, 60, 300, 900])
+def test_it_trains_as_an_ablation_with_the_same_scale(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No silent difference between a user's module and the suite's, at the same settings."""
+    seen: list[Training] = []
+
+    def noted(module: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
+        seen.append(exercise.training)
+        return iter(())
+
+    monkeypatch.setattr("suite.execution.run_task.train", noted)
+    run(Linear(), steps=steps)
+    scale = Scale(dim=8, depth=1, length=49, steps=steps, batch=100, learning_rate=1e-2)
+    wanted = {field.name: getattr(scale, field.name) for field in fields(Training)}
+    assert seen == [Training(**wanted)]
+
+
+def test_one_step_is_enough() -> None:
+    assert len(run(Linear(), steps=1).points) == 2  # type: ignore[attr-defined]
+
+
+def test_a_loss_that_is_no_number_is_said() -> None:
+    with pytest.raises(Diverged, match="training loss is nan"):
+        run(Linear(factor=math.nan))
+
+
+def test_a_misspelt_task_is_answered_with_the_nearest() -> None:
+    with pytest.raises(TaskError, match="fashion_mnist_patches"):
+        run(Linear(), task="fashion_mnist_patch")
+
+
+def test_a_task_with_parts_is_scored_by_part() -> None:
+    found = suite.run_task(Symbols(256), task="mqar_small", steps=1)
+    assert list(found.parts) == ["pairs=4", "pairs=8"]
+    low, high = sorted(found.parts.values())
+    assert low <= found.value <= high
+    assert run(Linear(), steps=1).parts == {}  # type: ignore[attr-defined]
+
+
+class Symbols(nn.Module):
+    """Of each token a row of a table: as many logits as symbols, or as asked."""
+
+    def __init__(self, num_symbols: int, num_logits: int | None = None) -> None:
+        super().__init__()
+        self.table = nn.Embedding(num_symbols, num_logits or num_symbols)
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.table(inputs)
+
+
+class Pooled(Symbols):
+    """One row for the whole sequence."""
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.table(inputs).mean(dim=1)
+
+
+class Recurrent(nn.Module):
+    """Forgets that a GRU returns its state too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(16, 10, batch_first=True)
+
+    def forward(self, inputs: Tensor) -> object:
+        return self.gru(inputs)
+
+
+@pytest.mark.parametrize(
+    ("module", "task", "sentence"),
+    [
+        (
+            Symbols(256, 7), "mqar_small",
+            "the module Symbols returns torch.float32 of shape [16, 64, 7]; mqar_small needs logits"
+            " of shape [16, 64, 256], [batch, time, symbols]",
+        ),
+        (
+            Symbols(128, 38), "shakespeare_plays",
+            "the module Symbols returns torch.float32 of shape [16, 64, 38]; shakespeare_plays"
+            " needs logits of shape [16, 38], [batch, classes]",
+        ),
+        (
+            Recurrent(), "fashion_mnist_patches",
+            "the module Recurrent returns tuple; fashion_mnist_patches needs logits of shape"
+            " [16, 10], [batch, classes]",
+        ),
+        (
+            Symbols(100), "mqar_small",
+            "the module Symbols cannot be called with a batch of mqar_small, integers of 0 to 255,"
+            " shape [16, 64]: IndexError: index out of range in self",
+        ),
+        (
+            Pooled(16, 10), "listops",
+            "the module Pooled must take mask=, [batch, time], True where a real token stands: the"
+            " sequences of listops differ in length and are padded",
+        ),
+    ],
+    ids=["width", "sequence", "tuple", "symbols", "mask"],
+)  # fmt: skip
+def test_a_module_that_does_not_suit_is_one_sentence(
+    module: nn.Module, task: str, sentence: str
+) -> None:
+    with pytest.raises(ModuleError) as refused:
+        suite.run_task(module, task=task)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("task", "length", "sentence"),
+    [
+        ("fashion_mnist_patches", 64, "length must be 49, not 64"),
+        ("mqar_small", 63, "length must be an even number of 32 to 16384 tokens, not 63"),
+        ("mqar_small", 0, "length must be an even number of 32 to 16384 tokens, not 0"),
+    ],
+)
+def test_a_length_that_the_task_cannot_have_is_one_sentence(
+    task: str, length: int, sentence: str
+) -> None:
+    with pytest.raises(TaskError, match=sentence):
+        suite.run_task(Linear(), task=task, length=length)
+
+
+def test_a_score_that_is_no_number_is_said() -> None:
+    class FailsAtTest(Linear):
+        """Numbers for the 1,000 validation images and in training, none for what comes after."""
+
+        num_scored = 0
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            self.num_scored += 0 if self.training else len(inputs)
+            return super().forward(inputs) * (math.nan if self.num_scored > 1_100 else 1)
+
+    with pytest.raises(Diverged, match="the test accuracy is nan"):
+        run(FailsAtTest(), steps=1)
+
+
+def test_trying_the_module_moves_nothing() -> None:
+    """Dropout draws as if it had not been called before, and stays switched on."""
+
+    class Dropped(Linear):
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            modes.append(self.training)
+            drawn.append(torch.rand(1).item())
+            return super().forward(inputs)
+
+    modes: list[bool] = []
+    drawn: list[float] = []
+    module = Dropped()
+    torch.manual_seed(7)
+    run(module, steps=1)
+    assert modes[:2] == [False, True]
+    assert drawn[0] == drawn[1]

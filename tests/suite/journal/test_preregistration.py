@@ -1,0 +1,400 @@
+"""A claim that was stated before its results is told from one that was not, whatever is tried."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.results.frame import read_sweep
+from reports.stats.intervals import CONFIDENCE
+from suite.journal.journal import Journal
+from suite.journal.preregistration import (
+    ALPHA,
+    Statement,
+    content_of,
+    num_seeds_seen,
+    registration_of,
+)
+from suite.planning.plan import plan
+from suite.reporting.build import sweeps_in
+from suite.reporting.frames import by_trial, sweep_files, sweep_of
+from suite.schema import FAILURES, About, Plan, Provenance, Registration, Result, Status
+from suite.spec import Ablation, Claim
+from suite.sweep.driver import Options, run
+from suite.sweep.verify import differences
+from suite.tracking.location import store_of
+from tests.workplace import Workplace
+
+MakeAblation = Callable[..., Ablation]
+HERE = Provenance(
+    commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={"torch": "2"}
+)
+
+
+@pytest.fixture(scope="session")
+def make(make_ablation: MakeAblation) -> Callable[..., Plan]:
+    """A plan whose claim, seeds or scale differ as asked."""
+
+    def made(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
+        fields = {"metric": "bits_per_character", "a": "heads=4", "b": "heads=1", "by": 0.02}
+        fields |= {"statement": "four beat one", "source": "A paper"} | claim
+        stated = Claim(fields.pop("statement"), **fields)
+        return plan(make_ablation(claim=stated, scale=scale), seeds=seeds)
+
+    return made
+
+
+def registered(about: About) -> Registration:
+    assert about.registration is not None
+    return about.registration
+
+
+def commit_all(journal: Journal, planned: Plan, seeds: range = range(100)) -> None:
+    for trial in planned.trials:
+        if trial.seed in seeds:
+            journal.commit(ok(trial.trial_id), journal.begin(trial.trial_id, "here"))
+
+
+def ok(trial_id: str, status: Status = Status.OK) -> Result:
+    return Result(trial_id=trial_id, status=status, provenance=HERE, seconds=1.0)
+
+
+@pytest.fixture
+def journal(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with Journal(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+# --- what fixes a test ---------------------------------------------------------------------------
+
+
+def test_the_hash_is_that_of_the_canonical_json(make: Callable[..., Plan]) -> None:
+    content = content_of(make().about)
+    assert content is not None
+    said = json.loads(content)
+    assert set(said) == {"alpha", "claim", "seeds", "settings"}
+    assert (said["alpha"], said["seeds"], said["settings"]["dim"]) == (0.05, 3, 16)
+    assert said["claim"]["by"] == 0.02
+    assert content == json.dumps(said, sort_keys=True, separators=(",", ":"))
+    statement = Statement(content=content, num_pairs=0, stated_seconds=0.0)
+    assert statement.sha256 == hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_alpha_is_that_of_the_reports() -> None:
+    assert pytest.approx(1 - CONFIDENCE) == ALPHA
+
+
+@pytest.mark.parametrize(
+    ("change", "is_part"),
+    [
+        ({"statement": "four are better"}, True),
+        ({"by": 0.01}, True),
+        ({"a": "heads=1", "b": "heads=4"}, True),
+        ({"seeds": 4}, True),
+        ({"scale": {"steps": 5}}, True),
+        ({"scale": {"learning_rate": 0.5}}, True),
+        ({"source": "Another paper"}, False),
+        ({"published": "24.9 against 25.8"}, False),
+        ({"scale": {"cpus": 2, "threads": 1, "memory_gib": 1.0}}, False),
+    ],
+)
+def test_what_moves_the_test_moves_its_hash(
+    make: Callable[..., Plan], change: dict[str, Any], *, is_part: bool
+) -> None:
+    """What others found, and where it runs, is no part of the test."""
+    assert (content_of(make(**change).about) != content_of(make().about)) == is_part
+
+
+def test_without_a_claim_there_is_nothing_to_register(
+    make_ablation: MakeAblation, journal: Journal
+) -> None:
+    planned = plan(make_ablation())
+    assert content_of(planned.about) is None
+    assert journal.keep_plan(planned).about.registration is None
+    assert journal.statements(planned.key) == []
+
+
+# --- pairs known ---------------------------------------------------------------------------------
+
+
+def at_another(planned: Plan, **claim: str) -> Plan:
+    assert planned.about.claim is not None
+    return replace(
+        planned, about=replace(planned.about, claim=replace(planned.about.claim, **claim))
+    )
+
+
+def test_a_seed_is_known_by_either_side(make: Callable[..., Plan]) -> None:
+    planned = make()
+    of = {(cell.variant, cell.seed): cell.trial_id for cell in planned.cells}
+    some = {of["heads=4", 0], of["heads=1", 0], of["heads=1", 2]}
+    assert num_seeds_seen(planned, some.__contains__) == 2
+    assert num_seeds_seen(planned, lambda trial_id: True) == 3
+    assert num_seeds_seen(planned, lambda trial_id: False) == 0
+    assert num_seeds_seen(at_another(planned, b="heads=2"), {of["heads=1", 0]}.__contains__) == 0
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_only_what_says_nothing_of_a_variant_is_not_known(
+    make: Callable[..., Plan], journal: Journal, status: Status
+) -> None:
+    planned = make()
+    for trial in planned.trials:
+        journal.commit(ok(trial.trial_id, status), journal.begin(trial.trial_id, "here"))
+    says_nothing = status in {*FAILURES, Status.SKIPPED}
+    made = registered(journal.keep_plan(planned).about)
+    assert made.num_pairs_before == (0 if says_nothing else 3)
+
+
+@pytest.mark.parametrize("sides", [{"heads=1"}, {"heads=4"}, {"heads=1", "heads=4"}])
+def test_a_claim_that_is_edited_after_results_of_any_side_is_exploratory(
+    make: Callable[..., Plan], journal: Journal, sides: set[str]
+) -> None:
+    """A sweep that is interrupted may leave those of one side."""
+    for cell in journal.keep_plan(make()).cells:
+        if cell.variant in sides and cell.seed < 2:
+            journal.commit(ok(cell.trial_id), journal.begin(cell.trial_id, "here"))
+    edited = registered(journal.keep_plan(make(by=0.01)).about)
+    assert (edited.num_pairs_before, edited.changes) == (2, ("by 0.02 -> 0.01",))
+    assert not edited.is_confirmatory
+
+
+def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Callable[..., Plan]) -> None:
+    cells = tuple(replace(cell, at=f"length={8 + cell.seed}") for cell in make().cells)
+    swept = replace(make(), cells=cells)
+    assert num_seeds_seen(swept, lambda trial_id: True) == 3
+    assert num_seeds_seen(at_another(swept, at="length=9"), lambda trial_id: True) == 1
+
+
+def test_a_timing_knows_both_sides_at_once(make_ablation: MakeAblation) -> None:
+    claim = Claim("faster", metric="training_step_seconds", a="heads=1", b="heads=4", by=0.0)
+    planned = plan(make_ablation(probes=["step_time"], claim=claim), seeds=2)
+    first = planned.trials[0].trial_id
+    assert num_seeds_seen(planned, lambda trial_id: trial_id == first) == 1
+
+
+def test_a_result_of_another_ablation_counts(make: Callable[..., Plan], journal: Journal) -> None:
+    mine = make()
+    other = replace(mine, about=replace(mine.about, ablation="other"))
+    journal.keep_plan(other)
+    commit_all(journal, other)
+    assert registered(journal.keep_plan(mine).about).num_pairs_before == 3
+    assert registered(journal.keep_plan(other).about).is_confirmatory
+
+
+# --- the life of a claim -------------------------------------------------------------------------
+
+
+def test_a_claim_stated_first_is_confirmatory_and_stays_so(
+    make: Callable[..., Plan], journal: Journal
+) -> None:
+    stated = registered(journal.keep_plan(make()).about)
+    content = content_of(make().about)
+    assert content is not None
+    assert stated == Registration(sha256=hashlib.sha256(content.encode()).hexdigest())
+    commit_all(journal, make())
+    assert registered(journal.keep_plan(make()).about) == stated
+    assert stated.is_confirmatory
+
+
+def test_a_claim_edited_before_any_result_is_confirmatory_and_says_what_changed(
+    make: Callable[..., Plan], journal: Journal
+) -> None:
+    journal.keep_plan(make())
+    edited = registered(journal.keep_plan(make(by=0.01, seeds=5)).about)
+    assert edited.is_confirmatory
+    assert edited.changes == ("by 0.02 -> 0.01", "seeds 3 -> 5")
+
+
+def test_seeds_added_after_a_look_are_a_change_and_it_says_so(
+    make: Callable[..., Plan], journal: Journal
+) -> None:
+    journal.keep_plan(make())
+    commit_all(journal, make())
+    more = registered(journal.keep_plan(make(seeds=5)).about)
+    assert more.num_pairs_before == 3
+    assert more.changes == ("seeds 3 -> 5, after results were seen",)
+
+
+def test_back_at_the_first_statement_it_is_confirmatory_again(
+    make: Callable[..., Plan], journal: Journal
+) -> None:
+    first = registered(journal.keep_plan(make()).about)
+    commit_all(journal, make())
+    second = registered(journal.keep_plan(make(by=0.01)).about)
+    assert registered(journal.keep_plan(make()).about) == first
+    commit_all(journal, make(seeds=4))
+    assert registered(journal.keep_plan(make(by=0.01)).about) == second
+    assert len(journal.statements(make().key)) == 2
+
+
+def test_other_settings_are_other_trials_and_nobody_knew_those(
+    make: Callable[..., Plan], journal: Journal
+) -> None:
+    journal.keep_plan(make())
+    commit_all(journal, make())
+    other = registered(journal.keep_plan(make(scale={"steps": 5})).about)
+    assert other.is_confirmatory
+    assert other.changes == ("steps 4 -> 5",)
+
+
+def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Callable[..., Plan]) -> None:
+    plain, swept = make().about, make(statement="all beat one").about
+    assert swept.claim is not None
+    swept = replace(swept, claim=replace(swept.claim, at="length=8"))
+    stated = [
+        Statement(content=content, num_pairs=0, stated_seconds=seconds)
+        for seconds, about in enumerate((plain, swept))
+        if (content := content_of(about))
+    ]
+    found = registration_of(swept, stated)
+    assert found is not None
+    assert found.changes == (
+        "at none -> length=8", 'statement "four beat one" -> "all beat one"',
+    )  # fmt: skip
+
+
+# --- where it travels ----------------------------------------------------------------------------
+
+
+def test_it_travels_in_the_frame(
+    make: Callable[..., Plan], journal: Journal, tmp_path: Path
+) -> None:
+    journal.keep_plan(make())
+    commit_all(journal, make())
+    kept = journal.keep_plan(make(by=0.01))
+    assert journal.plans() == [kept]
+    results = by_trial(journal.results(trial.trial_id for trial in kept.trials))
+    for name, body in sweep_files(kept, results).items():
+        (tmp_path / name).write_bytes(body)
+    read = read_sweep(tmp_path / "results.parquet", tmp_path / "curves.parquet")
+    assert registered(read.about).changes == ("by 0.02 -> 0.01",)
+    assert read.about == sweep_of(kept, results).about
+
+
+def test_another_folders_statements_come_with_its_results_and_the_earliest_holds(
+    make: Callable[..., Plan], tmp_path: Path
+) -> None:
+    with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
+        there.keep_plan(make())
+        commit_all(there, make())
+        edited = there.keep_plan(make(by=0.01))
+        assert here.adopt_plan(edited, there).about.registration == edited.about.registration
+        assert here.statements(edited.key) == there.statements(edited.key)
+        assert registered(here.keep_plan(make()).about).is_confirmatory
+
+
+def test_what_was_stated_here_late_was_stated_there_early(
+    make: Callable[..., Plan], tmp_path: Path
+) -> None:
+    with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
+        there.keep_plan(make())
+        commit_all(here, make())
+        assert not registered(here.keep_plan(make()).about).is_confirmatory
+        assert registered(here.adopt_plan(make(), there).about).is_confirmatory
+        late = here.statements(make().key)
+        there.adopt_plan(make(), here)  # and not the other way round
+        assert there.statements(make().key) == late
+
+
+def test_a_rebuilt_journal_knows_what_the_old_one_knew(
+    make: Callable[..., Plan], tmp_path: Path
+) -> None:
+    with Journal(tmp_path / "old.db") as old:
+        old.keep_plan(make())
+        commit_all(old, make())
+        old.keep_plan(make(seeds=5))
+    with Journal(tmp_path / "old.db", read_only=True) as old, Journal(tmp_path / "new.db") as new:
+        (planned,) = old.plans()
+        found = registered(new.adopt_plan(planned, old).about)
+    assert found.changes == ("seeds 3 -> 5, after results were seen",)
+
+
+def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
+    """From a run, and from a second one with the claim edited."""
+    work = Workplace(tmp_path)
+
+    def ran(by: float) -> About:
+        file = Path(work.ablation(probes=["quality"]))
+        claim = f"""Claim(
+            "x", metric="accuracy", a="learning_rate=0.01", b="learning_rate=0.001", by={by}
+        )"""
+        text = file.read_text().replace("probes=", f"claim={claim}, probes=")
+        file.write_text(text.replace("import Ablation", "import Ablation, Claim"))
+        run(str(file), options=Options(out=work.out, executor="inline"))
+        (sweep,) = sweeps_in(store_of(work.out, None), "small")
+        assert differences(work.out, None).differences == ()
+        return sweep.about
+
+    assert registered(ran(0.5)).is_confirmatory
+    edited = registered(ran(0.25))
+    assert (edited.num_pairs_before, edited.changes) == (2, ("by 0.5 -> 0.25",))
+
+
+# --- journals from before ------------------------------------------------------------------------
+
+
+def without_statements(path: Path) -> None:
+    """As format 2 was."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript(
+            "DROP TABLE statements; DROP TABLE ends; DROP TABLE trials; DROP TABLE driver; "
+            "PRAGMA user_version = 2;"
+        )
+
+
+@pytest.fixture
+def old(make: Callable[..., Plan], tmp_path: Path) -> Path:
+    """A journal of format 2 that holds the plan and all of its results."""
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        journal.keep_plan(make())
+        commit_all(journal, make())
+    without_statements(path)
+    return path
+
+
+def test_of_an_old_journal_no_registration_is_known(make: Callable[..., Plan], old: Path) -> None:
+    with Journal(old, read_only=True) as journal:
+        (planned,) = journal.plans()
+        assert planned.about.registration is None
+    with Journal(old) as journal:
+        assert journal.plans() == [planned]
+        assert journal.keep_plan(make()).about.registration is None
+
+
+def test_a_claim_edited_in_an_old_journal_is_exploratory(
+    make: Callable[..., Plan], old: Path
+) -> None:
+    with Journal(old) as journal:
+        edited = registered(journal.keep_plan(make(by=0.01)).about)
+    assert (edited.num_pairs_before, edited.changes) == (3, ("by 0.02 -> 0.01",))
+
+
+def test_an_old_journal_without_results_has_nothing_to_hide(
+    make: Callable[..., Plan], tmp_path: Path
+) -> None:
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(make())
+    without_statements(tmp_path / "journal.db")
+    with Journal(tmp_path / "journal.db") as journal:
+        assert registered(journal.keep_plan(make()).about).is_confirmatory
+
+
+def test_what_an_old_journal_brings_is_not_taken_for_stated_here(
+    make: Callable[..., Plan], old: Path, tmp_path: Path
+) -> None:
+    with Journal(old, read_only=True) as there, Journal(tmp_path / "new.db") as here:
+        assert here.adopt_plan(make(), there).about.registration is None
+        for result in there.results(trial.trial_id for trial in make().trials):
+            here.adopt(result)
+        assert here.keep_plan(make()).about.registration is None
+        assert registered(here.keep_plan(make(by=0.01)).about).num_pairs_before == 3

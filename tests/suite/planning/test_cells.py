@@ -1,0 +1,144 @@
+"""Which trials fill a table's cells, at each grain of probe."""
+
+from collections.abc import Callable
+
+import pytest
+
+from suite.planning.cells import ComparisonGroup, filled_cells, trial_of
+from suite.planning.plan import plan
+from suite.probes.registry import probe
+from suite.schema import Plan
+from suite.spec import Ablation, Model, vary
+
+MakeAblation = Callable[..., Ablation]
+
+
+def _models(found: Plan, probe_name: str) -> dict[str, set[str]]:
+    """Variant -> mixers that its cells of the probe point at."""
+    trials = {trial.trial_id: trial for trial in found.trials}
+    models: dict[str, set[str]] = {}
+    for cell in found.cells:
+        if cell.probe == probe_name and not cell.reason:
+            subject = trials[cell.trial_id].subjects[cell.subject]
+            models.setdefault(cell.variant, set()).add(subject.mixer)
+    return models
+
+
+@pytest.fixture
+def mixers(make_ablation: MakeAblation) -> Ablation:
+    return make_ablation(
+        axes=[vary("mixer", ["lstm", "attention", "conv", "fnet"])],
+        probes=["quality", "parameters", "step_time"],
+    )
+
+
+def test_every_cell_points_at_its_variants_model(mixers: Ablation) -> None:
+    found = plan(mixers)
+    for name in ("quality", "parameters", "step_time"):
+        assert _models(found, name) == {
+            f"mixer={mixer}": {mixer} for mixer in ("lstm", "attention", "conv")
+        }
+
+
+def test_the_grain_of_the_probe_decides_the_number_of_trials(mixers: Ablation) -> None:
+    found = plan(mixers, seeds=3)
+    counts = {
+        name: sum(trial.probe == name for trial in found.trials)
+        for name in ("quality", "parameters", "step_time")
+    }
+    assert counts == {"quality": 9, "parameters": 3, "step_time": 3}
+
+
+def test_an_impossible_variant_has_a_cell_a_seed_and_no_trial(mixers: Ablation) -> None:
+    found = plan(mixers, seeds=3)
+    skipped = [cell for cell in found.cells if cell.variant == "mixer=fnet"]
+    assert [(cell.probe, cell.seed) for cell in skipped] == [
+        ("quality", 0), ("quality", 1), ("quality", 2), ("parameters", 0),
+        ("step_time", 0), ("step_time", 1), ("step_time", 2),
+    ]  # fmt: skip
+    assert {cell.reason for cell in skipped} == {
+        "fnet cannot be causal, and a language_model must be"
+    }
+    assert {cell.trial_id for cell in skipped}.isdisjoint(t.trial_id for t in found.trials)
+    assert len({cell.trial_id for cell in skipped}) == len(skipped)
+
+
+def test_a_comparison_takes_each_model_once_in_one_order(mixers: Ablation) -> None:
+    backwards = (vary("mixer", ["fnet", "conv", "attention", "lstm"]),)
+    orders = {
+        tuple(model.mixer for model in trial.subjects)
+        for ablation in (mixers, mixers.model_copy(update={"axes": backwards}))
+        for trial in plan(ablation).trials
+        if trial.probe == "step_time"
+    }
+    (order,) = orders
+    assert sorted(order) == ["attention", "conv", "lstm"]
+
+
+def test_variants_that_train_differently_share_one_timing(make_ablation: MakeAblation) -> None:
+    ablation = make_ablation(axes=[vary("learning_rate", [1e-3, 1e-2])], probes=["step_time"])
+    found = plan(ablation, seeds=1)
+    assert [len(trial.subjects) for trial in found.trials] == [1]
+    assert {(cell.variant, cell.subject) for cell in found.cells} == {
+        ("learning_rate=0.001", 0), ("learning_rate=0.01", 0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("axis", "values"), [("length", [8, 16]), ("batch", [2, 4])])
+def test_only_variants_on_one_footing_are_compared(
+    make_ablation: MakeAblation, axis: str, values: list[int]
+) -> None:
+    found = plan(make_ablation(axes=[vary(axis, values)], probes=["step_time"]), seeds=1)
+    assert sorted(getattr(trial, axis) for trial in found.trials) == values
+
+
+def test_a_metric_is_at_the_length_of_its_variant(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(axes=[vary("length", [8, 16])], probes=["flops"]))
+    assert {cell.variant: cell.metrics[0].at for cell in found.cells} == {
+        "length=8": "length=8", "length=16": "length=16",
+    }  # fmt: skip
+
+
+def test_a_trial_holds_no_training_where_none_is_done(make_ablation: MakeAblation) -> None:
+    ablation = make_ablation(probes=["quality", "parameters", "flops", "step_time"])
+    settings = {
+        trial.probe: (trial.training is not None, trial.batch)
+        for trial in plan(ablation, seeds=1).trials
+    }
+    assert settings == {
+        "quality": (True, 2), "parameters": (False, 1), "flops": (False, 1),
+        "step_time": (False, 2),
+    }  # fmt: skip
+
+
+def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) -> None:
+    named = {trial.probe: set(trial.versions) for trial in plan(mixers, seeds=1).trials}
+    common = {
+        "task shakespeare_characters", "skeleton language_model", "position sinusoidal",
+    }  # fmt: skip
+    assert named["step_time"] == common | {
+        "probe step_time", "mixer attention", "mixer conv", "mixer lstm",
+    }  # fmt: skip
+    assert "training" not in named["parameters"]
+    quality = plan(mixers.model_copy(update={"axes": (vary("mixer", ["attention"]),)}), seeds=1)
+    assert set(quality.trials[0].versions) == common | {
+        "probe quality", "mixer attention", "training",
+    }  # fmt: skip
+
+
+def test_trial_of_and_filled_cells_agree(make_ablation: MakeAblation) -> None:
+    from suite.planning.knobs import with_defaults
+    from suite.planning.resolve import subject_of
+    from suite.planning.variants import Baseline, variants_of
+
+    ablation = make_ablation(baseline=Model(mixer="conv"), axes=[vary("kernel_size", [3])])
+    scale = ablation.scales["quick"]
+    baseline = Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
+    reference, _ = variants_of(baseline)
+    subject = subject_of(baseline, reference, "shakespeare_characters")
+    group = ComparisonGroup(
+        task="shakespeare_characters", baseline=reference.label, table={reference.label: subject}
+    )
+    ((cell, trial),) = filled_cells(probe("quality"), group, 1)
+    assert trial == trial_of(probe("quality"), (subject,), 0)
+    assert cell.trial_id == trial_of(probe("quality"), (subject,), 0).trial_id

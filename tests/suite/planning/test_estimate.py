@@ -1,0 +1,92 @@
+"""Rough, but in the right order: more work takes longer, more resources less."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.commands.resource_usage import planned_seconds
+from suite.planning.estimate import seconds_of
+from suite.planning.plan import plan
+from suite.schema import Parallel, Plan, Resources
+from suite.spec import Ablation, vary
+
+MakeAblation = Callable[..., Ablation]
+ONE = Resources()
+
+
+@pytest.fixture(scope="module")
+def planned(make_ablation: MakeAblation) -> Plan:
+    ablation = make_ablation(
+        axes=[vary("depth", [1, 2])], probes=["quality", "parameters", "step_time"],
+        scale={"steps": 1000, "batch": 64},
+    )  # fmt: skip
+    return plan(ablation, seeds=2)
+
+
+def test_more_work_takes_longer_and_more_resources_less(planned: Plan) -> None:
+    small, large = (
+        next(t for t in planned.trials if t.probe == "quality" and t.subjects[0].depth == depth)
+        for depth in (1, 2)
+    )
+    assert seconds_of(small, ONE) < seconds_of(large, ONE)
+    assert seconds_of(large, Resources(num_threads=2)) < seconds_of(large, ONE)
+    assert seconds_of(large, Resources(num_gpus=1.0)) < seconds_of(large, ONE)
+    assert small.training is not None
+    longer = replace(small, training=replace(small.training, steps=2000))
+    assert seconds_of(longer, ONE) == pytest.approx(2 * seconds_of(small, ONE), rel=0.1)
+
+
+def test_training_is_packed_and_timing_is_not(planned: Plan) -> None:
+    training = [t for t in planned.trials if t.probe == "quality"]
+    timing = [t for t in planned.trials if t.probe == "step_time"]
+    start = planned_seconds([], ONE, 1)
+    on_two, on_one = (planned_seconds(training, ONE, cpus) - start for cpus in (2, 1))
+    assert on_two == pytest.approx(on_one / 2)
+    assert planned_seconds(timing, ONE, 2) == planned_seconds(timing, ONE, 1)
+    two = Resources(num_cpus=2)
+    assert planned_seconds(training, two, 2) == planned_seconds(training, two, 1)
+
+
+def test_estimating_leaves_the_random_numbers_alone(planned: Plan) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    large = replace(planned.trials[0].subjects[0], depth=3)  # not estimated before
+    seconds_of(replace(planned.trials[0], subjects=(large,)), ONE)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_users_mixer_without_a_formula_has_an_estimate(
+    write_ablation: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "own_data.py").write_text(
+        "import torch\nfrom models import Mixer\n\n\nclass Mine(Mixer):\n"
+        "    supports_causal = True\n\n    def __init__(self, **fields):\n"
+        "        super().__init__(**fields)\n        self.scale = torch.ones(2).sum().item()\n\n"
+        "    def forward(self, x, mask=None, context=None, context_mask=None):\n"
+        "        return self.scale * x\n"
+    )
+    path = write_ablation(baseline='Model(mixer="own_data:Mine")', axes='[vary("depth", [1, 2])]')
+    found = plan(str(path), seeds=1)
+    seconds = planned_seconds(found.trials, found.resources, 1)
+    assert math.isfinite(seconds)
+    assert seconds > 0
+
+
+def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> None:
+    trial = next(t for t in planned.trials if t.probe == "quality")
+    assert trial.training is not None
+    long = replace(trial, training=replace(trial.training, steps=100_000_000))
+    two, four = (
+        replace(long, parallel=Parallel(workers=n, zero=0, precision="float32", accumulation=1))
+        for n in (2, 4)
+    )
+    assert seconds_of(two, ONE) == pytest.approx(seconds_of(long, ONE) / 2, rel=0.01)
+    assert seconds_of(four, ONE) == pytest.approx(seconds_of(long, ONE) / 4, rel=0.01)
+    both_twos, both_fours = (planned_seconds([t, t], ONE, 4) for t in (two, four))
+    assert both_twos == pytest.approx(both_fours, rel=0.01)
+    assert planned_seconds([two], ONE, 4) >= seconds_of(two, ONE)  # no sooner than by itself

@@ -1,0 +1,162 @@
+"""A user's file is a program: each way in which it can fail is one sentence with file and line."""
+
+import importlib.util
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite import timeouts
+from suite.planning.loader import LoadedAblation, find, find_all, name_of, shipped
+from suite.spec import SpecError
+
+WriteAblation = Callable[..., Path]
+
+BROKEN = {
+    "empty": ("", "", "holds exactly one Ablation, named ABLATION; this one holds no"),
+    "bracket left open": ("x = (\n", ":1", "'(' was never closed"),
+    "syntax error below": ("\n\ndef f(:\n    pass\n", ":3", "invalid syntax"),
+    "NUL": ("x = 1\0", ":1", "null bytes"),
+    "unknown encoding": ("# coding: nonsense\n", ":1", "unknown encoding"),
+    "no ablation": ("x = 1\n", "", "holds no Ablation"),
+    "another type": ("ABLATION = 5\n", "", "ABLATION is of type int; it must be a suite.Ablation"),
+    "raises": ("x = 1\nraise RuntimeError('a\\nb')\n", ":2", r"RuntimeError: a\nb"),
+    "raises in a function": ("def f():\n    1 / 0\nf()\n", ":2", "ZeroDivisionError"),
+    "imports what is missing": ("import not_there_at_all\n", ":1", "No module named"),
+    "ends the program": ("import sys\nsys.exit(3)\n", "", "ends the program (SystemExit(3))"),
+    "ends it silently": ("raise SystemExit\n", "", "ends the program"),
+    "misspelt field": (
+        "from suite import Scale\n\nScale(\n    dmi=1,\n)\n", ":3", "did you mean 'dim'",
+    ),
+}  # fmt: skip
+
+
+def _refusal(path: Path | str) -> str:
+    with pytest.raises(SpecError) as caught:
+        find(str(path))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_file_is_refused_with_its_place(case: str, write_ablation: WriteAblation) -> None:
+    source, line, fragment = BROKEN[case]
+    path = write_ablation(source)
+    sentence = _refusal(path)
+    assert sentence.startswith(f"{path}{line}: ")
+    assert fragment in sentence
+
+
+def test_two_ablations_are_named(write_ablation: WriteAblation) -> None:
+    path = write_ablation()
+    path.write_text(path.read_text() + "OTHER = ABLATION.model_copy()\n")
+    assert "it holds ABLATION, OTHER" in _refusal(path)
+
+
+def test_an_ablation_under_another_name_is_none(write_ablation: WriteAblation) -> None:
+    path = write_ablation()
+    path.write_text(path.read_text().replace("ABLATION =", "HEADS ="))
+    assert "named ABLATION; it holds HEADS" in _refusal(path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "while True:\n    pass\n",
+        "import time\ntime.sleep(60)\n",
+        "import time\nwhile True:\n    try: time.sleep(60)\n    except Exception: pass\n",
+    ],
+    ids=["loop", "sleep", "loop that swallows exceptions"],
+)
+def test_a_file_that_never_returns_is_ended(
+    source: str, write_ablation: WriteAblation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
+    start = time.monotonic()
+    assert "did not finish within 1 s" in _refusal(write_ablation(source))
+    assert time.monotonic() - start < 5
+
+
+def test_the_limit_is_lifted_afterwards(
+    write_ablation: WriteAblation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
+    find(str(write_ablation()))
+    time.sleep(1.2)  # an alarm left standing would end the test run here
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Mine.py", "my-heads.py", "1heads.py", "a" * 65 + ".py", "a\nb.py", "a\u202eb.py", "hé.py"],
+)
+def test_an_odd_file_name_is_refused(name: str, write_ablation: WriteAblation) -> None:
+    assert "lower-case letters, digits and underscores" in _refusal(write_ablation(name=name))
+
+
+def test_a_file_of_another_kind_is_refused(write_ablation: WriteAblation) -> None:
+    assert "ending in .py" in _refusal(write_ablation(name="mine.txt"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/b", "/", ".", "a" * 300 + ".py", "a/\nb", "no_such_file.py"]
+)
+def test_a_path_without_a_file_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match=r"no such ablation file|no ablation"):
+        find(name)
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest() -> None:
+    assert "did you mean 'heads'" in _refusal("heds")
+
+
+def test_a_name_that_ships_is_taken(write_ablation: WriteAblation) -> None:
+    assert "'heads' ships already; rename the file" in _refusal(write_ablation(name="heads.py"))
+
+
+@pytest.mark.parametrize("name", ["copy.py", "models.py", "numpy.py", "suite.py"])
+def test_a_file_may_not_stand_in_for_a_module(name: str, write_ablation: WriteAblation) -> None:
+    sentence = _refusal(write_ablation(name=name))
+    assert f"a Python module {name[:-3]!r} exists already; rename the file" in sentence
+    assert importlib.util.find_spec(name[:-3]) is not None
+
+
+def test_the_path_of_a_shipped_file_is_the_shipped_ablation() -> None:
+    file = shipped()["heads"]
+    assert find(str(file)) == find("heads") == LoadedAblation(
+        name="heads", ablation=find("heads").ablation, note=find("heads").note, file=file
+    )  # fmt: skip
+
+
+def test_a_users_file_is_found_by_path_and_leaves_nothing_beside_it(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    path = write_ablation()
+    entry = find(str(path))
+    assert (entry.name, entry.note, entry.file) == ("mine", "A note.", path)
+    assert entry.source_paths == (str(tmp_path),)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_edited_file_is_read_again(write_ablation: WriteAblation) -> None:
+    first = find(str(write_ablation(axes='[vary("heads", [1, 2])]'))).ablation
+    second = find(str(write_ablation(axes='[vary("heads", [1, 4])]'))).ablation
+    assert (first.axes[0].values, second.axes[0].values) == ((1, 2), (1, 4))
+
+
+def test_a_file_named_twice_counts_once(write_ablation: WriteAblation) -> None:
+    path = write_ablation()
+    entries = find_all([str(path), "heads", str(path.parent / "." / path.name), "heads"])
+    assert [entry.name for entry in entries] == ["mine", "heads"]
+
+
+def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    paths = [write_ablation(), write_ablation(name="other/mine.py")]
+    with pytest.raises(SpecError, match="bear one name; rename"):
+        find_all(list(map(str, paths)))
+
+
+def test_the_recorded_name_of_a_path_needs_no_import() -> None:
+    assert name_of("heads") == "heads"
+    assert name_of("/no/such/folder/mine.py") == "mine"

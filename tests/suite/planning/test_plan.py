@@ -1,0 +1,472 @@
+"""The first arrow: the same question has the same trials everywhere; nonsense is refused."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models import MIXERS
+from models.model_spec import content_hash
+from suite.planning.loader import find, shipped
+from suite.planning.plan import plan
+from suite.probes.registry import probe
+from suite.schema import Parallel, Plan, Resources
+from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
+from suite.tasks.registry import task_class
+from suite.training import loop as training
+
+MakeAblation = Callable[..., Ablation]
+WriteAblation = Callable[..., Path]
+TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
+EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
+
+PRINT_IDS = """
+import json, sys
+from suite.planning.plan import plan
+print(json.dumps({name: [t.trial_id for t in plan(name).trials] for name in sys.argv[1:]}))
+"""
+
+
+def _ids(found: Plan, probe_name: str | None = None) -> set[str]:
+    return {t.trial_id for t in found.trials if probe_name in (None, t.probe)}
+
+
+def _ids_elsewhere(names: Iterable[str], hash_seed: str) -> dict[str, list[str]]:
+    """As another process with another PYTHONHASHSEED plans them."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PRINT_IDS, *names],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+def test_ids_are_those_of_other_processes_and_follow_a_users_source(
+    write_ablation: WriteAblation, tmp_path: Path
+) -> None:
+    mixer = tmp_path / "own_average.py"
+    mixer.write_text(
+        "from models import Mixer\n\n\nclass Average(Mixer):\n    supports_causal = True\n\n"
+        "    def forward(self, x, mask=None, context=None, context_mask=None):\n"
+        "        return x.mean(dim=1, keepdim=True).expand_as(x)\n"
+    )
+    own = str(
+        write_ablation(
+            baseline='Model(mixer="own_average:Average")',
+            axes='[vary("mixer", ["own_average:Average", "lstm"])]',
+        )
+    )
+    first = _ids_elsewhere([*shipped(), own], "1")
+    mixer.write_text(mixer.read_text().replace("x.mean(dim=1", "2 * x.mean(dim=1"))
+    second = _ids_elsewhere([*shipped(), own], "2")
+    for name in shipped():
+        assert first[name] == second[name] == [t.trial_id for t in plan(name).trials]
+    lstm = [t.trial_id for t in plan(own).trials if t.subjects[0].mixer == "lstm"]
+    unchanged = set(lstm) - _ids(plan(own), "step_time")
+    assert set(first[own]) & set(second[own]) == unchanged
+    assert len(unchanged) == 4  # quality under three seeds, parameters
+
+
+def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
+    shipped_one = find("heads").ablation
+    axes = (vary("position", ["sinusoidal", "none"]),)
+    heads, positions = (
+        plan("heads"),
+        plan(shipped_one.model_copy(update={"axes": axes, "claim": None})),
+    )
+    shared = _ids(heads) & _ids(positions)
+    baseline = {
+        cell.trial_id
+        for cell in heads.cells
+        if cell.variant == heads.about.baseline and cell.probe != "step_time"
+    }
+    assert shared == baseline | {cell.trial_id for cell in heads.cells if cell.probe == "floors"}
+    assert len(shared) == 6  # quality under three seeds, parameters, flops, and the floors
+
+
+def test_ids_know_neither_names_nor_questions_nor_order(
+    make_ablation: MakeAblation, write_ablation: WriteAblation
+) -> None:
+    axes = [vary("heads", [1, 2, 4]), vary("position", ["sinusoidal", "none"])]
+    backwards = [vary("position", ["none", "sinusoidal"]), vary("heads", [4, 2, 1])]
+    fields: dict[str, Any] = {"probes": EVERY_PROBE, "tasks": [TEXT, IMAGES]}
+    one = plan(make_ablation(axes=axes, **fields))
+    for other in (
+        plan(make_ablation(axes=backwards, probes=EVERY_PROBE[::-1], tasks=[IMAGES, TEXT])),
+        plan(make_ablation(axes=axes, question="Another question?", **fields)),
+        plan(
+            str(
+                write_ablation(
+                    axes='[vary("heads", [2, 1, 4]), vary("position", ["none"])]',
+                    tasks=repr(fields["tasks"]), probes=repr(EVERY_PROBE), name="renamed.py",
+                )
+            )
+        ),
+    ):  # fmt: skip
+        assert _ids(other) == _ids(one)
+        assert len(_ids(one)) == len(one.trials)
+
+
+def test_a_cross_and_one_at_a_time_share_what_they_have_in_common(
+    make_ablation: MakeAblation,
+) -> None:
+    axes = [vary("heads", [1, 4]), vary("depth", [1, 2])]
+    assert _ids(plan(make_ablation(axes=axes))) < _ids(
+        plan(make_ablation(axes=axes, combine="cross"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "probes_that_move"),
+    [
+        ({"dim": 32}, set(EVERY_PROBE)),
+        ({"depth": 2}, set(EVERY_PROBE)),
+        ({"length": 16}, set(EVERY_PROBE)),
+        ({"batch": 4}, {"quality", "step_time"}),
+        ({"steps": 5}, {"quality"}),
+        ({"learning_rate": 2e-3}, {"quality"}),
+        ({"warmup_steps": 1}, {"quality"}),
+        ({"weight_decay": 0.1}, {"quality"}),
+        ({"num_evaluations": 2}, {"quality"}),
+        ({"cpus": 2, "gpus": 1.0, "seeds": 3}, set()),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_setting_moves_the_ids_of_the_probes_that_it_matters_to(
+    changes: dict[str, Any], probes_that_move: set[str], make_ablation: MakeAblation
+) -> None:
+    before = plan(make_ablation(probes=EVERY_PROBE))
+    after = plan(make_ablation(probes=EVERY_PROBE, scale=changes))
+    moved = {name for name in EVERY_PROBE if not _ids(before, name) & _ids(after, name)}
+    kept = {name for name in EVERY_PROBE if _ids(before, name) == _ids(after, name)}
+    assert moved == probes_that_move
+    assert kept == set(EVERY_PROBE) - probes_that_move
+
+
+@pytest.mark.parametrize(
+    "baseline",
+    [
+        Model(mixer="attention", heads=2),
+        Model(mixer="lstm"),
+        Model(mixer="attention", heads=4, position="none"),
+        Model(mixer="attention", heads=4, scale="none"),
+        Model(mixer="attention", heads=4, dropout=0.1),
+        Model(mixer="attention", heads=4, position="rope"),
+    ],
+    ids=["heads", "mixer", "position", "scale", "skeleton's knob", "relative position"],
+)
+def test_every_part_of_the_model_moves_every_id(
+    baseline: Model, make_ablation: MakeAblation
+) -> None:
+    axes = [vary("depth", [1, 2])]
+    one = plan(make_ablation(axes=axes, probes=EVERY_PROBE))
+    other = plan(make_ablation(axes=axes, probes=EVERY_PROBE, baseline=baseline))
+    assert not _ids(one) & _ids(other)
+
+
+def test_a_skeletons_default_written_out_moves_nothing(make_ablation: MakeAblation) -> None:
+    written = Model(mixer="attention", heads=4, norm_placement="pre", dropout=0)
+    assert _ids(plan(make_ablation(baseline=written))) == _ids(plan(make_ablation()))
+
+
+def test_a_skeletons_knob_is_an_axis_like_any_other(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(axes=[vary("norm_placement", ["pre", "post"])]), seeds=1)
+    assert found.about.baseline == "norm_placement=pre"
+    assert found.about.variants == ("norm_placement=pre", "norm_placement=post")
+    said = {t.subjects[0].settings["norm_placement"] for t in found.trials}
+    assert said == {"pre", "post"}
+    assert found.trials[0].trial_id in _ids(plan(make_ablation(), seeds=1))
+
+
+def test_seeds_move_what_depends_on_them(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(probes=EVERY_PROBE), seeds=2)
+    seeds = {name: {t.seed for t in found.trials if t.probe == name} for name in EVERY_PROBE}
+    assert seeds == {"quality": {0, 1}, "step_time": {0, 1}, "parameters": {0}, "flops": {0}}
+    assert len(_ids(found)) == len(found.trials)
+
+
+@pytest.mark.parametrize(
+    "what", ["task", "probe", "mixer", "position", "skeleton", "training", "data"]
+)
+def test_a_new_version_of_a_definition_moves_the_ids(
+    what: str, make_ablation: MakeAblation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from models import mixer_class, position_class, skeleton_class
+    from suite.planning.cells import mixer_version
+
+    before = _ids(plan(make_ablation()))
+    source = task_class(TEXT).source
+    attribute: tuple[object, str, object] = {
+        "task": (task_class(TEXT), "version", 99),
+        "probe": (type(probe("quality")), "version", 99),
+        "mixer": (mixer_class("attention"), "version", 99),
+        "position": (position_class("sinusoidal"), "version", 99),
+        "skeleton": (skeleton_class("language_model"), "version", 99),
+        "training": (training, "VERSION", 99),
+        "data": (task_class(TEXT), "source", dataclasses.replace(source, sha256="0" * 64)),
+    }[what]
+    monkeypatch.setattr(*attribute)
+    mixer_version.cache_clear()
+    after = _ids(plan(make_ablation()))
+    mixer_version.cache_clear()
+    assert not before & after
+
+
+def test_whole_numbers_and_their_floats_are_one_number_where_a_number_is_asked(
+    make_ablation: MakeAblation,
+) -> None:
+    whole = make_ablation(scale={"learning_rate": 1, "weight_decay": 0})
+    as_float = make_ablation(scale={"learning_rate": 1.0, "weight_decay": -0.0})
+    assert _ids(plan(whole)) == _ids(plan(as_float))
+
+
+scales = st.fixed_dictionaries(
+    {
+        "dim": st.sampled_from([8, 16]),
+        "depth": st.integers(1, 2),
+        "length": st.integers(1, 4),
+        "steps": st.integers(1, 3),
+        "batch": st.integers(1, 3),
+        "learning_rate": st.floats(1e-6, 1.0),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scales, scales, st.sampled_from(sorted(MIXERS)), st.sampled_from(sorted(MIXERS)))
+def test_only_the_same_models_and_settings_share_an_id(
+    make_ablation: MakeAblation, a: dict[str, Any], b: dict[str, Any], mixer_a: str, mixer_b: str
+) -> None:
+    def first(scale: dict[str, Any], mixer: str) -> str:
+        ablation = make_ablation(
+            baseline=Model(mixer=mixer), tasks=[IMAGES], axes=[vary("position", ["none"])],
+            scale=scale,
+        )  # fmt: skip
+        return plan(ablation, seeds=1).trials[0].trial_id
+
+    a_counts = {**a, "length": 0}  # the images dictate the length
+    b_counts = {**b, "length": 0}
+    is_same = (a_counts, mixer_a) == (b_counts, mixer_b)
+    assert (first(a, mixer_a) == first(b, mixer_b)) == is_same
+
+
+def _claim(**changes: Any) -> Claim:
+    fields = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0.1, **changes}
+    return Claim("one beats four", **fields)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "unknown task": (
+        {"tasks": ["shakespeare_charactrs"]},
+        ["'shakespeare_charactrs'", f"did you mean '{TEXT}'"],
+    ),
+    "unknown probe": ({"probes": ["qualty"]}, ["'qualty'", "did you mean 'quality'", "flops"]),
+    "unknown mixer": ({"baseline": Model(mixer="atention")}, ["did you mean 'attention'"]),
+    "impossible baseline": (
+        {"baseline": Model(mixer="fnet"), "axes": [vary("mixer", ["attention"])]},
+        ["baseline is impossible", TEXT, "fnet cannot be causal"],
+    ),
+    "knobs of another skeleton than the task's": (
+        {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
+        ["baseline is impossible", f"{TEXT} asks for a language_model, not a classifier"],
+    ),
+    "baseline longer than the data": (
+        {"scale": {"length": 2_000_000}}, ["baseline is impossible", "1048576", "2000000"],
+    ),
+    "axis that changes nothing": ({"axes": [vary("cpus", [1, 2])]}, ["'cpus' changes nothing"]),
+    "axis that the data overrule": (
+        {"axes": [vary("length", [8, 16])], "tasks": [IMAGES]}, ["'length' changes nothing"],
+    ),
+    "claim about no variant": (
+        {"claim": _claim(a="heads=2")}, ["the claim", "'heads=2'", "did you mean", "heads=4"],
+    ),
+    "claim about no metric": (
+        {"claim": _claim(metric="bits")}, ["the claim", "metric 'bits'", "bits_per_character"],
+    ),
+    "claim about no task": (
+        {"claim": _claim(task="shakespeare")}, ["the claim", "'shakespeare'", f"'{TEXT}'"],
+    ),
+    "claim about a side that cannot run": (
+        {
+            "axes": [vary("mixer", ["attention", "fnet"])],
+            "claim": _claim(a="mixer=attention", b="mixer=fnet"),
+        },
+        ["the claim: 'mixer=fnet' cannot be measured on", TEXT, "fnet cannot be causal"],
+    ),
+    "claim about one variant twice": ({"claim": _claim(a="heads=4")}, ["both 'heads=4'"]),
+    "too many trials": (
+        {"axes": [vary("steps", range(10, 5009))], "scale": {"seeds": 100}},
+        ["5000 variants x 1 tasks x 100 seeds", "500000", "100000"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused(case: str, make_ablation: MakeAblation) -> None:
+    changes, fragments = REFUSED[case]
+    with pytest.raises(SpecError) as caught:
+        plan(make_ablation(**changes))
+    sentence = str(caught.value)
+    assert [fragment for fragment in fragments if fragment not in sentence] == []
+    assert "\n" not in sentence
+
+
+def test_the_file_is_named(write_ablation: WriteAblation) -> None:
+    path = write_ablation(tasks='["shakespear"]')
+    with pytest.raises(SpecError, match=f"^{path}: no task 'shakespear'"):
+        plan(str(path))
+
+
+@pytest.mark.parametrize("scale", ["quik", "paper"])
+def test_a_scale_that_is_not_there_is_refused(scale: str, make_ablation: MakeAblation) -> None:
+    with pytest.raises(SpecError, match=f"scale {scale!r}.*quick"):
+        plan(make_ablation(), scale=scale)
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 10**26])
+def test_a_number_of_seeds_has_bounds(seeds: int, make_ablation: MakeAblation) -> None:
+    with pytest.raises(SpecError, match=f"seeds={seeds} must lie between 1 and 10000"):
+        plan(make_ablation(), seeds=seeds)
+
+
+def test_seeds_come_from_the_caller_then_the_scale_then_its_name(
+    make_ablation: MakeAblation,
+) -> None:
+    own = make_ablation(scale={"seeds": 2})
+    assert plan(own, seeds=7).about.num_seeds == 7
+    assert plan(own).about.num_seeds == 2
+    standard = make_ablation(scales={"standard": Scale(**_small())})
+    assert plan(make_ablation()).about.num_seeds == 3
+    assert plan(standard, scale="standard").about.num_seeds == 5
+
+
+def _small() -> dict[str, int]:
+    return {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
+
+
+def test_an_impossible_cell_is_a_row_and_the_rest_is_planned(make_ablation: MakeAblation) -> None:
+    found = plan(make_ablation(axes=[vary("heads", [3, 4])]), seeds=2)
+    reasons = {cell.variant: cell.reason for cell in found.cells}
+    assert reasons == {"heads=3": "attention: heads=3 does not divide dim=16", "heads=4": ""}
+    assert len(found.trials) == 2
+
+
+def test_a_plan_says_what_a_report_must_know(make_ablation: MakeAblation) -> None:
+    ablation = make_ablation(claim=_claim(), tasks=[TEXT, IMAGES], probes=["quality", "flops"])
+    about = plan(ablation).about
+    assert (about.baseline, about.variants) == ("heads=4", ("heads=1", "heads=4"))
+    assert about.tasks == (TEXT, IMAGES)
+    assert about.is_indicative
+    assert about.claim is not None
+    assert about.claim.task == TEXT
+    assert about.model["heads"] == 4
+    assert about.model["norm_placement"] == "pre"
+    assert about.model["pooling"] == "mean"  # the images' skeleton has it
+    assert about.settings["dim"] == 16
+    assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
+    assert set(about.data_sets) == {TEXT, IMAGES}
+
+
+def test_an_axis_may_hold_whole_models(make_ablation: MakeAblation) -> None:
+    """As attention, and windows that attention does not have; their trials are anybody's."""
+    windows = [Model(mixer="local_attention", window=window) for window in (2, 4)]
+    attention = Model(mixer="attention", heads=4)
+    found = plan(make_ablation(baseline=attention, axes=[vary("model", [attention, *windows])]))
+    assert found.about.variants == (
+        "model=attention (heads 4)",
+        "model=local_attention (window 2)", "model=local_attention (window 4)",
+    )  # fmt: skip
+    assert found.about.subjects["model=local_attention (window 2)"].mixer == "local_attention"
+    alone = [
+        plan(make_ablation(baseline=model, axes=[vary("position", ["sinusoidal"])]))
+        for model in (attention, *windows)
+    ]
+    assert _ids(found) == set().union(*map(_ids, alone))
+    crossed = make_ablation(
+        axes=[vary("model", [attention, *windows]), vary("window", [2, 8])], combine="cross"
+    )
+    reasons = {cell.variant: cell.reason for cell in plan(crossed).cells}
+    assert reasons["model=attention (heads 4), window=8"] == "attention has no knob 'window'"
+    assert reasons["model=local_attention (window 4), window=8"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("model", "attention"), ("mixer", Model(mixer="attention"))]
+)
+def test_whole_models_stand_on_the_axis_model_alone(name: str, value: Any) -> None:
+    with pytest.raises(SpecError, match=f"vary\\('{name}'\\): .* must be a"):
+        vary(name, [value])
+
+
+def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell(
+    make_ablation: MakeAblation,
+) -> None:
+    ablation = make_ablation(
+        axes=[vary("mixer", ["attention", "fnet", "lstm"])], tasks=[TEXT, IMAGES],
+        probes=EVERY_PROBE,
+    )  # fmt: skip
+    found = plan(ablation)
+    assert {cell.trial_id for cell in found.cells if not cell.reason} == _ids(found)
+    assert len(_ids(found)) == len(found.trials)
+    keys = [(c.variant, c.task, c.seed, c.probe) for c in found.cells]
+    assert len(set(keys)) == len(keys)
+
+
+def test_an_id_is_the_hash_of_the_content(make_ablation: MakeAblation) -> None:
+    for trial in plan(make_ablation()).trials:
+        content = dataclasses.asdict(trial)
+        assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
+        assert content.pop("test_lengths") == ()
+        if content["training"]:
+            assert content["training"].pop("label_smoothing") == 0.0
+        assert {subject.pop("runtime") for subject in content["subjects"]} == {"eager"}
+        assert trial.trial_id == content_hash(content)
+        assert len(trial.trial_id) == 32
+
+
+def test_workers_are_part_of_the_ids_of_what_runs_on_them(make_ablation: MakeAblation) -> None:
+    probes = ["quality", "parameters", "flops"]
+    alone = plan(make_ablation(probes=probes))
+    spread = plan(make_ablation(probes=probes, scale={"workers": 2, "zero": 1}))
+    for name in ("parameters", "flops"):
+        assert _ids(alone, name) == _ids(spread, name)
+    assert not _ids(alone, "quality") & _ids(spread, "quality")
+    found = {t.parallel for t in spread.trials if t.probe == "quality"}
+    assert found == {Parallel(workers=2, zero=1, precision="float32", accumulation=1)}
+    assert "zero" not in alone.about.settings
+    assert spread.about.settings["zero"] == 1
+
+
+def test_deepspeed_on_one_worker_has_to_be_asked_for(make_ablation: MakeAblation) -> None:
+    assert {t.parallel for t in plan(make_ablation()).trials} == {None}
+    (found,) = {t.parallel for t in plan(make_ablation(scale={"zero": 0})).trials}
+    assert found == Parallel(workers=1, zero=0, precision="float32", accumulation=1)
+
+
+def test_a_batch_that_cannot_be_shared_is_a_skipped_row(make_ablation: MakeAblation) -> None:
+    planned = plan(make_ablation(axes=[vary("workers", [1, 3])]))
+    (reason,) = {cell.reason for cell in planned.cells if cell.reason}
+    assert reason == ("a batch of 2 cannot be cut into 3 equal parts (workers=3 x accumulation=1)")
+
+
+def test_a_plain_timing_says_why_it_leaves_workers_out(make_ablation: MakeAblation) -> None:
+    planned = plan(make_ablation(axes=[vary("workers", [1, 2])], probes=["step_time"]))
+    reasons = {cell.variant: cell.reason for cell in planned.cells}
+    assert reasons["workers=1"] == ""
+    assert "data_parallel measures workers" in reasons["workers=2"]
+
+
+def test_resources_are_those_of_one_worker(make_ablation: MakeAblation) -> None:
+    scale = {"cpus": 4, "threads": 2, "gpus": 1, "gpu_model": "A100", "memory_gib": 1.5}
+    assert plan(make_ablation(scale=scale)).resources == Resources(
+        num_cpus=4, num_threads=2, num_gpus=1.0, gpu_model="A100", memory_bytes=3 * 2**29
+    )

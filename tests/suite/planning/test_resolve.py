@@ -1,0 +1,280 @@
+"""Variant and task become a complete model; mistakes are refused, what is incompatible a row."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from models import mixer_class, skeleton_class
+from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
+from suite.planning.resolve import Subject, _with_article, subject_of
+from suite.planning.variants import Baseline, variants_of
+from suite.spec import Ablation, Model, SpecError, vary
+
+MakeAblation = Callable[..., Ablation]
+SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
+
+
+def _baseline(ablation: Ablation) -> Baseline:
+    scale = ablation.scales["quick"]
+    return Baseline(
+        ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale)
+    )  # fmt: skip
+
+
+def _subjects(ablation: Ablation, task: str = SHAKESPEARE) -> dict[str, Subject | str]:
+    """Label -> subject, or the reason why there is none."""
+    found: dict[str, Subject | str] = {}
+    baseline = _baseline(ablation)
+    refuse_foreign_axes(baseline)
+    for variant in variants_of(baseline)[1]:
+        try:
+            found[variant.label] = subject_of(baseline, variant, task)
+        except Impossible as reason:
+            found[variant.label] = str(reason)
+    return found
+
+
+def _refusal(ablation: Ablation, task: str = SHAKESPEARE) -> str:
+    with pytest.raises(SpecError) as caught:
+        _subjects(ablation, task)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_subject_is_complete(make_ablation: MakeAblation) -> None:
+    subject = _subjects(make_ablation())["heads=1"]
+    assert isinstance(subject, Subject)
+    assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
+    assert dict(subject.model.settings) == vars(skeleton_class("language_model").Config())
+    assert subject.model.skeleton == "language_model"
+    assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
+
+
+def test_the_data_dictate_the_length_where_they_do(make_ablation: MakeAblation) -> None:
+    subject = _subjects(make_ablation(tasks=[IMAGES]), IMAGES)["heads=4"]
+    assert isinstance(subject, Subject)
+    assert subject.length == subject.model.length == subject.task.fixed_length != 8
+
+
+def test_a_mixer_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> None:
+    found = _subjects(make_ablation(axes=[vary("mixer", ["attention", "lstm", "conv"])]))
+    knobs = {
+        label: set(subject.model.knobs)
+        for label, subject in found.items()
+        if isinstance(subject, Subject)
+    }
+    assert "heads" not in knobs["mixer=lstm"]
+    assert knobs["mixer=conv"] == {"kernel_size"}
+    assert "heads" in knobs["mixer=attention"]
+
+
+@pytest.mark.parametrize("heads", [3, 0, -1, 2**53])
+def test_heads_that_do_not_divide_the_width_are_a_row(
+    make_ablation: MakeAblation, heads: int
+) -> None:
+    found = _subjects(make_ablation(axes=[vary("heads", [heads, 4])]))
+    assert found[f"heads={heads}"] == f"attention: heads={heads} does not divide dim=16"
+    assert isinstance(found["heads=4"], Subject)
+
+
+def test_a_width_that_heads_do_not_divide_is_a_row(make_ablation: MakeAblation) -> None:
+    found = _subjects(make_ablation(axes=[vary("dim", [16, 18])]))
+    assert found["dim=18"] == "attention: heads=4 does not divide dim=18"
+
+
+def test_a_mixer_that_sees_the_future_is_a_row(make_ablation: MakeAblation) -> None:
+    found = _subjects(make_ablation(axes=[vary("mixer", ["attention", "fnet"])]))
+    assert found["mixer=fnet"] == "fnet cannot be causal, and a language_model must be"
+
+
+def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row(make_ablation: MakeAblation) -> None:
+    axes = [vary("mixer", ["attention", "lstm"]), vary("heads", [1, 4])]
+    found = _subjects(make_ablation(axes=axes, combine="cross"))
+    assert found["mixer=lstm, heads=1"] == "lstm has no knob 'heads'"
+    assert isinstance(found["mixer=attention, heads=1"], Subject)
+    assert isinstance(found["mixer=lstm, heads=4"], Subject)  # 4 is what the baseline has
+
+
+def test_a_length_beyond_the_data_is_a_row(make_ablation: MakeAblation) -> None:
+    found = _subjects(make_ablation(axes=[vary("length", [8, 2_000_000])]))
+    assert "length must be 1 to 1048576 tokens, not 2000000" in str(found["length=2000000"])
+
+
+def test_a_size_that_no_tensor_has_is_a_row_with_one_line(make_ablation: MakeAblation) -> None:
+    baseline = Model(mixer="conv", kernel_size=3)
+    found = _subjects(make_ablation(baseline=baseline, axes=[vary("kernel_size", [3, 2**53])]))
+    reason = found[f"kernel_size={2**53}"]
+    assert isinstance(reason, str)
+    assert reason.startswith("conv cannot be built")
+    assert "\n" not in reason
+
+
+def test_a_skeleton_has_the_article_of_its_first_letter() -> None:
+    assert _with_article("encoder_decoder") == "an encoder_decoder"
+    assert _with_article("language_model") == "a language_model"
+
+
+def test_another_skeleton_than_the_tasks_is_a_row(make_ablation: MakeAblation) -> None:
+    found = _subjects(make_ablation(axes=[vary("skeleton", ["language_model", "classifier"])]))
+    assert "asks for a language_model, not a classifier" in str(found["skeleton=classifier"])
+
+
+def _settings(found: Subject | str) -> dict[str, Any]:
+    assert isinstance(found, Subject)
+    return dict(found.model.settings)
+
+
+def test_a_skeleton_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> None:
+    baseline = Model(mixer="attention", heads=2, pooling="class_token", dropout=0.25)
+    ablation = make_ablation(
+        baseline=baseline, tasks=[SHAKESPEARE, IMAGES], axes=[vary("norm_placement", ["post"])]
+    )
+    text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
+    for found in (text, images):
+        assert _settings(found["baseline"])["norm_placement"] == "pre"
+        assert _settings(found["norm_placement=post"])["norm_placement"] == "post"
+        assert {_settings(subject)["dropout"] for subject in found.values()} == {0.25}
+    assert "pooling" not in _settings(text["baseline"])
+    assert _settings(images["baseline"])["pooling"] == "class_token"
+    assert _settings(text["baseline"])["is_tied"] is True
+
+
+def test_a_whole_number_of_a_skeletons_number_is_that_number(make_ablation: MakeAblation) -> None:
+    ablation = make_ablation(baseline=Model(mixer="attention", dropout=0))
+    (dropout,) = {_settings(subject)["dropout"] for subject in _subjects(ablation).values()}
+    assert type(dropout) is float
+
+
+def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there(make_ablation: MakeAblation) -> None:
+    axes = [vary("pooling", ["mean", "class_token"])]
+    ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
+    text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
+    assert isinstance(text["pooling=mean"], Subject)  # what the baseline has: nothing is set
+    assert text["pooling=class_token"] == "language_model has no knob 'pooling'"
+    assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
+
+
+def test_the_skeleton_of_a_varied_task_has_its_knobs_too(make_ablation: MakeAblation) -> None:
+    axes = [vary("task", [SHAKESPEARE, IMAGES]), vary("pooling", ["mean", "class_token"])]
+    found = _subjects(make_ablation(axes=axes, combine="cross"))
+    reason = found[f"task={SHAKESPEARE}, pooling=class_token"]
+    assert reason == "language_model has no knob 'pooling'"
+    assert _settings(found[f"task={IMAGES}, pooling=class_token"])["pooling"] == "class_token"
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "reason"),
+    [
+        ("dropout", 1, "language_model: dropout=1.0 is not at least 0 and below 1"),
+        ("position", "rope", "lstm takes no relative position (rope): it computes no score"),
+        ("position_mode", "concatenated", "position='none' has no vectors: there is nothing to"),
+    ],
+)
+def test_what_is_incompatible_is_a_row(
+    axis: str, value: Any, reason: str, make_ablation: MakeAblation
+) -> None:
+    baseline = Model(mixer="lstm", position="none")
+    found = _subjects(make_ablation(baseline=baseline, axes=[vary(axis, [value])]))
+    assert isinstance(found["baseline"], Subject)
+    assert reason in str(found[f"{axis}={value}"])
+
+
+def _with(**fields: Any) -> Callable[[MakeAblation], Ablation]:
+    return lambda make: make(**fields)
+
+
+REFUSED = {
+    "mixer": (
+        _with(baseline=Model(mixer="atention")), ["'atention'", "did you mean 'attention'", "lstm"],
+    ),
+    "mixer of an axis": (
+        _with(axes=[vary("mixer", ["lstn"])]), ["'lstn'", "did you mean 'lstm'", "conv"],
+    ),
+    "mixer that is a number": (_with(axes=[vary("mixer", [3])]), ["mixer '3'", "attention"]),
+    "knob": (
+        _with(baseline=Model(mixer="attention", haeds=4)),
+        ["attention", "'haeds'", "did you mean 'heads'"],
+    ),
+    "knob of the skeleton": (
+        _with(baseline=Model(mixer="attention", is_tide=False)),
+        ["attention or language_model", "'is_tide'", "did you mean 'is_tied'", "heads", "dropout"],
+    ),
+    "knob of another task's skeleton": (
+        _with(baseline=Model(mixer="attention", pooling="mean")),
+        ["no knob of attention or language_model is called 'pooling'"],
+    ),
+    "axis of another task's skeleton": (
+        _with(axes=[vary("pooling", ["mean", "class_token"])]), ["no axis 'pooling'", "is_tied"],
+    ),
+    "axis near a skeleton's knob": (
+        _with(axes=[vary("norm", ["pre", "post"])]), ["'norm'", "norm_placement"],
+    ),
+    "setting of the wrong type": (
+        _with(baseline=Model(mixer="attention", dropout="0.1")),
+        ["language_model: knob dropout='0.1' is not allowed", "a finite number"],
+    ),
+    "setting of an axis": (
+        _with(axes=[vary("norm_placement", ["pre", "middle"])]),
+        ["norm_placement='middle' is not allowed", "'pre' or 'post'"],
+    ),
+    "dropout of the baseline": (
+        _with(baseline=Model(mixer="attention", dropout=1)),
+        ["the baseline is impossible", "dropout=1.0"],
+    ),
+    "knob of the wrong type": (
+        _with(baseline=Model(mixer="attention", heads=8.0)), ["heads=8.0", "a whole number"],
+    ),
+    "bool for a whole number": (
+        _with(axes=[vary("heads", [True])]), ["heads=True", "a whole number"],
+    ),
+    "string for a whole number": (_with(axes=[vary("heads", ["8"])]), ["heads='8'", "whole"]),
+    "heads of the baseline": (
+        _with(baseline=Model(mixer="attention", heads=3)),
+        ["the baseline is impossible", "heads=3", "dim=16"],
+    ),
+    "position": (
+        _with(baseline=Model(mixer="attention", position="sinus")),
+        ["'sinus'", "did you mean 'sinusoidal'", "learned"],
+    ),
+    "position of an axis": (_with(axes=[vary("position", ["none", "lerned"])]), ["'learned'"]),
+    "skeleton": (
+        _with(baseline=Model("languagemodel", mixer="attention")),
+        ["'languagemodel'", "did you mean 'language_model'"],
+    ),
+    "axis": (
+        _with(axes=[vary("hedas", [1])]), ["'hedas'", "did you mean 'heads'", "learning_rate"],
+    ),
+    "axis of another mixer": (
+        _with(axes=[vary("mixer", ["attention", "conv"]), vary("kernel_size", [3, 5])]),
+        [
+            "the axis 'kernel_size'", "attention alone", "it is a knob of conv, dilated_conv",
+            'vary("model", [Model(mixer="attention"), Model(mixer="conv", kernel_size=...)])',
+        ],
+    ),
+    "axis of a cross": (
+        _with(axes=[vary("mixer", ["lstm", "conv"]), vary("hedas", [1])], combine="cross"),
+        ["'hedas'", "did you mean 'heads'", "kernel_size"],
+    ),
+    "task of an axis": (
+        _with(axes=[vary("task", ["shakespeare_charactrs"])]),
+        ["'shakespeare_charactrs'", "did you mean 'shakespeare_characters'"],
+    ),
+    "0 of a scale's field": (_with(axes=[vary("steps", [0])]), ["Scale: steps=0", "equal to 1"]),
+    "too much of it": (_with(axes=[vary("dim", [2**53])]), ["dim=9007199254740992", "65536"]),
+    "string for a number": (
+        _with(axes=[vary("learning_rate", ["1e-3"])]), ["learning_rate='1e-3'", "number"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_misspelt_or_mistyped_is_refused(case: str, make_ablation: MakeAblation) -> None:
+    make, fragments = REFUSED[case]
+    sentence = _refusal(make(make_ablation))
+    assert [fragment for fragment in fragments if fragment not in sentence] == []
+
+
+def test_a_misspelt_task_is_refused(make_ablation: MakeAblation) -> None:
+    refusal = _refusal(make_ablation(), "shakespeare_charactrs")
+    assert "did you mean 'shakespeare_characters'" in refusal

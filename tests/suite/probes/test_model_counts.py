@@ -1,0 +1,108 @@
+"""Parameters, and FLOPs (2 per multiply-add, elementwise work 0), both counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from models import ModelError
+from suite.planning.plan import plan
+from suite.probes.registry import probe
+from suite.schema import Measurement, Trial
+from suite.spec import Ablation, Model, Scale, vary
+from suite.tasks.registry import task_class
+
+DIM, DEPTH, LENGTH = 8, 3, 20
+
+
+def trial(task: str, probe: str = "parameters", **model: str) -> Trial:
+    ablation = Ablation(
+        question="?", baseline=Model(**{"mixer": "attention", **model}),
+        axes=[vary("depth", [DEPTH, 4])], tasks=[task], probes=[probe],
+        scales={"quick": Scale(dim=DIM, depth=DEPTH, length=LENGTH, steps=1, batch=7)},
+    )  # fmt: skip
+    return plan(ablation).trials[0]
+
+
+def measured(trial: Trial) -> Measurement:
+    (found,) = probe(trial.probe).measure(trial, "cpu")
+    assert isinstance(found, Measurement)
+    return found
+
+
+def count(trial: Trial) -> float | None:
+    found = measured(trial)
+    assert (found.metric, found.unit, found.better) == ("num_parameters", "1", "none")
+    return found.value
+
+
+# Attention without biases, an MLP of width 4 dim with biases, two norms with gain and bias.
+BLOCK = 4 * DIM**2 + (DIM * 4 * DIM + 4 * DIM) + (4 * DIM * DIM + DIM) + 2 * 2 * DIM
+FINAL_NORM = 2 * DIM
+
+
+def test_a_language_model_counts_its_tied_matrix_once() -> None:
+    assert count(trial("shakespeare_characters")) == 81 * DIM + DEPTH * BLOCK + FINAL_NORM
+
+
+def test_learned_positions_count() -> None:
+    fixed = count(trial("shakespeare_characters"))
+    learned = count(trial("shakespeare_characters", position="learned"))
+    assert fixed is not None
+    assert learned == fixed + 20 * DIM
+
+
+def test_a_classifier_counts_its_maps_in_and_out() -> None:
+    maps = (16 * DIM + DIM) + (DIM * 10 + 10)
+    assert count(trial("fashion_mnist_patches")) == maps + DEPTH * BLOCK + FINAL_NORM
+
+
+def block(n: int) -> int:
+    projections = 4 * 2 * n * DIM * DIM
+    scores_and_sum = 2 * 2 * n * n * DIM
+    mlp = 2 * 2 * n * DIM * 4 * DIM
+    return projections + scores_and_sum + mlp
+
+
+def test_a_language_model_of_one_sequence() -> None:
+    found = measured(trial("shakespeare_characters", "flops"))
+    assert found.value == DEPTH * block(LENGTH) + 2 * LENGTH * DIM * 81
+    assert (found.unit, found.better, found.at) == ("FLOP", "lower", "length=20")
+
+
+def test_a_classifier_of_one_sequence_at_the_length_of_its_data() -> None:
+    found = measured(trial("fashion_mnist_patches", "flops"))
+    assert found.value == 2 * 49 * 16 * DIM + DEPTH * block(49) + 2 * DIM * 10
+    assert found.at == "length=49"
+
+
+@pytest.mark.parametrize("name", ["parameters", "flops"])
+def test_what_is_measured_is_what_was_announced(name: str) -> None:
+    (spec,) = probe(name).metrics(task_class("shakespeare_characters"), LENGTH)
+    found = measured(trial("shakespeare_characters", name))
+    assert (spec.name, spec.unit, spec.better, spec.at) == (
+        found.metric, found.unit, found.better, found.at,
+    )  # fmt: skip
+
+
+def test_a_mixer_without_a_formula_is_no_zero() -> None:
+    silent = "tests.suite.probes.no_formula:Silent"
+    shipped = trial("fashion_mnist_patches", "flops")
+    without = replace(shipped.subjects[0], mixer=silent, knobs={})
+    with pytest.raises(ModelError, match="no FLOPs formula"):
+        measured(replace(shipped, subjects=(without,)))
+
+
+def test_a_mixer_without_a_formula_is_a_skipped_row_that_says_so() -> None:
+    silent = "tests.suite.probes.no_formula:Silent"
+    ablation = Ablation(
+        question="?", baseline=Model(mixer="conv"), axes=[vary("mixer", ["conv", silent])],
+        tasks=["fashion_mnist_patches"], probes=["flops", "parameters"],
+        scales={"quick": Scale(dim=DIM, depth=1, length=49, steps=1, batch=7)},
+    )  # fmt: skip
+    reasons = {(cell.probe, cell.variant): cell.reason for cell in plan(ablation).cells}
+    assert reasons["flops", f"mixer={silent}"] == f"{silent} defines no flops(length, batch)"
+    assert [reason for reason in reasons.values() if reason] == [
+        reasons["flops", f"mixer={silent}"]
+    ]

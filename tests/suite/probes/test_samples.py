@@ -1,0 +1,286 @@
+"""Specimens: every shipped mixer gives what it should, and no number moves because of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models import MIXERS, POSITIONS, Mixer, ModelSpec, Skeleton, build_model, mixer_class
+from models.architectures.language_model import DecodingState, LanguageModel
+from suite.events import Finished
+from suite.execution.trial import run_trial
+from suite.planning.plan import plan
+from suite.probes import samples as samples_module
+from suite.probes.attention_maps import evenly_chosen, matrix_specimen, mixers_of
+from suite.probes.samples import LOOKS, NUM_TOKENS, specimens_of, written_on
+from suite.schema import Resources, Result, Specimen, Status, Trial
+from suite.spec import Ablation
+from suite.tasks.registry import build_task
+from suite.tasks.shakespeare_characters import VOCABULARY
+from suite.tasks.task import Task
+
+MakeAblation = Callable[..., Ablation]
+WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def language_model(mixer: str = "attention", **changes: Any) -> tuple[Skeleton, Task]:
+    """A small one, as it is before training, and its task."""
+    task = build_task("shakespeare_characters", changes.pop("length", 16))
+    return _built("language_model", mixer, task, changes), task
+
+
+def classifier(mixer: str = "attention", **changes: Any) -> tuple[Skeleton, Task]:
+    task = build_task("fashion_mnist_patches", 49)
+    return _built("classifier", mixer, task, changes), task
+
+
+def _built(skeleton: str, mixer: str, task: Task, changes: dict[str, Any]) -> Skeleton:
+    torch.manual_seed(0)
+    fields: dict[str, Any] = {
+        "skeleton": skeleton, "mixer": mixer, "knobs": {}, "position": "sinusoidal", "dim": 16,
+        "depth": 2, "length": task.length, "input_kind": task.input_kind,
+        "input_size": task.input_size, "output_size": task.output_size,
+    }  # fmt: skip
+    return build_model(ModelSpec(**(fields | changes)))
+
+
+def looked(model: Skeleton, task: Task) -> list[Specimen]:
+    """What all looks find; unlike `specimens_of` it lets through what they raise."""
+    model.eval()
+    with torch.no_grad():
+        return [specimen for look in LOOKS for specimen in look(model, task)]
+
+
+def values(specimen: Specimen) -> np.ndarray:
+    levels = np.frombuffer(base64.b64decode(specimen.levels), dtype=np.uint8)
+    shares = levels.reshape(specimen.num_rows, specimen.num_columns) / 255
+    return specimen.low + (specimen.high - specimen.low) * shares
+
+
+def of_kind(found: list[Specimen], kind: str) -> list[Specimen]:
+    return [specimen for specimen in found if specimen.kind == kind]
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
+    makers = [classifier, *([language_model] if mixer_class(mixer).supports_causal else [])]
+    for make in makers:
+        model, task = make(mixer)
+        found = looked(model, task)
+        assert bool(of_kind(found, "attention")) == (mixer in WITH_WEIGHTS)
+        assert len(of_kind(found, "positions")) == 1
+        assert bool(of_kind(found, "text")) == (make is language_model)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_every_shipped_position_gives_what_it_has(position: str) -> None:
+    found = of_kind(looked(*language_model(position=position)), "positions")
+    titles = [specimen.title for specimen in found]
+    heads = [f"head {head}" for head in range(1, 5)]
+    assert titles == {
+        "sinusoidal": ["cosine similarity"], "learned": ["cosine similarity"],
+        "alibi": [f"layer 1, {head}" for head in heads],  # the second layer's are the same
+        "t5": [f"layer {layer}, {head}" for layer in (1, 2) for head in heads],
+    }.get(position, [])  # fmt: skip
+
+
+def test_cosines_and_biases_are_those_of_the_formulas() -> None:
+    cosines, *_ = of_kind(looked(*language_model()), "positions")
+    matrix = values(cosines)
+    assert matrix.shape == (16, 16)
+    np.testing.assert_allclose(matrix, matrix.T)
+    np.testing.assert_allclose(np.diag(matrix), 1.0, atol=0.01)
+    assert 0 < matrix[0, 8] < matrix[0, 1] < 1
+    *_, last = of_kind(looked(*language_model(position="alibi")), "positions")
+    distance = np.arange(16)[None, :] - np.arange(16)[:, None]
+    np.testing.assert_allclose(values(last), -(2.0**-8) * np.abs(distance), atol=0.001)
+
+
+def test_a_map_holds_the_weights_that_the_model_uses() -> None:
+    model, task = language_model(length=40, depth=1)
+    first, second, *_ = of_kind(looked(model, task), "attention")
+    assert (first.title, second.title) == ("layer 1, head 1", "layer 1, head 2")
+    inputs = next(iter(task.held_out("validation", 1))).inputs
+    block: Any = model.trunk.blocks[0]  # type: ignore[union-attr, index]
+    read: Any = model.trunk.position(model.embedding(inputs))  # type: ignore[union-attr, operator]
+    with torch.no_grad():
+        whole = block.mixer.attention_weights(block.mixer_norm(read))[0]
+    for head, specimen in enumerate((first, second)):
+        assert (specimen.num_rows, specimen.num_columns) == (32, 32)  # of 40 tokens
+        np.testing.assert_allclose(values(specimen), whole[head, :32, :32], atol=0.003)
+        np.testing.assert_allclose(values(specimen).sum(axis=1), 1.0, atol=0.05)
+    assert first.text == "Much Ado About Nothing\n\nACT I\n\nSC"[:32]
+
+
+def test_a_map_of_both_directions_is_cut_out_of_the_whole() -> None:
+    model, task = classifier()
+    first, *_ = of_kind(looked(model, task), "attention")
+    assert first.num_columns == 32
+    assert first.text == ""
+    assert (values(first).sum(axis=1) < 0.95).all()  # 17 of 49 patches are not shown
+
+
+def test_a_class_token_does_no_harm() -> None:
+    model, task = classifier(settings={"pooling": "class_token"})
+    assert len(of_kind(looked(model, task), "attention")) == 8
+
+
+def test_few_layers_and_heads_stand_for_many() -> None:
+    model, task = language_model(depth=7, dim=32, knobs={"heads": 16})
+    titles = [specimen.title for specimen in of_kind(looked(model, task), "attention")]
+    assert titles == [
+        f"layer {layer}, head {head}" for layer in (1, 3, 5, 7) for head in (1, 6, 11, 16)
+    ]
+
+
+def test_a_model_writes_two_hundred_tokens_whatever_this_process_drew_before() -> None:
+    model, task = language_model()
+    prompt, written = of_kind(looked(model, task), "text")
+    assert (prompt.title, written.title) == ("prompt", "continuation")
+    assert prompt.text == "Much Ado"  # half as long as the model's sequences
+    assert len(written.text) == NUM_TOKENS
+    assert set(written.text) <= set(VOCABULARY)
+    torch.rand(10)
+    assert of_kind(looked(model, task), "text") == [prompt, written]
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_what_is_written_follows_the_models_probabilities(
+    has_steps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is the parallel form's to say, within the length that it was trained at."""
+    model, _ = language_model(length=8)
+    monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
+    monkeypatch.setattr("suite.probes.samples.TEMPERATURE", 1e-6)
+    model.eval()
+    with torch.no_grad():
+        model.trunk.norm.weight.mul_(20)  # type: ignore[union-attr, operator]
+        seen = [5, 6, 7]
+        for token in written_on(model, seen, 5):  # type: ignore[arg-type]
+            assert token == int(model(torch.tensor([seen]))[0, -1].argmax())
+            seen.append(token)
+
+
+def test_steps_begin_anew_where_positions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = language_model(length=8)
+    read = []
+    step = type(model).step
+
+    def noted(self: LanguageModel, tokens: torch.Tensor, state: DecodingState) -> object:
+        read.append((state.num_tokens, int(tokens)))
+        return step(self, tokens, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(model), "step", noted)
+    with torch.no_grad():
+        seen = [5, 6, 7, *written_on(model, [5, 6, 7], 10)]  # type: ignore[arg-type]
+    places = [*range(8), *range(8)][: len(read)]
+    assert [place for place, _ in read] == places
+    assert [token for _, token in read] == [*seen[:8], seen[7], *seen[8:]][: len(read)]
+
+
+def test_only_the_first_seed_leaves_some() -> None:
+    model, task = language_model()
+    assert specimens_of(model, task, 0)
+    assert specimens_of(model, task, 1) == ()
+
+
+@pytest.fixture
+def quality(make_ablation: MakeAblation) -> Trial:
+    return plan(make_ablation(scale={"length": 32, "batch": 512}), seeds=1).trials[0]
+
+
+def result_of(trial: Trial) -> Result:
+    *_, last = run_trial(trial, Resources(), "here")
+    assert isinstance(last, Finished)
+    assert last.result.status is Status.OK
+    return last.result
+
+
+def test_no_number_and_no_random_state_is_moved_by_them(
+    quality: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_them = result_of(quality)
+    state = torch.get_rng_state()
+    monkeypatch.setattr(samples_module, "LOOKS", ())
+    without = result_of(quality)
+    assert {specimen.kind for specimen in with_them.specimens} == {
+        "attention", "positions", "text",
+    }  # fmt: skip
+    assert without.specimens == ()
+    assert (with_them.measurements, with_them.points) == (without.measurements, without.points)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_mixer_that_draws_numbers_draws_none_for_them() -> None:
+    class Noisy(mixer_class("attention")):  # type: ignore[misc]
+        def forward(self, x: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+            drawn: torch.Tensor = super().forward(x + torch.rand_like(x), *rest, **named)
+            return drawn
+
+    model, task = language_model()
+    for mixer in mixers_of(model):
+        mixer.__class__ = Noisy
+    model.train()
+    before = torch.get_rng_state()
+    assert specimens_of(model, task, 0)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.training
+    assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a fault"), SystemExit("gone")])
+def test_what_fails_is_left_out_and_the_rest_stays(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Mixer, *_: object, **__: object) -> torch.Tensor:
+        raise error
+
+    model, task = language_model()
+    monkeypatch.setattr(mixer_class("attention"), "attention_weights", fails)
+    assert [specimen.kind for specimen in specimens_of(model, task, 0)] == [
+        "positions", "text", "text",
+    ]  # fmt: skip
+    assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
+
+
+def test_a_result_stays_small_at_its_largest() -> None:
+    model, task = language_model(length=64, depth=4, knobs={"heads": 8}, position="t5")
+    found = specimens_of(model, task, 0)
+    assert list(found) == looked(model, task)
+    assert len(found) == 16 + 16 + 2
+    assert len(json.dumps([asdict(specimen) for specimen in found])) < 80_000
+
+
+def test_a_matrix_keeps_its_values_to_half_a_level() -> None:
+    matrix = torch.tensor([[0.0, 0.5], [-1.0, 3.0]])
+    specimen = matrix_specimen("positions", "any", matrix)
+    np.testing.assert_allclose(values(specimen), matrix, atol=4 / 255 / 2)
+    assert (specimen.low, specimen.high) == (-1.0, 3.0)
+    constant = matrix_specimen("positions", "any", torch.full((2, 2), 0.25))
+    np.testing.assert_array_equal(values(constant), 0.25)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
+def test_a_matrix_of_what_is_no_number_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="layer 1"):
+        matrix_specimen("attention", "layer 1", torch.tensor([[0.5, wrong]]), low=0.0)
+
+
+def test_the_first_and_the_last_are_always_chosen() -> None:
+    assert evenly_chosen(range(3), 4) == [0, 1, 2]
+    for number in range(5, 40):
+        chosen = evenly_chosen(range(number), 4)
+        assert len(set(chosen)) == 4
+        assert (chosen[0], chosen[-1]) == (0, number - 1)

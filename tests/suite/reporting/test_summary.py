@@ -1,0 +1,46 @@
+"""What the store is told of a sweep's answer is what its report says."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from suite.reporting.frames import by_trial, sweep_of
+from suite.reporting.summary import findings_of
+from suite.schema import Status
+from tests.suite.finished_sweep import FinishedSweep
+
+
+@pytest.fixture(scope="module")
+def finished() -> FinishedSweep:
+    return FinishedSweep("answered")
+
+
+def test_a_verdict_and_a_mean_a_variant(finished: FinishedSweep) -> None:
+    found = findings_of(sweep_of(finished.plan, by_trial(finished.results)))
+    assert found.verdict == "supported"
+    assert found.sentence.startswith("8 heads beat one: supported")
+    assert found.means == {
+        f"bits_per_character/heads:{heads}": statistics.fmean(2.5 + p + 0.01 * s for s in range(3))
+        for heads, p in ((1, 0.2), (2, 0.05), (8, 0.0))
+    }
+
+
+def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None:
+    results = [
+        result if trial.subjects[0].knobs["heads"] == 1
+        else replace(result, status=Status.OUT_OF_MEMORY, measurements=(), reason="too large")
+        for trial, result in zip(finished.plan.trials, finished.results, strict=True)
+    ]  # fmt: skip
+    found = findings_of(sweep_of(finished.plan, by_trial(results)))
+    assert list(found.means) == ["bits_per_character/heads:1"]
+    assert found.verdict == "invalid"
+
+
+def test_without_a_claim_there_is_no_verdict(finished: FinishedSweep) -> None:
+    sweep = sweep_of(finished.plan, by_trial(finished.results))
+    found = findings_of(replace(sweep, about=replace(sweep.about, claim=None)))
+    assert (found.verdict, found.sentence) == ("", "")
+    assert len(found.means) == 3

@@ -1,0 +1,206 @@
+"""Whatever is lost, doubled or altered is repaired, and what cannot be is said and left."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlflow.tracking._tracking_service import utils
+from rich.console import Console
+from typer.testing import CliRunner
+
+from suite.cli import app
+from suite.errors import DONE, FAILED
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
+from suite.spec import SpecError
+from suite.sweep.driver import Options, record_journal, run_plans
+from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.repair import repaired
+from suite.sweep.verify import differences
+from suite.tracking.client import StoreUnavailable
+from suite.tracking.run_writer import RunWriter
+from tests.suite.sweep.planted import CHILD, PLANTED, SWEEP, Folder, alter_row, kept
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole")
+    kept(out)
+    made = repaired(out, None)
+    assert made.differences == ()
+    assert len(made.mended) == 1
+    assert "there is no store" in made.mended[0]
+    return out
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Folder:
+    """A copy, whose store knows where it stands now, as mlflow, which remembers, does not."""
+    utils._artifact_repos_cache.clear()
+    copy = Folder(Path(shutil.copytree(whole, tmp_path / "out")))
+    move = f"replace(%s, '{whole}', '{copy.out}')"
+    copy.store(
+        f"UPDATE runs SET artifact_uri = {move % 'artifact_uri'}",
+        f"UPDATE experiments SET artifact_location = {move % 'artifact_location'}",
+    )
+    return copy
+
+
+FAST = ("the journal deleted", "the store deleted", "a row of the journal altered")
+OF_CHILDREN = [fault for fault, (_, *words) in PLANTED.items() if "shows" in words[0]]
+
+
+def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
+    before = folder.state()
+    made = repaired(folder.out, None)
+    return (made.differences, made.mended, folder.state()) == (left, (), before)
+
+
+def test_many_faults_at_once_are_told_apart_and_mended_and_mended_once(folder: Folder) -> None:
+    """One child each; the slow tests plant every fault alone."""
+    assert changes_nothing(folder)
+    others = ("results truncated", "a report altered in the store")
+    for number, fault in enumerate((*OF_CHILDREN, *others)):
+        PLANTED[fault][0](replace(folder, number=number if fault in OF_CHILDREN else 0))
+    found = differences(folder.out, None).differences
+    for fault in (*OF_CHILDREN, *others):
+        assert sum(PLANTED[fault][1] in line for line in found) == 1, fault
+    assert repaired(folder.out, None).differences == ()
+    assert changes_nothing(folder)
+
+
+def test_a_run_refuses_a_row_that_was_altered_and_spoils_nothing(folder: Folder) -> None:
+    alter_row(folder)
+    before = folder.state()
+    options = Options(out=folder.out, executor="inline")
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+        run_plans([SWEEP.plan], options, Console(quiet=True))
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+        record_journal(folder.out / "journal.db", replace(options, out=folder.out / "other"))
+    assert folder.state() == before
+    assert repaired(folder.out, None).differences == ()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, marks=() if f in FAST else pytest.mark.slow, id=f) for f in PLANTED],
+)
+def test_every_fault_is_found_and_mended_and_mended_once(folder: Folder, fault: str) -> None:
+    plant, *words = PLANTED[fault]
+    plant(folder)
+    found = differences(folder.out, None).differences
+    assert len(found) == len(words), found
+    assert all(said in line for said, line in zip(words, found, strict=True))
+    made = repaired(folder.out, None)
+    assert (made.differences, made.mended) == ((), found)
+    assert made.summary == f"9 trials of {SWEEP.name}: journal, store and reports agree"
+    assert changes_nothing(folder)
+    with Journal(folder.out / "journal.db", read_only=True) as journal:
+        found_again = {result.sha256 for result in journal.results(journal.done())}
+    assert found_again == {result.sha256 for result in SWEEP.results}
+
+
+def test_what_the_journal_cannot_know_is_told_and_never_deleted(folder: Folder) -> None:
+    folder.store(
+        f"UPDATE tags SET value = 'feed' WHERE key = 'bakeoff.trial_id' AND run_uuid = {CHILD}"
+    )
+    made = repaired(folder.out, None)
+    assert len(made.differences) == 1
+    assert "trial feed is in the store, not in the journal" in made.differences[0]
+    assert len(made.mended) == 1
+    assert changes_nothing(folder, made.differences)
+
+
+def test_a_damaged_row_that_the_store_has_not_either_is_told_and_spreads_no_further(
+    folder: Folder,
+) -> None:
+    alter_row(folder)
+    folder.artifact("journal.jsonl.gz").unlink()
+    before = folder.state()
+    made = repaired(folder.out, None)
+    assert len(made.differences) == 1
+    assert "in the journal is not what was written" in made.differences[0]
+    assert folder.state() == before
+
+
+def test_a_contradiction_is_told_and_cannot_be_repaired(folder: Folder) -> None:
+    folder.journal(
+        "INSERT INTO ends SELECT trial_id, environment_id, 3, status, seconds, num_cpus, num_gpus,"
+        " ended_seconds, reason, 0, 'another' FROM ends LIMIT 1"
+    )
+    made = repaired(folder.out, None)
+    (line,) = made.differences
+    assert line.startswith(f"{SWEEP.name}, quick: trial ")
+    assert line.endswith("gave different numbers in attempts 1 and 3 of the same environment.")
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["a metric changed", "results truncated", "a run doubled"])
+def test_a_repair_that_is_killed_anywhere_is_done_by_the_next(
+    folder: Folder, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two of the writes to the store."""
+    plant = PLANTED[fault][0]
+    steps = ("open_sweep", "delete_trials", "unpublish", "finish_trial", "publish", "close_sweep")
+    for step in steps:
+        with monkeypatch.context() as patch:
+            plant(folder)
+            patch.setattr(RunWriter, step, _dying)
+            with suppress(Killed, StoreUnavailable):  # the writer's thread dies alone
+                repaired(folder.out, None)
+        assert repaired(folder.out, None).differences == (), step
+
+
+def _dying(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def test_exit_codes(folder: Folder) -> None:
+    shutil.rmtree(folder.out / "reports")
+    call = ["verify", "--out", str(folder.out)]
+    before = CliRunner().invoke(app, call)
+    mended = CliRunner().invoke(app, [*call, "--repair"])
+    after = CliRunner().invoke(app, call)
+    assert (before.exit_code, mended.exit_code, after.exit_code) == (FAILED, DONE, DONE)
+    assert mended.stdout.splitlines()[0].startswith(f"repaired: {SWEEP.name}: there is no report")
+
+
+def test_a_folder_that_is_held_is_left_alone(folder: Folder) -> None:
+    with held(folder.out), pytest.raises(FolderUnavailable, match="another run works here"):
+        repaired(folder.out, None)
+
+
+def test_an_empty_folder_stays_empty(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="nothing was run here yet"):
+        repaired(tmp_path, None)
+    with pytest.raises(SpecError, match="nothing was run here yet"):
+        repaired(tmp_path / "nowhere", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_is_none_is_refused_and_left(folder: Folder) -> None:
+    (folder.out / "journal.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(JournalError):
+        repaired(folder.out, None)
+    assert (folder.out / "journal.db").read_bytes().startswith(b"no database")
+
+
+def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: Folder) -> None:
+    body = folder.artifact("journal.jsonl.gz").read_bytes()
+    folder.database.unlink()
+    shutil.rmtree(folder.out / "artifacts")
+    assert repaired(folder.out, None).differences == ()
+    assert folder.artifact("journal.jsonl.gz").read_bytes() == body
+    head, *lines = gzip.decompress(body).splitlines()
+    assert set(json.loads(head)) == {"plan", "statements"}
+    assert len(lines) == 9

@@ -1,0 +1,172 @@
+"""Stores that are locked, read-only, too old or hang, a journal on a full disk: one sentence."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.errors import UNAVAILABLE, exit_code_of
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import JournalError
+from suite.schema import Result
+from suite.sweep import mlflow_sync
+from suite.sweep.driver import Options, run
+from suite.sweep.repair import repaired
+from suite.sweep.verify import differences
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
+from tests.suite.fake_server import http_server
+from tests.workplace import Workplace
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """To make the tables costs seconds, to copy them nothing."""
+    out = tmp_path_factory.mktemp("empty")
+    RunWriter(store_of(out, None))
+    return out / "mlflow.db"
+
+
+@pytest.fixture
+def work(tmp_path: Path, empty_store: Path) -> Workplace:
+    torch.set_num_threads(1)
+    made = Workplace(tmp_path)
+    made.out.mkdir(exist_ok=True)
+    shutil.copy(empty_store, made.out / "mlflow.db")
+    return made
+
+
+def options(work: Workplace) -> Options:
+    return Options(out=work.out, executor="inline")
+
+
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(database, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        yield
+        db.execute("ROLLBACK")
+
+
+@contextmanager
+def read_only(database: Path) -> Iterator[None]:
+    """Whoever opens it, root too: a version to write in that this SQLite does not know."""
+    body = database.read_bytes()
+    database.write_bytes(body[:18] + b"\x03" + body[19:])
+    yield
+    database.write_bytes(body)
+
+
+@contextmanager
+def too_old(database: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(database)) as db:
+        ((version,),) = db.execute("SELECT version_num FROM alembic_version").fetchall()
+        db.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
+        db.commit()
+    yield
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        db.commit()
+
+
+@contextmanager
+def no_database(database: Path) -> Iterator[None]:
+    body = database.read_bytes()
+    database.write_bytes(b"This is no database." * 100)
+    yield
+    database.write_bytes(body)
+
+
+@pytest.mark.bad_input(39)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(locked, id="locked", marks=pytest.mark.slow),  # SQLite waits 5 s each time
+        pytest.param(read_only, id="read-only"),
+        pytest.param(too_old, id="too old"),
+        pytest.param(no_database, id="no database", marks=pytest.mark.slow),
+    ],
+)
+def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
+    work: Workplace, fault: Callable[[Path], Iterator[None]]
+) -> None:
+    with fault(work.out / "mlflow.db"):  # type: ignore[attr-defined]
+        outcome = run(work.ablation(probes=["quality"]), options=options(work))
+    assert outcome.num_missing == 0
+    assert outcome.trouble.startswith("The MLflow store sqlite:///")
+    assert "\n" not in outcome.trouble
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # warns, unless imported
+
+    for engine in SqlAlchemyStore._engine_map.values():
+        engine.dispose()  # an open connection stays read-only; the next command has its own
+    assert repaired(work.out, None).differences == ()
+
+
+def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_goes_on(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, num_commits = Journal.commit, 0
+
+    def on_a_full_disk(self: Journal, result: Result, attempt: int) -> bool:
+        nonlocal num_commits
+        num_commits += 1
+        if num_commits == 3:
+            ((number,),) = self._db.execute("PRAGMA page_count").fetchall()
+            self._db.execute(f"PRAGMA max_page_count = {number}")
+        return commit(self, replace(result, traceback="long " * 4000), attempt)
+
+    ablation = work.ablation(probes=["quality"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "commit", on_a_full_disk)
+        with pytest.raises(JournalError, match="full") as failure:
+            run(ablation, options=options(work))
+    assert exit_code_of(failure.value) == UNAVAILABLE
+    assert "\n" not in str(failure.value)
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        before = journal.entries()
+    assert len(before) == 2
+    outcome = run(ablation, options=options(work))
+    assert (outcome.num_missing, outcome.trouble) == (0, "")
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        assert {(e.trial_id, e.sha256) for e in before} <= {
+            (e.trial_id, e.sha256) for e in journal.entries()
+        }
+    assert differences(work.out, None).differences == ()
+
+
+def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 1.0)
+    monkeypatch.setattr("suite.tracking.restore._SECONDS_TO_ANSWER", 0.5)
+    is_over = threading.Event()
+    with http_server(lambda _: is_over.wait()) as port:
+        start = time.monotonic()
+        uri = f"http://127.0.0.1:{port}"
+        outcome = run(
+            work.ablation(probes=["quality"]),
+            options=Options(out=work.out, executor="inline", tracking_uri=uri),
+        )
+        spent = time.monotonic() - start
+        is_over.set()
+    assert outcome.num_missing == 0
+    assert "does not answer" in outcome.trouble or "is not available" in outcome.trouble
+    assert spent < 20  # a request to it lasts 21 seconds, and there are several a trial
+
+
+def test_reports_that_cannot_be_written_are_one_sentence_and_made_later(work: Workplace) -> None:
+    (work.out / "reports").write_text("a file stands in the way")
+    outcome = run(work.ablation(probes=["quality"]), options=options(work))
+    assert outcome.num_missing == 0
+    assert outcome.trouble.startswith(f"The reports cannot be written to {work.out / 'reports'}: ")
+    (work.out / "reports").unlink()
+    assert repaired(work.out, None).differences == ()

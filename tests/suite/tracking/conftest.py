@@ -1,0 +1,32 @@
+"""A small sweep, and stores with tables and nothing in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from suite.tracking.run_writer import RunWriter
+from tests.suite.heads_sweep import HEADS, LocalStore
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
+    store = LocalStore(tmp_path_factory.mktemp("store"))
+    store.writer()
+    return store
+
+
+@pytest.fixture
+def store(empty_store: LocalStore, tmp_path: Path) -> LocalStore:
+    return empty_store.copied_to(tmp_path)
+
+
+@pytest.fixture
+def writer(
+    store: LocalStore,
+) -> RunWriter:
+    """It has opened the sweep."""
+    writer = store.writer()
+    writer.open_sweep(HEADS.about)
+    return writer

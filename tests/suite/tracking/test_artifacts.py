@@ -1,0 +1,84 @@
+"""Specimens as files: pictures that other programs read, names that stay in their folder."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from suite.schema import Provenance, Result, Specimen, Status
+from suite.tracking.artifacts import sample_files
+
+HERE = Provenance(
+    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
+)
+MAP = Specimen(
+    kind="attention", title="layer 1, head 2", text="a\nb", num_rows=3, num_columns=3,
+    levels=base64.b64encode(bytes([255, 0, 0, 64, 191, 0, 20, 150, 105])).decode(),
+)  # fmt: skip
+
+
+def files(*specimens: Specimen) -> dict[str, bytes]:
+    return sample_files(
+        Result(
+            trial_id="0" * 32, status=Status.OK, provenance=HERE, seconds=1.0, specimens=specimens
+        )
+    )
+
+
+def test_every_kind_has_its_folder() -> None:
+    found = files(
+        MAP,
+        replace(MAP, kind="positions", title="cosine similarity", text=""),
+        Specimen(kind="text", title="prompt", text="ROM"),
+        Specimen(kind="text", title="continuation", text="EO\n\u2014"),
+    )
+    assert list(found) == [
+        "attention/layer1_head2.png", "attention/example.txt",
+        "positions/cosine_similarity.png", "samples/prompt.txt", "samples/continuation.txt",
+    ]  # fmt: skip
+    assert found["samples/continuation.txt"].decode() == "EO\n\u2014"
+    assert found["attention/example.txt"] == b"a\nb"
+
+
+def test_a_picture_shows_the_matrix_darker_where_there_is_more() -> None:
+    picture = Image.open(io.BytesIO(files(MAP)["attention/layer1_head2.png"]))
+    picture.verify()
+    picture = Image.open(io.BytesIO(files(MAP)["attention/layer1_head2.png"])).convert("L")
+    assert picture.size == (30, 30)
+    middles = np.asarray(picture)[5::10, 5::10].astype(int)
+    by_darkness = np.argsort(-middles.ravel(), kind="stable")
+    levels = np.frombuffer(base64.b64decode(MAP.levels), dtype=np.uint8)
+    assert list(levels[by_darkness]) == sorted(levels)
+    assert middles.max() == 255
+    assert middles.min() < 60
+
+
+def test_a_result_without_specimens_has_no_files() -> None:
+    assert files() == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": "no base64!"}, {"levels": "AAAA"}, {"num_rows": 0}, {"num_columns": -3},
+        {"num_rows": 10**9}, {"levels": "\u00e9"},
+    ],
+)  # fmt: skip
+def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
+    assert files(replace(MAP, **changes)) == {}  # type: ignore[arg-type]
+
+
+def test_titles_lead_nowhere_and_never_overwrite() -> None:
+    titles = ["../../etc/passwd", "/abs", "..", "", "a/b", "a b", "x" * 500]
+    found = files(*(Specimen(kind="text", title=title, text=title) for title in titles))
+    assert set(found) == {
+        "samples/etc_passwd.txt", "samples/abs.txt", "samples/unnamed.txt", "samples/a_b.txt",
+        f"samples/{'x' * 80}.txt",
+    }  # fmt: skip
+    assert found["samples/a_b.txt"] == b"a/b"  # the first stays
+    assert files(Specimen(kind="text", title="t", text="\ud800"))["samples/t.txt"] == b"?"

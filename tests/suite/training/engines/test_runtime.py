@@ -1,0 +1,190 @@
+"""A model run another way computes the same; what a machine cannot do is said in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models import ModelSpec, build_model
+from suite.events import Finished
+from suite.execution.trial import run_trial
+from suite.schema import Resources, Status, Training, Trial
+from suite.tasks.registry import build_task
+from suite.tasks.task import Task
+from suite.training.engines import runtime
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.runtime import NoRuntime, prepared, runtime_of
+from tests.suite.toy import Reader, training
+
+LENGTH, BATCH, STEPS = 8, 2, 3
+TEXT = "shakespeare_characters"
+
+
+def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
+    task = build_task(TEXT, LENGTH)
+    return ModelSpec(
+        skeleton="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16, depth=1,
+        length=LENGTH, input_kind="tokens", input_size=task.input_size,
+        output_size=task.output_size, runtime=declared,
+    )  # fmt: skip
+
+
+def engine(declared: Any, device: str = "cpu") -> LocalEngine:
+    torch.manual_seed(0)
+    return LocalEngine(build_model(spec(declared)), training(STEPS), device)
+
+
+def losses(found: LocalEngine, task: Task) -> list[float]:
+    batches = [task.training_batch(step, BATCH, 0) for step in range(STEPS)]
+    return [found.step(batch, task).item() for batch in batches]
+
+
+def parameters_trial(declared: Any) -> Trial:
+    task = build_task(TEXT, LENGTH)
+    return Trial(
+        probe="quality", task=TEXT, task_digest=task.source.sha256, length=LENGTH, batch=BATCH,
+        subjects=(spec(declared),), training=Training(
+            steps=1, learning_rate=1e-3, warmup_steps=0, weight_decay=0.0, num_evaluations=1
+        ), seed=0, versions={},
+    )  # fmt: skip
+
+
+def ended(trial: Trial) -> Finished:
+    last = list(run_trial(trial, Resources(), "here"))[-1]
+    assert isinstance(last, Finished)
+    return last
+
+
+def test_eager_is_the_model_itself() -> None:
+    model = build_model(spec("eager"))
+    assert prepared(model, "eager", "cpu") is model
+    assert runtime_of(model) == "eager"
+    assert engine("eager").model is not model
+
+
+def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def noted(model: nn.Module, declared: str, device: str) -> nn.Module:
+        asked.append((declared, device))
+        return model
+
+    monkeypatch.setattr("suite.training.engines.local.prepared", noted)
+    engine("compiled")
+    LocalEngine(Reader(), training(STEPS), "cpu")  # a user's own module has no spec
+    assert asked == [("compiled", "cpu"), ("eager", "cpu")]
+
+
+def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_has_cpp_compiler", lambda: False)
+    result = ended(parameters_trial("compiled")).result
+    assert result.status is Status.ERROR
+    assert result.reason == (
+        "NoRuntime: runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX "
+        "names), and none works here."
+    )
+
+
+def test_a_graph_needs_a_gpu() -> None:
+    result = ended(parameters_trial("cuda_graph")).result
+    assert result.status is Status.ERROR
+    assert result.reason == (
+        "NoRuntime: runtime='cuda_graph' needs a GPU, and this trial has none."
+    )
+
+
+class Recorder:
+    """In place of CUDA's: what it is given is run as it stands, and noted."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[bool, bool, tuple[Tensor, ...]]] = []
+
+    def __call__(
+        self, shell: nn.Module, own: tuple[Tensor, ...], allow_unused_input: bool
+    ) -> Callable[..., object]:
+        assert isinstance(shell, nn.Module)  # of a function, parameters would get no gradients
+        assert allow_unused_input
+        self.recorded.append((shell.training, torch.is_grad_enabled(), own))
+        return shell
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    found = Recorder()
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", found)
+    return found
+
+
+def test_a_graph_is_recorded_once_for_each_shape_and_mode(recorder: Recorder) -> None:
+    model = build_model(spec("cuda_graph"))
+    graphed = prepared(model, "cuda_graph", "cuda")
+    tokens = torch.arange(2 * LENGTH).reshape(2, LENGTH)
+    mask = torch.ones(2, LENGTH, dtype=torch.bool)
+    for _ in range(2):
+        graphed.train()
+        assert torch.equal(graphed(tokens), model(tokens))
+        assert torch.equal(graphed(tokens[:1]), model(tokens[:1]))
+        assert torch.equal(graphed(tokens, mask=mask), model(tokens, mask))
+        graphed.eval()
+        with torch.no_grad():
+            graphed(tokens)
+    assert not model.training
+    modes = [(is_training, has_gradients) for is_training, has_gradients, _ in recorder.recorded]
+    assert modes == [(True, True), (True, True), (True, True), (False, False)]
+    of_first = recorder.recorded[0][2]
+    assert [each.shape for each in of_first] == [tokens.shape]
+    assert of_first[0].data_ptr() != tokens.data_ptr()  # replays are copied into it
+
+
+def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -> None:
+    layer = nn.Linear(3, 3)
+    graphed = prepared(layer, "cuda_graph", "cuda")
+    assert {*graphed.parameters()} == {*layer.parameters()}
+    x = torch.ones(2, 3, requires_grad=True)
+    graphed(x).sum().backward()
+    assert layer.weight.grad is not None
+    assert x.grad is not None
+    (_, _, (own,)) = recorder.recorded[0]
+    assert own.requires_grad
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_model_trains_as_an_eager_one() -> None:
+    task = build_task(TEXT, LENGTH)
+    eager, compiled = engine("eager"), engine("compiled")
+    assert losses(compiled, task) == pytest.approx(losses(eager, task), rel=1e-5)
+    assert type(compiled.model).__name__ == "OptimizedModule"
+    for a, b in zip(eager.model.parameters(), compiled.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiler_is_looked_for_as_torch_would() -> None:
+    from torch._inductor import config
+
+    assert runtime._has_cpp_compiler()
+    with (
+        config.patch({"cpp.cxx": (None, "/no/such/compiler")}),
+        pytest.raises(NoRuntime, match="needs a C"),
+    ):
+        prepared(build_model(spec("compiled")), "compiled", "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("declared", ["cuda_graph", "compiled"])
+def test_a_gpu_runs_it_as_declared(declared: str) -> None:
+    task = build_task(TEXT, LENGTH)
+    found, eager = engine(declared, "cuda"), engine("eager", "cuda")
+    assert losses(found, task) == pytest.approx(losses(eager, task), rel=1e-4)
+    assert found.evaluate(task, "validation", 64) == pytest.approx(
+        eager.evaluate(task, "validation", 64), rel=1e-3
+    )
+    assert replace(spec(declared), runtime="eager") == spec("eager")

@@ -1,0 +1,164 @@
+"""A disk that fails at the N-th operation, and one whose power is cut after any operation."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.training import atomic_files, checkpoint
+
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EDQUOT": errno.EDQUOT, "EROFS": errno.EROFS}
+OPERATIONS = (
+    "open", "write", "fsync", "close", "replace", "rename", "mkdir", "unlink", "rmdir", "listdir",
+    "scandir",
+)  # fmt: skip
+
+
+class Watched:
+    """In the place of `os`: tells `watch` of each operation, which may raise."""
+
+    def __init__(self, watch: Callable[..., None]) -> None:
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(os, name)
+        if name not in OPERATIONS:
+            return real
+
+        def operation(*arguments: Any) -> Any:
+            if name == "close":  # what fails to close is closed all the same
+                real(*arguments)
+                return self._watch(name, arguments, None)
+            if name != "open":
+                self._watch(name, arguments, None)
+                return real(*arguments)
+            file = real(*arguments)
+            try:
+                self._watch(name, arguments, file)
+            except OSError:
+                os.close(file)
+                raise
+            return file
+
+        return operation
+
+
+def watch(patch: pytest.MonkeyPatch, told: Callable[..., None]) -> None:
+    for module in (atomic_files, checkpoint):
+        patch.setattr(module, "os", Watched(told))
+
+
+@dataclass
+class Failing:
+    """Fails at operation number `at`, from 0; then never again, or always."""
+
+    at: int
+    error: int
+    is_for_good: bool = False
+    count: int = 0
+
+    def __call__(self, name: str, arguments: tuple[Any, ...], file: int | None) -> None:
+        number, self.count = self.count, self.count + 1
+        if number == self.at or (self.is_for_good and number > self.at):
+            raise OSError(self.error, os.strerror(self.error), name)
+
+
+@dataclass
+class Node:
+    """A file or a folder: as programs see it, and as a disk without power has it."""
+
+    content: bytes = b""
+    lasting: bytes = b""
+    names: dict[str, Node] | None = None
+    lasting_names: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass
+class Tape:
+    """All operations below a folder, to be played again up to any of them."""
+
+    root: Path
+    steps: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    _paths: dict[int, str] = field(default_factory=dict)
+
+    def __call__(self, name: str, arguments: tuple[Any, ...], file: int | None) -> None:
+        if name == "open":
+            self._paths[file or 0] = self._below(arguments[0])
+            if arguments[1] & os.O_CREAT:
+                self.steps.append(("create", (self._paths[file or 0],)))
+        elif name == "write":
+            self.steps.append((name, (self._paths[arguments[0]], bytes(arguments[1]))))
+        elif name == "fsync":
+            self.steps.append((name, (self._paths[arguments[0]],)))
+        elif name in ("replace", "rename", "mkdir", "unlink", "rmdir"):
+            self.steps.append((name, tuple(map(self._below, arguments))))
+
+    def note(self, generation: int) -> None:
+        """The program has been told that this generation stands."""
+        self.steps.append(("told", (generation,)))
+
+    def _below(self, path: Any) -> str:
+        return str(Path(path).relative_to(self.root))
+
+    def crashes(self) -> Iterator[tuple[Node, int]]:
+        """After each operation: what was there, and the generation that must still be there."""
+        root, told = Node(names={}), 0
+        yield root, told
+        for name, arguments in self.steps:
+            if name == "told":
+                told = arguments[0]
+            else:
+                _play(root, name, arguments)
+            yield root, told
+
+
+def _parent(root: Node, path: str) -> tuple[Node, str]:
+    *above, name = Path(path).parts
+    for part in above:
+        assert root.names is not None
+        root = root.names[part]
+    return root, name
+
+
+def _play(root: Node, name: str, arguments: tuple[Any, ...]) -> None:
+    if name == "fsync" and arguments[0] == ".":
+        root.lasting_names = dict(root.names or {})
+        return
+    parent, last = _parent(root, arguments[0])
+    names = parent.names
+    assert names is not None
+    if name in ("create", "mkdir"):
+        names[last] = Node(names={} if name == "mkdir" else None)
+    elif name == "write":
+        names[last].content += arguments[1]
+    elif name == "fsync":
+        names[last].lasting = names[last].content
+        names[last].lasting_names = dict(names[last].names or {})
+    elif name in ("replace", "rename"):
+        to, new = _parent(root, arguments[1])
+        assert to.names is not None
+        to.names[new] = names.pop(last)
+    else:
+        del names[last]
+
+
+def restore(node: Node, path: Path, loses: str) -> None:
+    """What is found after the power was cut.
+
+    `loses` is what never reached the disk: ``data`` of files, with names kept; half of it
+    (``half``); or ``names`` too.
+    """
+    if node.names is None:
+        kept = len(node.content) // 2 if loses == "half" else 0
+        is_lasting = node.content == node.lasting
+        path.write_bytes(node.lasting if is_lasting else node.lasting or node.content[:kept])
+        return
+    path.mkdir()
+    for name, below in (node.lasting_names if loses == "names" else node.names).items():
+        restore(below, path / name, loses)

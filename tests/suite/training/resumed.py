@@ -1,0 +1,121 @@
+"""A training small enough to be stopped and gone on with a hundred times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from models import ModelSpec, build_model
+from suite.events import TrainedState, TrialRemark
+from suite.schema import Point
+from suite.training.checkpoint import Checkpointer
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise
+from suite.training.resume import train_resuming
+from tests.suite.toy import FirstToken, training
+
+TRIAL = "7a" * 16
+STEPS, STOP = 12, 7  # it is stopped after a step that is no point of the curve
+NUM_LOSSES = 4  # in a curve
+NOT_WRITTEN = "a checkpoint could not be written, and training continues without it"
+
+
+def spec(mixer: str, **knobs: object) -> ModelSpec:
+    return ModelSpec(
+        skeleton="classifier", mixer=mixer, knobs=knobs, position="learned", dim=8, depth=2,
+        length=3, input_kind="tokens", input_size=4, output_size=4, settings={"dropout": 0.2},
+    )  # fmt: skip
+
+
+ATTENTION = spec("attention", heads=2)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a training has come to."""
+
+    points: list[Point]
+    score: float
+    states: list[TrainedState]
+    remarks: list[str]
+    num_steps: int
+
+    @property
+    def numbers(self) -> tuple[object, ...]:
+        return self.points, self.score, self.states
+
+
+class Told(FirstToken):
+    """Tells of every step that is asked for."""
+
+    def __init__(self, on_step: Callable[[int], None]) -> None:
+        super().__init__()
+        self.on_step, self.num_steps = on_step, 0
+
+    def training_batch(self, step, batch, seed):
+        self.num_steps += 1
+        self.on_step(step)
+        return super().training_batch(step, batch, seed)
+
+
+class Stopped(BaseException):
+    """In the place of a kill."""
+
+
+class Clock:
+    """Seconds as a test has them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def run(
+    model: ModelSpec,
+    checkpointer: Checkpointer | None,
+    on_step: Callable[[int], None] = lambda step: None,
+    steps: int = STEPS,
+) -> Said:
+    """A process's life: everything is made anew; what it has drawn before does not matter."""
+    torch.manual_seed(0)
+    task = Told(on_step)
+    todo = Exercise(
+        task=task, training=training(steps, num_evaluations=3), batch=8, seed=0, flops_per_step=7.0
+    )
+    engine = LocalEngine(build_model(model), todo.training, "cpu")
+    said = list(train_resuming(engine, todo, checkpointer))
+    return Said(
+        points=[s for s in said if isinstance(s, Point)],
+        score=engine.evaluate(task, "test", 8),
+        states=[s for s in said if isinstance(s, TrainedState)],
+        remarks=[s.sentence for s in said if isinstance(s, TrialRemark)],
+        num_steps=task.num_steps,
+    )
+
+
+def checkpointer_in(folder: Path, clock: Clock | None = None) -> Checkpointer:
+    """With no clock of the test's, a checkpoint is due after every step."""
+    if clock is None:
+        return Checkpointer(folder / TRIAL, 0.0)
+    return Checkpointer(folder / TRIAL, 1.0, clock=clock)
+
+
+def stopped(folder: Path, model: ModelSpec = ATTENTION, after: int = STOP) -> None:
+    """Leave the checkpoints of a training that was killed: of its last two steps."""
+    clock = Clock()
+
+    def on_step(num_done: int) -> None:
+        if num_done == after:
+            raise Stopped
+        clock.now += num_done >= after - 2
+
+    try:
+        run(model, checkpointer_in(folder, clock), on_step)
+    except Stopped:
+        return
+    raise AssertionError("it was not stopped")

@@ -1,0 +1,125 @@
+"""Label smoothing: in the loss that is trained, in no score, in the ids of trials that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from suite.planning.plan import plan
+from suite.schema import Parallel
+from suite.spec import Ablation, vary
+from suite.tasks.registry import TASKS, build_task, task_class
+from suite.tasks.task import UNSCORED, Batch, Task
+from suite.training.engines.local import LocalEngine
+from suite.training.engines.sharded import ShardedEngine
+from tests.suite.toy import FirstToken, Reader, training
+from tests.suite.training.engines.pair import on_two_workers
+
+MakeAblation = Callable[..., Ablation]
+SMOOTHING = 0.3
+
+
+class Smoothed(FirstToken):
+    """The toy with every task's loss."""
+
+    loss = Task.loss
+
+
+TASK = Smoothed()
+
+
+def _by_hand(outputs: Tensor, targets: Tensor, share: float) -> Tensor:
+    """Cross-entropy against a mixture of the target and all classes alike; nats per target."""
+    log_p = functional.log_softmax(outputs.flatten(0, -2), dim=-1)
+    rows = [(log_p[i], t) for i, t in enumerate(targets.flatten().tolist()) if t != UNSCORED]
+    losses = [-(1 - share) * row[target] - share * row.mean() for row, target in rows]
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 5)], ids=["of sequences", "of tokens"])
+def test_the_loss_is_the_mixtures_and_torchs(shape: tuple[int, ...]) -> None:
+    chance = torch.Generator().manual_seed(0)
+    outputs = torch.randn(*shape, 7, generator=chance)
+    targets = torch.randint(7, shape, generator=chance)
+    targets.view(-1)[1] = UNSCORED
+    batch = Batch(inputs=targets, targets=targets)
+    smoothed = TASK.loss(outputs, batch, SMOOTHING)
+    torch.testing.assert_close(smoothed, _by_hand(outputs, targets, SMOOTHING))
+    kept = targets.flatten() != UNSCORED
+    torchs = functional.cross_entropy(
+        outputs.flatten(0, -2)[kept], targets.flatten()[kept], label_smoothing=SMOOTHING
+    )
+    torch.testing.assert_close(smoothed, torchs)
+    assert smoothed != TASK.loss(outputs, batch)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_that_names_classes_takes_it(name: str) -> None:
+    """A task with a loss of its own must not swallow it in silence."""
+    kind = task_class(name)
+    if kind.loss is not Task.loss:
+        assert "mean_squared" in kind.metric.name, "only numbers have no labels to smooth"
+
+
+def test_the_local_engine_trains_by_it_and_scores_without() -> None:
+    model, batch = Reader(), TASK.training_batch(0, 8, 0)
+    with torch.no_grad():
+        outputs = model(batch.inputs)
+    engine = LocalEngine(model, training(10, label_smoothing=SMOOTHING), "cpu")
+    plain = LocalEngine(Reader(), training(10), "cpu")
+    assert engine.evaluate(TASK, "test", 16) == plain.evaluate(TASK, "test", 16)
+    loss = engine.step(batch, TASK)
+    torch.testing.assert_close(loss, _by_hand(outputs, batch.targets, SMOOTHING))
+    assert loss != plain.step(batch, TASK)
+
+
+def test_a_score_in_bits_knows_nothing_of_it() -> None:
+    task = build_task("shakespeare_characters", 4)
+    batch = next(iter(task.held_out("validation", 2)))
+    outputs = torch.randn(2, 4, task.output_size, generator=torch.Generator().manual_seed(0))
+    total, count = task.score(outputs, batch)
+    nats = _by_hand(outputs, batch.targets, 0.0).item()
+    assert total / count == pytest.approx(nats / torch.tensor(2.0).log().item(), rel=1e-5)
+
+
+def sharded_losses(folder: Path) -> list[float]:
+    """On a worker: the loss of a first step, with smoothing and without."""
+    parallel = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
+    losses = []
+    for share in (SMOOTHING, 0.0):
+        engine = ShardedEngine(Reader(), training(10, label_smoothing=share), parallel, "cpu")
+        losses.append(engine.mean([engine.step(TASK.training_batch(0, 8, 0), TASK)]))
+    return losses
+
+
+@pytest.mark.slow
+def test_the_sharded_engine_trains_by_it(tmp_path: Path) -> None:
+    batch = TASK.training_batch(0, 8, 0)
+    outputs = Reader()(batch.inputs).detach()
+    expected = [_by_hand(outputs, batch.targets, share).item() for share in (SMOOTHING, 0.0)]
+    found = on_two_workers(sharded_losses, tmp_path / "two", tmp_path)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert found[0] != pytest.approx(found[1], rel=1e-3)
+
+
+def test_it_is_part_of_a_trials_id_where_it_is_asked_for(make_ablation: MakeAblation) -> None:
+    def ids(**scale: float) -> list[str]:
+        return [trial.trial_id for trial in plan(make_ablation(scale=scale), seeds=1).trials]
+
+    assert ids(label_smoothing=0.0) == ids()
+    assert not set(ids(label_smoothing=0.1)) & set(ids())
+    assert not set(ids(label_smoothing=0.1)) & set(ids(label_smoothing=0.2))
+
+
+def test_it_may_be_an_axis_and_is_said_where_it_is_asked_for(make_ablation: MakeAblation) -> None:
+    varied = make_ablation(axes=[vary("label_smoothing", [0.0, 0.1])])
+    shares = {t.training.label_smoothing for t in plan(varied, seeds=1).trials if t.training}
+    assert shares == {0.0, 0.1}
+    assert "label_smoothing" not in plan(varied, seeds=1).about.settings
+    asked = make_ablation(scale={"label_smoothing": 0.1})
+    assert plan(asked, seeds=1).about.settings["label_smoothing"] == 0.1

@@ -1,0 +1,353 @@
+"""A training that was stopped ends with the bits of one that was not: every mixer, every state."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import takewhile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from models import MIXERS
+from suite.errors import CheckpointError
+from suite.events import TrainedState, TrialRemark
+from suite.probes.quality import Quality
+from suite.probes.validation import Validation
+from suite.schema import Point
+from suite.training import loop as training_module
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise
+from tests.suite.toy import FirstToken, Reader, training
+from tests.suite.training.resumed import (
+    ATTENTION,
+    NOT_WRITTEN,
+    NUM_LOSSES,
+    STEPS,
+    STOP,
+    TRIAL,
+    Clock,
+    Said,
+    checkpointer_in,
+    run,
+    spec,
+    stopped,
+)
+from tests.workplace import Workplace
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread, losses between points of the curve, and no waiting for the disk."""
+    torch.set_num_threads(1)
+    monkeypatch.setattr(training_module, "_TRAINING_LOSSES_PER_CURVE", NUM_LOSSES)
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+# Performer draws its features anew in the midst of it.
+KNOBS = {"performer": {"redraw_interval": 4}, "linformer": {"projected_length": 2}}
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_mixer_goes_on_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
+    model = spec(mixer, **KNOBS.get(mixer, {}))
+    undisturbed = run(model, None)
+    stopped(tmp_path, model)
+    resumed = run(model, checkpointer_in(tmp_path, Clock()))
+    assert resumed.numbers == undisturbed.numbers
+    assert resumed.num_steps == STEPS - STOP
+    assert resumed.remarks == [f"it resumes from step {STOP} of {STEPS}"]
+    assert len(resumed.states) == 1
+
+
+def test_stopped_at_a_point_of_the_curve_or_beside_one_it_ends_with_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    undisturbed = run(ATTENTION, None)
+    for after in (1, 4, 6, 11):  # points of the curve: losses after 6, scores after 4
+        stopped(tmp_path / str(after), after=after)
+        resumed = run(ATTENTION, checkpointer_in(tmp_path / str(after), Clock()))
+        assert resumed.numbers == undisturbed.numbers
+        assert resumed.num_steps == STEPS - after
+
+
+def test_stopped_again_and_again_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    for after in (3, 4, 9):
+        stopped(tmp_path, after=after)
+    resumed = run(ATTENTION, checkpointer_in(tmp_path, Clock()))
+    assert resumed.numbers == run(ATTENTION, None).numbers
+
+
+def test_checkpoints_disturb_nothing(tmp_path: Path) -> None:
+    kept = run(ATTENTION, checkpointer_in(tmp_path))  # after every step
+    assert kept.numbers == run(ATTENTION, None).numbers
+    assert kept.remarks == []
+    names = sorted(path.name for path in (tmp_path / TRIAL).iterdir())
+    assert names == [f"generation-{number:06d}" for number in (STEPS - 1, STEPS)]
+
+
+def test_a_trial_that_is_over_before_the_time_leaves_none(tmp_path: Path) -> None:
+    run(ATTENTION, checkpointer_in(tmp_path, Clock()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoints_come_when_the_clock_says_so(tmp_path: Path) -> None:
+    clock, steps_kept = Clock(), []
+    checkpointer = checkpointer_in(tmp_path, clock)
+    publish = checkpointer.publish
+
+    def told(draft: Path, step: int) -> None:
+        steps_kept.append(step)
+        publish(draft, step)
+
+    checkpointer.publish = told  # type: ignore[method-assign]
+
+    def pass_time(step: int) -> None:
+        clock.now += 0.25
+
+    run(ATTENTION, checkpointer, pass_time)
+    assert steps_kept == [4, 8, 12]
+
+
+class Drawing(FirstToken):
+    """Draws from every source that a task or a mixer of somebody's own may use."""
+
+    def loss(self, outputs, batch, label_smoothing=0.0):
+        factor = 1 + random.random() + np.random.rand() + float(torch.rand(())) + random.gauss()
+        return super().loss(outputs, batch, label_smoothing) * (factor + np.random.randn())
+
+
+def test_every_source_of_random_numbers_goes_on_where_it_was(tmp_path: Path) -> None:
+    def drawn(checkpointer, stop=None) -> Said:
+        random.seed(3)
+        np.random.seed(3)
+        return run_drawing(checkpointer, stop)
+
+    undisturbed = drawn(None)
+    with pytest.raises(KeyboardInterrupt):
+        drawn(checkpointer_in(tmp_path), STOP)
+    random.seed(99)
+    np.random.seed(99)
+    assert run_drawing(checkpointer_in(tmp_path), None) == undisturbed
+
+
+def run_drawing(checkpointer, stop: int | None) -> list[object]:
+    from suite.training.resume import train_resuming
+
+    torch.manual_seed(0)
+    todo = Exercise(task=Drawing(), training=training(STEPS), batch=8, seed=0)
+    engine = LocalEngine(Reader(), todo.training, "cpu")
+    make_step, num_steps = engine.step, 0
+
+    def counted(*arguments):
+        nonlocal num_steps
+        if stop is not None and num_steps == stop:
+            raise KeyboardInterrupt
+        num_steps += 1
+        return make_step(*arguments)
+
+    engine.step = counted  # type: ignore[method-assign]
+    return [
+        said
+        for said in train_resuming(engine, todo, checkpointer)
+        if not isinstance(said, TrialRemark)
+    ]
+
+
+def test_the_learning_rate_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    todo = training(STEPS, warmup_steps=3)
+    first, second = (LocalEngine(Reader(), todo, "cpu") for _ in range(2))
+    rates: dict[str, list[float]] = {"first": [], "second": []}
+    for step in range(STEPS):
+        if step == STOP:
+            first.save(tmp_path)
+            second.load(tmp_path)
+        first.step(FirstToken().training_batch(step, 8, 0), FirstToken())
+        rates["first"].append(first.optimizer.param_groups[0]["lr"])
+        if step >= STOP:
+            second.step(FirstToken().training_batch(step, 8, 0), FirstToken())
+            rates["second"].append(second.optimizer.param_groups[0]["lr"])
+    assert rates["second"] == rates["first"][STOP:]
+    assert len(set(rates["first"])) > STEPS // 2
+    assert first.state_sha256() == second.state_sha256()
+
+
+class Shared(nn.Module):
+    """Two names for one tensor, a buffer that training moves, a frozen vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(12, 4, bias=False)
+        self.tied = self.map
+        self.norm = nn.BatchNorm1d(4)
+        self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
+
+    def forward(self, inputs, mask=None):
+        return self.norm(self.tied(nn.functional.one_hot(inputs, 4).flatten(1).float()))
+
+
+def test_shared_tensors_buffers_and_frozen_ones_come_back(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    first, second = (LocalEngine(Shared(), training(STEPS), "cpu") for _ in range(2))
+    assert first.state_sha256() != second.state_sha256()
+    for step in range(3):
+        first.step(FirstToken().training_batch(step, 8, 0), FirstToken())
+    first.save(tmp_path)
+    second.load(tmp_path)
+    assert second.model.map is second.model.tied
+    assert second.model.norm.num_batches_tracked == 3
+    for engine in (first, second):
+        engine.step(FirstToken().training_batch(3, 8, 0), FirstToken())
+    assert first.state_sha256() == second.state_sha256()
+
+
+def test_what_differs_in_one_bit_has_another_hash() -> None:
+    engine = LocalEngine(Reader(), training(STEPS), "cpu")
+    engine.step(FirstToken().training_batch(0, 8, 0), FirstToken())
+    before = engine.state_sha256()
+    for tensor in (
+        engine.model.map.weight,
+        *engine.optimizer.state[engine.model.map.weight].values(),
+    ):
+        flat = tensor.detach().reshape(-1)
+        was = flat[0].clone()
+        flat[0] = torch.nextafter(was, torch.tensor(torch.inf))
+        assert engine.state_sha256() != before
+        flat[0] = was
+    assert engine.state_sha256() == before
+
+
+class Odd(Reader):
+    """Adds to its state what no safe format can hold."""
+
+    def get_extra_state(self) -> object:
+        return {"a": 1}
+
+    def set_extra_state(self, state: object) -> None:
+        raise AssertionError("nothing is kept")
+
+
+def test_a_module_with_a_state_that_cannot_be_kept_trains_all_the_same(tmp_path: Path) -> None:
+    from suite.training.resume import train_resuming
+
+    torch.manual_seed(0)
+    todo = Exercise(task=FirstToken(), training=training(STEPS), batch=8, seed=0)
+    engine = LocalEngine(Odd(), todo.training, "cpu")
+    said = list(train_resuming(engine, todo, checkpointer_in(tmp_path)))
+    assert [s.sentence for s in said if isinstance(s, TrialRemark)] == [
+        f"{NOT_WRITTEN}: _extra_state is no tensor, and nothing else of a model can be kept"
+    ]
+    assert [s.step for s in said if isinstance(s, Point)][-1] == STEPS
+    assert not any(isinstance(s, TrainedState) for s in said)
+    assert list((tmp_path / TRIAL).iterdir()) == []
+
+
+@pytest.fixture
+def _no_safetensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    importing = builtins.__import__
+
+    def refused(name, *arguments, **named):
+        if name.partition(".")[0] == "safetensors":
+            raise ImportError(name)
+        return importing(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refused)
+
+
+@pytest.mark.usefixtures("_no_safetensors")
+def test_without_safetensors_a_trial_keeps_none_and_says_so_once(tmp_path: Path) -> None:
+    said = run(ATTENTION, checkpointer_in(tmp_path))
+    assert said.numbers == run(ATTENTION, None).numbers
+    assert said.remarks == [f"{NOT_WRITTEN}: safetensors is not installed here"]
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
+    """Whole, of this trial, and yet not to be used: code has changed without its version."""
+    stopped(tmp_path, spec("attention", heads=4))
+    same = run(ATTENTION, checkpointer_in(tmp_path, Clock()))
+    assert same.num_steps == STEPS - STOP, "heads move no shape"
+    stopped(tmp_path / "wider", spec("mlp_mixer", hidden=16))
+    said = run(spec("mlp_mixer", hidden=24), checkpointer_in(tmp_path / "wider", Clock()))
+    assert said.numbers == run(spec("mlp_mixer", hidden=24), None).numbers
+    first, second, last = said.remarks
+    assert first.startswith("its checkpoint 2 is skipped: tensor trunk.")
+    assert "has shape" in first
+    assert second.startswith("its checkpoint 1 is skipped: tensor trunk.")
+    assert last == "it has no other checkpoint and starts from the beginning"
+
+
+def test_a_checkpoint_of_another_mixer_names_a_tensor(tmp_path: Path) -> None:
+    LocalEngine(Reader(), training(STEPS), "cpu").save(tmp_path)
+    with pytest.raises(
+        CheckpointError, match=r"^tensor \S+ is (not in the checkpoint|in the checkpoint al)"
+    ):
+        LocalEngine(Shared(), training(STEPS), "cpu").load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [Quality, Validation])
+def test_a_probe_says_the_same_with_and_without_a_keeper(kind, tmp_path: Path) -> None:
+    work = Workplace(tmp_path)
+    from suite.planning.plan import plan
+
+    trial = next(t for t in plan(work.ablation()).trials if t.probe == "quality")
+    plain = list(kind().measure(trial, "cpu"))
+    saying = kind().measure_resuming(trial, "cpu", checkpointer_in(tmp_path))
+    half = takewhile(lambda _: not (tmp_path / TRIAL / "generation-000005").exists(), saying)
+    assert all(isinstance(said, Point) for said in half) or kind is Validation
+    saying.close()
+    resumed = list(kind().measure_resuming(trial, "cpu", checkpointer_in(tmp_path)))
+    remark, *rest = resumed
+    assert isinstance(remark, TrialRemark)
+    assert "it resumes from step" in remark.sentence
+    assert rest == plain
+    assert sum(isinstance(said, TrainedState) for said in plain) == 1
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+
+import torch
+
+from suite.training import loop as training
+from tests.suite.training.resumed import ATTENTION, NUM_LOSSES, checkpointer_in, run
+
+training._TRAINING_LOSSES_PER_CURVE = NUM_LOSSES
+torch.set_num_threads(1)
+
+def on_step(step):
+    print(step, flush=True)
+    time.sleep(0.02)
+
+run(ATTENTION, checkpointer_in(Path(sys.argv[1])), on_step, steps=200)
+"""
+
+
+@pytest.mark.slow  # it starts a process, which imports torch
+def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
+    """SIGKILL between, and in the midst of, checkpoints that follow each other at every step."""
+    killed = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
+    assert killed.stdout is not None
+    for _ in range(9):
+        assert killed.stdout.readline()
+    time.sleep(0.013)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    killed.stdout.close()
+    resumed = run(ATTENTION, checkpointer_in(tmp_path, Clock()), steps=200)
+    assert resumed.numbers == run(ATTENTION, None, steps=200).numbers
+    assert 200 - resumed.num_steps >= 7
+    assert len(resumed.remarks) == 1
+    assert not [p for p in (tmp_path / TRIAL).iterdir() if p.name.startswith("unfinished")]
