@@ -16,23 +16,23 @@ _SECONDS = 300
 
 
 def main() -> int:
-    """Ask, and tell; returns the exit code."""
+    """Print what is known; returns the exit code."""
     try:
         asked = subprocess.run(ASK, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return not_asked(f"no answer within {_SECONDS} s")
+        return _print_unknown(f"no answer within {_SECONDS} s")
     try:
         packages = json.loads(asked.stdout)["dependencies"]
     except ValueError:
-        return not_asked((asked.stderr.strip() or "no reason given").splitlines()[-1])
-    return told(packages)
+        return _print_unknown((asked.stderr.strip() or "no reason given").splitlines()[-1])
+    return _print_known(packages)
 
 
-def told(packages: list[dict[str, Any]]) -> int:
+def _print_known(packages: list[dict[str, Any]]) -> int:
     """Print what is known of the packages; 1 if one of them has a known weakness."""
     known = [each for each in packages if "vulns" in each]
     if not known:
-        return not_asked(f"it knows none of the {len(packages)} packages")
+        return _print_unknown(f"it knows none of the {len(packages)} packages")
     found = [(each, weakness) for each in known for weakness in each["vulns"]]
     for each, weakness in found:
         mended = ", ".join(weakness["fix_versions"]) or "none yet"
@@ -41,7 +41,7 @@ def told(packages: list[dict[str, Any]]) -> int:
     return 1 if found else 0
 
 
-def not_asked(reason: str) -> int:
+def _print_unknown(reason: str) -> int:
     """Say that nothing is proven."""
     print(f"the service of pip-audit could not be asked ({reason}): nothing is known either way")
     return 0

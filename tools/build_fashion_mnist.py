@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import gzip
 import struct
-import tempfile
 from pathlib import Path
 
-from package_files import Recipe, fetch, parse_arguments, run, write
+from package_files import Recipe, build, debian_archive, member
 
 RECIPE = Recipe(
     download=("apt-get", "download", "dataset-fashion-mnist=0.0~git20200523.55506a9-1"),
@@ -25,7 +24,7 @@ RECIPE = Recipe(
     content_sha256="05abb8a75047c2246d827656a52e382ab19d4fad7ac80c529b12bfb09bfc3bc1",
     file_sha256="ca566f5acc675641d9ac1c7611cbed4b41ad082b830bd50dd911cf775d63f9a0",
 )
-DATA_SETS = Path("usr/share/datasets/fashion-mnist")
+DATA_SETS = "usr/share/datasets/fashion-mnist"
 ARRAYS = (
     ("train-images-idx3-ubyte.gz", 10_000),
     ("train-labels-idx1-ubyte.gz", 10_000),
@@ -44,21 +43,13 @@ def first_examples(idx: bytes, num_examples: int) -> bytes:
     return header + idx[start : start + num_examples * example_bytes]
 
 
-def joined_arrays(package: Path, folder: Path) -> bytes:
-    run(("dpkg-deb", "-x", package.resolve(), folder), folder)
+def joined_arrays(package: Path) -> bytes:
+    archive = debian_archive(package)
     return b"".join(
-        first_examples(gzip.decompress((folder / DATA_SETS / file).read_bytes()), num_examples)
+        first_examples(gzip.decompress(member(archive, f"{DATA_SETS}/{file}")), num_examples)
         for file, num_examples in ARRAYS
     )
 
 
-def main() -> None:
-    arguments = parse_arguments("Regenerate the Fashion-MNIST data file.")
-    with tempfile.TemporaryDirectory() as folder:
-        package = fetch(RECIPE, Path(folder), arguments.package)
-        content = joined_arrays(package, Path(folder))
-    write(RECIPE, content, arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    build(RECIPE, joined_arrays)

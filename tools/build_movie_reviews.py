@@ -10,19 +10,12 @@ before it hands it over; `--package` names a copy that came otherwise.
 
 from __future__ import annotations
 
-import io
-import sys
-import tarfile
-import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from package_files import Recipe, fetch, parse_arguments, write
+from package_files import Recipe, build, member, pip_download
 
 RECIPE = Recipe(
-    download=(
-        *(sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"),
-        *("--no-binary", "vaderSentiment", "--dest", ".", "vaderSentiment==3.3.2"),
-    ),
+    download=pip_download("vaderSentiment==3.3.2", "--no-binary", "vaderSentiment"),
     package="vader*-3.3.2.tar.gz",
     package_sha256="5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
     file="movie-reviews.tsv.xz",
@@ -33,28 +26,15 @@ ARCHIVE = "*/additional_resources/hutto_ICWSM_2014.tar.gz"
 RATINGS = "*/movieReviewSnippets_GroundTruth.txt"
 
 
-def member(archive: bytes, pattern: str) -> bytes:
-    """The content of the one file of a tar archive whose path matches."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        (found,) = (m for m in opened if m.isfile() and PurePosixPath(m.name).match(pattern))
-        content = opened.extractfile(found)
-        assert content is not None, "a regular file has content"
-        return content.read()
-
-
 def sentences(ratings: bytes) -> bytes:
     """Lines of number, rating and sentence -> lines of rating and sentence."""
     fields = (line.split("\t") for line in ratings.decode().splitlines())
     return "".join(f"{rating}\t{text.strip()}\n" for _, rating, text in fields).encode()
 
 
-def main() -> None:
-    arguments = parse_arguments("Regenerate the data file of rated sentences.")
-    with tempfile.TemporaryDirectory() as folder:
-        package = fetch(RECIPE, Path(folder), arguments.package)
-        content = sentences(member(member(package.read_bytes(), ARCHIVE), RATINGS))
-    write(RECIPE, content, arguments.out)
+def content_of(package: Path) -> bytes:
+    return sentences(member(member(package.read_bytes(), ARCHIVE), RATINGS))
 
 
 if __name__ == "__main__":
-    main()
+    build(RECIPE, content_of)

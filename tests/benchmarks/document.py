@@ -1,4 +1,4 @@
-"""The tables, and their place in `docs/benchmarks.md`: between two marks, prose around them."""
+"""Writes the tables of `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import platform
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from models.registry import MIXERS, mixer_class
 from suite.provenance import commit
-from tests.benchmarks.control import SLOWED, Control
-from tests.benchmarks.duels import AT_MOST, Row
-from tests.benchmarks.interleaved import Ratio
+from tests.benchmarks.duels import AT_MOST, SLOWED, Control, Row
 from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS, packages
 from tests.benchmarks.places import Place
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 NO_WORSE = 1.01  # memory: what is less is an allocator's rounding
 
 _MIB = 2**20
@@ -71,20 +67,6 @@ class Report:
                 yield f"### {family.capitalize()}\n\n{_table(rows)}"
 
 
-def write(text: str, path: Path) -> None:
-    """Put `text` between the marks of a document.
-
-    Raises:
-        ValueError: the document lacks a mark.
-    """
-    document = path.read_text()
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path} has no place for the tables: {BEGIN} ... {END}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
-
-
 def _table(rows: Iterable[Row]) -> str:
     head = (
         "mixer", "batch × length", "beside", "ours, ms", "theirs, ms", "ours / theirs",
@@ -100,7 +82,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         return (*ours, "", "", "", peak, "", row.note)
     same = ["yes" if row.is_same else "no"] + [row.note] * bool(row.note)
     return (
-        *ours, f"{1e3 * row.peer_seconds:.2f}", _interval(row.ratio), row.verdict, peak,
+        *ours, f"{1e3 * row.peer_seconds:.2f}", str(row.ratio), row.verdict, peak,
         f"{row.peak / row.peer_peak:.2f}", ": ".join(same),
     )  # fmt: skip
 
@@ -111,7 +93,7 @@ def _slower(rows: Iterable[Row]) -> str:
     for row in rows:
         if row.ratio is not None and row.verdict != "yes":
             takes = "takes" if row.verdict == "no" else "may take more:"
-            times = f"{takes} {_interval(row.ratio)} times as long as {row.peer}"
+            times = f"{takes} {row.ratio} times as long as {row.peer}"
             lines.append(f"- {row.title}, {row.shape}, {times}")
         if row.peer_peak and row.peak > NO_WORSE * row.peer_peak:
             times = f"takes {row.peak / row.peer_peak:.2f} times the memory of {row.peer}"
@@ -122,10 +104,7 @@ def _slower(rows: Iterable[Row]) -> str:
 
 def _control_table(controls: Iterable[Control]) -> str:
     head = ("mixer", "batch × length", "itself / itself", f"slowed {SLOWED} times / itself")
-    lines = (
-        (row.title, str(row.shape), _interval(row.itself), _interval(row.slowed))
-        for row in controls
-    )
+    lines = ((c.title, str(c.shape), str(c.itself), str(c.slowed)) for c in controls)
     return f"### Controls with a known ratio\n\n{_markdown(head, lines)}"
 
 
@@ -136,16 +115,12 @@ def _growth_table(growths: Iterable[Growth]) -> str:
     )  # fmt: skip
     lines = (
         (
-            row.title, str(row.length), f"{1e3 * row.seconds:.1f}", _interval(row.per_token),
+            row.title, str(row.length), f"{1e3 * row.seconds:.1f}", str(row.per_token),
             f"{row.peak / row.length / 2**10:.1f}", str(row.num_calls),
         )
         for row in growths
     )  # fmt: skip
     return f"### Growth with length\n\n{_markdown(head, lines)}"
-
-
-def _interval(ratio: Ratio) -> str:
-    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

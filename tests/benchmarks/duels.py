@@ -1,10 +1,12 @@
-"""One mixer beside its peers: are the outputs the same, and then who is faster, who takes less?"""
+"""Compares a mixer with its peers, after checking equal outputs; and with itself, as a control."""
 
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from tests.benchmarks.places import Pass, Place, Shape
 OURS = "ours"
 AT_MOST = 1.1  # times as long as a peer takes
 SAME = 1e-8  # of the largest number, in float64
+SLOWED = 1.05
 
 
 class NotTheSame(Exception):
@@ -36,7 +39,6 @@ class Row:
         seconds: Of one pass of ours, median.
         peer_seconds: Of theirs; None where it did not run.
         ratio: Ours over theirs.
-        num_rounds: That count.
         peak: Bytes of ours.
         peer_peak: Bytes of theirs.
         is_same: Whether outputs and gradients are the same; None where it did not run.
@@ -49,7 +51,6 @@ class Row:
     peer: str
     seconds: float
     peak: int
-    num_rounds: int
     peer_seconds: float | None = None
     ratio: Ratio | None = None
     peer_peak: int | None = None
@@ -66,48 +67,36 @@ class Row:
         return "no" if self.ratio.low > AT_MOST else "open"
 
 
-@dataclass(frozen=True)
-class _Entrants:
-    """Who takes turns; and by peer, why its outputs differ or why it does not run."""
-
-    passes: dict[str, Pass]
-    notes: dict[str, str]
-
-
 def duel(pairing: Pairing, shape: Shape, place: Place, limits: Limits) -> list[Row]:
     """A row for each peer: first checked, then timed in turns, then measured for memory.
 
     Raises:
         NotTheSame: a peer that claims to give our outputs gives others.
     """
-    entrants = _enter(pairing, shape, place)
-    times = Contest(entrants.passes, limits, settle=place.settle).run()
-    peaks = {name: place.peak_bytes(entrant) for name, entrant in entrants.passes.items()}
-    return [_row(pairing, shape, peer, entrants, times, peaks) for peer in pairing.peers]
-
-
-def _enter(pairing: Pairing, shape: Shape, place: Place) -> _Entrants:
     ours = mixer_of(pairing, shape)
     is_float32 = any(peer.is_float32_only for peer in pairing.peers)
     dtype = torch.float32 if is_float32 else place.dtype
-    entrants = _Entrants({OURS: Pass(copy.deepcopy(ours), shape, place, dtype)}, {})
-    entrants.passes[OURS]()
+    passes = {OURS: Pass(copy.deepcopy(ours), shape, place, dtype)}
+    passes[OURS]()
+    notes = {}
     for peer in pairing.peers:
         if not peer.installed():
-            entrants.notes[peer.name] = f"{peer.package} is not installed"
+            notes[peer.name] = f"{peer.package} is not installed"
             continue
         try:
-            theirs = _checked(peer, ours, shape, place)
-            entrant = Pass(theirs, shape, place, dtype)
+            entrant = Pass(_checked(peer, ours, shape, place), shape, place, dtype)
             entrant()
         except NotTheSame:
             raise
         except Exception as error:  # a package may raise anything, and a device be too small
-            entrants.notes[peer.name] = f"did not run: {_one_line(error)}"
+            sentence = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            notes[peer.name] = f"did not run: {sentence}"
             continue
-        entrants.passes[peer.name] = entrant
-        entrants.notes[peer.name] = peer.differs
-    return entrants
+        passes[peer.name] = entrant
+        notes[peer.name] = peer.differs
+    times = Contest(passes, limits, settle=place.settle).run()
+    peaks = {name: place.peak_bytes(entrant) for name, entrant in passes.items()}
+    return [_row(pairing, shape, peer, times, peaks, notes[peer.name]) for peer in pairing.peers]
 
 
 def mixer_of(pairing: Pairing, shape: Shape) -> Mixer:
@@ -149,19 +138,56 @@ def farthest(ours: nn.Module, theirs: nn.Module, shape: Shape, device: str) -> f
 
 
 def _row(
-    pairing: Pairing, shape: Shape, peer: Peer, entrants: _Entrants, times: Times,
-    peaks: Mapping[str, int],
-) -> Row:  # fmt: skip
-    did_run = peer.name in entrants.passes
-    return Row(
-        mixer=pairing.mixer, title=pairing.title, shape=shape, peer=peer.name,
-        seconds=times.median(OURS), peak=peaks[OURS], num_rounds=len(times.seconds[OURS]),
-        peer_seconds=times.median(peer.name) if did_run else None,
-        ratio=times.ratio(OURS, peer.name) if did_run else None,
-        peer_peak=peaks[peer.name] if did_run else None,
-        is_same=peer.check is not None if did_run else None, note=entrants.notes[peer.name],
+    pairing: Pairing, shape: Shape, peer: Peer, times: Times, peaks: Mapping[str, int], note: str
+) -> Row:
+    row = Row(
+        mixer=pairing.mixer, title=pairing.title, shape=shape, peer=peer.name, note=note,
+        seconds=times.median(OURS), peak=peaks[OURS],
+    )  # fmt: skip
+    if peer.name not in peaks:
+        return row
+    return replace(
+        row, peer_seconds=times.median(peer.name), ratio=times.ratio(OURS, peer.name),
+        peer_peak=peaks[peer.name], is_same=peer.check is not None,
     )  # fmt: skip
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """One mixer at one shape.
+
+    Attributes:
+        title: Of the mixer.
+        shape: Batch, length and widths.
+        itself: A copy over the mixer; the truth is 1.
+        slowed: A slowed copy over the mixer; the truth is `SLOWED`.
+    """
+
+    title: str
+    shape: Shape
+    itself: Ratio
+    slowed: Ratio
+
+
+def control(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Control]:
+    """One for each shape of the place."""
+    for shape in place.shapes:
+        ours = mixer_of(pairing, shape)
+        first, second, third = (
+            Pass(copy.deepcopy(ours), shape, place, place.dtype) for _ in range(3)
+        )
+        contestants = {"ours": first, "itself": second, "slowed": partial(_slow, third, place)}
+        times = Contest(contestants, limits, settle=place.settle).run()
+        yield Control(
+            title=pairing.title, shape=shape, itself=times.ratio("itself", "ours"),
+            slowed=times.ratio("slowed", "ours"),
+        )  # fmt: skip
+
+
+def _slow(one_pass: Pass, place: Place) -> None:
+    begun = time.perf_counter()
+    one_pass()
+    place.settle()
+    end = begun + SLOWED * (time.perf_counter() - begun)
+    while time.perf_counter() < end:
+        pass

@@ -1,4 +1,4 @@
-"""Which of several ways to do the same takes longer? They take turns in one process.
+"""Compares how long several ways to do the same take; they take turns in one process.
 
 Every contestant runs once a round, in an order drawn anew, so that a busy moment of the machine
 hits all alike; what is compared is the ratio of medians, and rounds are drawn again, whole, for
@@ -57,6 +57,9 @@ class Ratio:
     value: float
     low: float
     high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     def is_narrow(self, half_width: float) -> bool:
         """Whether the interval reaches at most so far from the ratio, as a share of it."""

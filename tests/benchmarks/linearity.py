@@ -1,4 +1,4 @@
-"""Does the time per token stay what it was as sequences grow? And does memory, and work in Python?
+"""Measures time and memory per token, and work in Python, as sequences grow.
 
 The lengths take turns as mixers do. Calls of torch are counted too: a loop over positions would
 call it more often the longer the sequence.
@@ -7,7 +7,7 @@ call it more often the longer the sequence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.benchmarks.duels import mixer_of
 from tests.benchmarks.interleaved import Contest, Limits, Ratio
 from tests.benchmarks.peers import Pairing
-from tests.benchmarks.places import Pass, Place, Shape
+from tests.benchmarks.places import Pass, Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,7 @@ class Growth:
 def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
     """One for each length of the place."""
     shapes = {
-        str(length): Shape(batch=1, length=length, dim=place.dim, heads=place.heads)
-        for length in place.lengths
+        str(length): replace(place.shapes[0], batch=1, length=length) for length in place.lengths
     }
     passes = {
         name: Pass(mixer_of(pairing, shape), shape, place, place.dtype)

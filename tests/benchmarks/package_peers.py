@@ -12,21 +12,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from tests.benchmarks.torch_peers import BetweenProjections
-
-
-class FirstOfTuple(nn.Module):
-    """A module that gives a tuple, first of it only."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.layer(x)[0]
-        return mixed
+from tests.benchmarks.torch_peers import BetweenProjections, first_of_tuple
 
 
 def fourier_transform(ours: Any) -> nn.Module:
@@ -35,7 +23,7 @@ def fourier_transform(ours: Any) -> nn.Module:
     from transformers.models.fnet.modeling_fnet import FNetBasicFourierTransform
 
     config = FNetConfig(hidden_size=ours.dim, max_position_embeddings=ours.max_length)
-    return FirstOfTuple(FNetBasicFourierTransform(config))
+    return first_of_tuple(FNetBasicFourierTransform(config))
 
 
 def windowed_attention(ours: Any) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Which public implementation is held against which mixer? The table, one entry each.
+"""Lists the public implementations that each mixer is compared with.
 
 A peer takes the mixer's own parameters, and must give the same outputs and gradients before a speed
 is told. Where it computes something else, it says so.
@@ -147,8 +147,6 @@ PAIRINGS: tuple[Pairing, ...] = (
     Pairing(mixer="mlp_mixer", is_causal=False, peers=(_TOKENS,)),
     Pairing(mixer="fnet", is_causal=False, peers=(_FNET,)),
 )
-
-WITHOUT_PEER: Mapping[str, str] = {}
 
 
 def packages() -> Mapping[str, str]:

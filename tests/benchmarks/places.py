@@ -1,4 +1,4 @@
-"""Where is it measured, at which sizes? The same code on a CPU in float32, on a GPU in bfloat16."""
+"""Says where and at which sizes is measured: on a CPU in float32, on a GPU in bfloat16."""
 
 from __future__ import annotations
 
@@ -34,22 +34,12 @@ class Place:
         dtype: Of parameters and inputs.
         shapes: Of the tables; about a tenth of a second a pass, at most.
         lengths: At which forms that should be linear in the length are timed.
-        dim: Of those.
-        heads: Of those.
     """
 
     device: str
     dtype: torch.dtype
     shapes: tuple[Shape, ...]
     lengths: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
-
-    @property
-    def dim(self) -> int:
-        return self.shapes[0].dim
-
-    @property
-    def heads(self) -> int:
-        return self.shapes[0].heads
 
     def settle(self) -> None:
         """Waits until the device has done what it was told."""

@@ -1,4 +1,4 @@
-"""Do our own hot paths stay as fast as they are? Each beside plain work of the same size.
+"""Holds the speed of our own hot paths, each beside plain work of the same size.
 
 Seconds differ from machine to machine; the ratio of two pieces of work that take turns in one
 process hardly does. So a path that becomes twice as slow shows on any machine. A bound is `SLACK`
@@ -90,6 +90,15 @@ def check(
 
 def _shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def test_help(benchmark: Any) -> None:
+    """Target: 0.5 s on the two-core machine."""
+    command = [str(Path(sys.executable).with_name("bakeoff")), "--help"]
+    done = benchmark.pedantic(
+        lambda: subprocess.run(command, capture_output=True, check=True), rounds=5, warmup_rounds=1
+    )
+    assert b"regenerate" in done.stdout
 
 
 def test_planning_ten_thousand_trials(benchmark: Any) -> None:

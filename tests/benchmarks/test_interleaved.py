@@ -1,4 +1,4 @@
-"""Does the instrument say what is so? On a clock that stands still unless a contestant moves it."""
+"""The instrument reports known ratios, on a clock that only the contestants move."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import gc
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,39 +18,43 @@ LIMITS = Limits(
 )
 
 
-class Clock:
-    """Seconds go by only when a contestant works."""
+def run(
+    limits: Limits = LIMITS, seed: int = 0, settle: Callable[[], object] = lambda: None,
+    **seconds: Callable[[], float],
+) -> Times:  # fmt: skip
+    """A contest by a clock that moves only when a contestant works, by its seconds."""
+    now = [0.0]
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def works(seconds: Callable[[], float]) -> None:
+        now[0] += seconds()
 
-    def __call__(self) -> float:
-        return self.now
+    contestants = {name: partial(works, each) for name, each in seconds.items()}
+    contest = Contest(
+        contestants,
+        limits,
+        settle=settle,
+        clock=lambda: now[0],
+        seed=seed,  # type: ignore[arg-type]
+    )
+    return contest.run()
 
-    def takes(self, seconds: Callable[[], float]) -> Callable[[], None]:
-        def work() -> None:
-            self.now += seconds()
 
-        return work
+def notes(log: list[str], name: str, seconds: float = 0.1) -> Callable[[], float]:
+    """A pass that is written down."""
+    return lambda: log.append(name) or seconds  # type: ignore[func-returns-value]
 
 
 def test_exact_times_give_the_exact_ratio_in_the_fewest_rounds() -> None:
-    clock = Clock()
-    pair = {"ours": clock.takes(lambda: 0.3), "theirs": clock.takes(lambda: 0.2)}
-    times = Contest(pair, LIMITS, clock=clock).run()
+    times = run(ours=lambda: 0.3, theirs=lambda: 0.2)
     ratio = times.ratio("ours", "theirs")
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.5, 1.5, 1.5))
     assert times.median("ours") == pytest.approx(0.3)
     assert len(times.seconds["ours"]) == len(times.seconds["theirs"]) == LIMITS.least_rounds
 
 
-def test_every_contestant_runs_once_a_round_in_an_order_of_chance() -> None:
-    clock, order = Clock(), []
-
-    def contestant(name: str) -> Callable[[], None]:
-        return clock.takes(lambda: order.append(name) or 0.1)  # type: ignore[func-returns-value]
-
-    Contest({name: contestant(name) for name in "abc"}, LIMITS, clock=clock).run()
+def test_every_contestant_runs_once_a_round_in_random_order() -> None:
+    order: list[str] = []
+    run(**{name: notes(order, name) for name in "abc"})  # type: ignore[arg-type]
     rounds = [tuple(order[i : i + 3]) for i in range(0, len(order), 3)]
     assert len(rounds) == LIMITS.warm_up_rounds + LIMITS.least_rounds
     assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
@@ -56,20 +62,11 @@ def test_every_contestant_runs_once_a_round_in_an_order_of_chance() -> None:
 
 
 def test_a_slow_spell_that_hits_all_alike_moves_no_ratio() -> None:
-    clock, noise = Clock(), random.Random(1)
-    spells = iter([noise.choice([1.0, 3.0]) for _ in range(10_000)])
-    spell = [1.0, 0]
-
-    def seconds(base: float) -> float:
-        if spell[1] % 2 == 0:  # once a round of two
-            spell[0] = next(spells)
-        spell[1] += 1
-        return base * spell[0]
-
-    pair = {
-        "ours": clock.takes(lambda: seconds(0.11)), "theirs": clock.takes(lambda: seconds(0.1)),
-    }  # fmt: skip
-    ratio = Contest(pair, LIMITS, clock=clock).run().ratio("ours", "theirs")
+    noise = random.Random(1)
+    spells = (spell for _ in range(10_000) for spell in [noise.choice([1.0, 3.0])] * 2)  # by rounds
+    ratio = run(ours=lambda: 0.11 * next(spells), theirs=lambda: 0.1 * next(spells)).ratio(
+        "ours", "theirs"
+    )
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.1, 1.1, 1.1))
 
 
@@ -79,12 +76,8 @@ def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth(
     monkeypatch.setattr(gc, "collect", lambda: 0)  # 60 times through all that other tests hold
     covered = 0
     for seed in range(60):
-        clock, noise = Clock(), random.Random(seed)
-        pair = {
-            "ours": clock.takes(lambda noise=noise: noise.lognormvariate(0.0, 0.2)),
-            "theirs": clock.takes(lambda noise=noise: noise.lognormvariate(0.0, 0.2)),
-        }
-        times = Contest(pair, LIMITS, clock=clock, seed=seed).run()
+        draw = partial(random.Random(seed).lognormvariate, 0.0, 0.2)
+        times = run(seed=seed, ours=draw, theirs=draw)
         assert len(times.seconds["ours"]) == LIMITS.most_rounds
         ratio = times.ratio("ours", "theirs")
         assert ratio.low <= ratio.value <= ratio.high
@@ -92,36 +85,30 @@ def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth(
     assert covered >= 50  # of 60; 57 are expected of 95 %
 
 
-def test_time_runs_out_but_the_fewest_rounds_are_kept() -> None:
-    clock = Clock()
-    limits = Limits(warm_up_rounds=1, warm_up_seconds=0, least_rounds=5, seconds=1.0)
-    pair = {"ours": clock.takes(lambda: 2.0), "theirs": clock.takes(random.Random(0).random)}
-    assert len(Contest(pair, limits, clock=clock).run().seconds["ours"]) == 5
+@pytest.mark.parametrize(
+    ("limits", "ours", "num_rounds"),
+    [({"least_rounds": 5, "seconds": 1.0}, 2.0, 5), ({"patience": 15.0}, 50.0, 3)],
+    ids=["time", "patience"],
+)
+def test_a_slow_contest_ends_after_the_fewest_rounds(
+    limits: dict[str, Any], ours: float, num_rounds: int
+) -> None:
+    limited = Limits(warm_up_rounds=1, warm_up_seconds=0, **limits)
+    times = run(limited, ours=lambda: ours, theirs=random.Random(0).random)
+    assert len(times.seconds["ours"]) == num_rounds
 
 
-def test_patience_runs_out_before_the_fewest_rounds() -> None:
-    clock = Clock()
-    limits = Limits(warm_up_rounds=1, warm_up_seconds=0, patience=15.0)
-    pair = {"ours": clock.takes(lambda: 50.0), "theirs": clock.takes(lambda: 50.0)}
-    assert len(Contest(pair, limits, clock=clock).run().seconds["ours"]) == 3
-
-
-def test_a_short_pass_is_repeated_and_told_as_one() -> None:
-    clock, calls = Clock(), []
+def test_a_short_pass_is_repeated_and_counts_as_one() -> None:
+    calls: list[str] = []
     limits = Limits(warm_up_seconds=0, least_sample=2**-10)  # powers of two: sums are exact
-    pair = {
-        "ours": clock.takes(lambda: calls.append(1) or 2**-17),  # type: ignore[func-returns-value]
-        "theirs": clock.takes(lambda: 2**-16),
-    }
-    times = Contest(pair, limits, clock=clock).run()
+    times = run(limits, ours=notes(calls, "pass", 2**-17), theirs=lambda: 2**-16)
     assert len(calls) == limits.warm_up_rounds + 2**7 * limits.least_rounds
     assert times.median("ours") == 2**-17
 
 
 def test_the_device_is_idle_before_and_after_each_sample() -> None:
-    clock, seen = Clock(), []
-    pair = {"ours": clock.takes(lambda: seen.append("pass") or 0.1)}  # type: ignore[func-returns-value]
-    Contest(pair, LIMITS, settle=lambda: seen.append("idle"), clock=clock).run()
+    seen: list[str] = []
+    run(settle=lambda: seen.append("idle"), ours=notes(seen, "pass"))
     assert seen == ["idle", "pass", "idle"] * (LIMITS.warm_up_rounds + LIMITS.least_rounds)
 
 

@@ -1,4 +1,4 @@
-"""Is each mixer's fast form as fast as the public implementation? `make bench` prints the tables.
+"""Measures each mixer's fast form beside public implementations; `make bench` prints the tables.
 
 With BAKEOFF_BENCHMARKS=FILE in the environment they are written into that file too, between its
 marks, if nothing was left out.
@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks.control import control
-from tests.benchmarks.document import Report, write
-from tests.benchmarks.duels import duel
+from tests.benchmarks.document import Report
+from tests.benchmarks.duels import control, duel
 from tests.benchmarks.interleaved import Limits
 from tests.benchmarks.linearity import grow
 from tests.benchmarks.peers import PAIRINGS, Pairing
 from tests.benchmarks.places import here
+from tools.marked_text import replace_between_marks
 
 pytestmark = [
     pytest.mark.bench,
@@ -55,7 +55,7 @@ def report() -> Iterator[Report]:
     if DOCUMENT and (lacks := report.lacks()):
         print(f"\n{DOCUMENT} stays as it is, for want of: {', '.join(lacks)}")
     elif DOCUMENT:
-        write(text, Path(DOCUMENT))
+        replace_between_marks(Path(DOCUMENT), "measured", text)
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS, ids=titles)

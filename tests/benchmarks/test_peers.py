@@ -1,8 +1,9 @@
-"""Has every mixer a peer, or a reason; and does the peer compute the same, where it should?"""
+"""Every mixer has a peer, and the peer computes the same where it should."""
 
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from models.registry import MIXERS, build_mixer, mixer_class
 from tests.benchmarks.duels import SAME, NotTheSame, Row, duel, farthest, mixer_of
 from tests.benchmarks.interleaved import Limits, Ratio
-from tests.benchmarks.peers import PAIRINGS, WITHOUT_PEER, Pairing, Peer
+from tests.benchmarks.peers import PAIRINGS, Pairing, Peer
 from tests.benchmarks.places import Pass, Shape, here
 from tests.benchmarks.torch_peers import Adapter
 
@@ -25,14 +26,8 @@ INSTALLED = [
 ]
 
 
-def test_every_mixer_is_compared_or_its_peer_is_said_to_be_missing() -> None:
-    compared = {pairing.mixer for pairing in PAIRINGS}
-    assert compared | set(WITHOUT_PEER) == set(MIXERS)
-    assert not compared & set(WITHOUT_PEER)
-
-
-@pytest.mark.parametrize("name", sorted({pairing.mixer for pairing in PAIRINGS}))
-def test_a_causal_form_is_compared_too_where_there_is_one(name: str) -> None:
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_mixer_is_compared_and_its_causal_form_too(name: str) -> None:
     causal = {pairing.is_causal for pairing in PAIRINGS if pairing.mixer == name}
     assert causal == ({False, True} if mixer_class(name).supports_causal else {False})
 
@@ -47,22 +42,25 @@ def test_a_peer_with_our_parameters_gives_our_outputs(pairing: Pairing, peer: Pe
         assert farthest(ours, theirs, SHAPE, "cpu") <= SAME
 
 
-def _pairing(peer: Peer) -> Pairing:
-    return Pairing(mixer="conv", is_causal=True, peers=(peer,))
+def _duel(adapt: Adapter, **peer: Any) -> Row:
+    pairing = Pairing(
+        mixer="conv", is_causal=True, peers=(Peer(name="other", adapt=adapt, **peer),)
+    )
+    (row,) = duel(pairing, SHAPE, here(), SOON)
+    return row
+
+
+def _drawn_anew(ours: nn.Module) -> nn.Module:
+    return build_mixer("conv", dim=16, is_causal=True)
 
 
 def test_a_peer_that_gives_other_outputs_is_never_timed() -> None:
-    other = Peer(name="other", adapt=lambda ours: build_mixer("conv", dim=16, is_causal=True))
     with pytest.raises(NotTheSame, match="other"):
-        duel(_pairing(other), SHAPE, here(), SOON)
+        _duel(_drawn_anew)
 
 
 def test_a_peer_that_says_that_it_differs_is_timed_with_its_reason() -> None:
-    other = Peer(
-        name="other", differs="drawn anew", check=None,
-        adapt=lambda ours: build_mixer("conv", dim=16, is_causal=True),
-    )  # fmt: skip
-    (row,) = duel(_pairing(other), SHAPE, here(), SOON)
+    row = _duel(_drawn_anew, differs="drawn anew", check=None)
     assert (row.is_same, row.note) == (False, "drawn anew")
     assert row.ratio is not None
     assert row.peer_peak == row.peak
@@ -70,8 +68,7 @@ def test_a_peer_that_says_that_it_differs_is_timed_with_its_reason() -> None:
 
 @pytest.mark.parametrize("adapt", [copy.deepcopy, lambda ours: nn.Linear(3, 3)])
 def test_without_its_package_or_failing_ours_is_timed_alone(adapt: Adapter) -> None:
-    package = "no-such-package" if adapt is copy.deepcopy else "torch"
-    (row,) = duel(_pairing(Peer(name="other", adapt=adapt, package=package)), SHAPE, here(), SOON)
+    row = _duel(adapt, package="no-such-package" if adapt is copy.deepcopy else "torch")
     assert row.seconds > 0
     assert (row.ratio, row.peer_seconds, row.peer_peak, row.verdict) == (None, None, None, "")
     assert row.is_same is None
@@ -96,13 +93,12 @@ def test_memory_is_what_a_pass_takes_beyond_parameters_and_input() -> None:
     assert peak == 3 * 64 * 64 * 4  # the gradient of the output is an input of the pass
 
 
-def test_times_of_a_row_are_told_as_a_verdict() -> None:
-    def row(low: float, high: float) -> Row:
-        return Row(
-            mixer="conv", title="conv", shape=SHAPE, peer="other", seconds=1.0, peak=1,
-            num_rounds=9, peer_seconds=1.0, peer_peak=1, ratio=Ratio(1.0, low, high),
-        )  # fmt: skip
-
-    assert row(0.9, 1.1).verdict == "yes"
-    assert row(1.0, 1.2).verdict == "open"
-    assert row(1.11, 1.2).verdict == "no"
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.9, 1.1, "yes"), (1.0, 1.2, "open"), (1.11, 1.2, "no")]
+)
+def test_the_interval_decides_the_verdict(low: float, high: float, verdict: str) -> None:
+    row = Row(
+        mixer="conv", title="conv", shape=SHAPE, peer="other", seconds=1.0, peak=1,
+        ratio=Ratio(1.0, low, high),
+    )  # fmt: skip
+    assert row.verdict == verdict

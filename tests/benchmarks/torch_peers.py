@@ -5,6 +5,7 @@ Each function takes one of our mixers and gives a module from `[batch, time, dim
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,20 +17,30 @@ from torch.nn import functional
 Adapter = Callable[[Any], nn.Module]
 
 
-class Recurrent(nn.Module):
-    """`nn.RNN`, `nn.GRU` or `nn.LSTM`, outputs only."""
+class Wrapped(nn.Module):
+    """A function of a sequence, and the layer that it calls.
 
-    def __init__(self, layer: nn.RNNBase) -> None:
+    Attributes:
+        call: From the layer and an input `[batch, time, dim]` to the output.
+        layer: Moves and trains with the module.
+    """
+
+    def __init__(self, layer: nn.Module, call: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
         self.layer = layer
+        self.call = call
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden: Tensor = self.layer(x)[0]
-        return hidden
+        return self.call(self.layer, x)
+
+
+def first_of_tuple(layer: nn.Module) -> nn.Module:
+    """A module that returns a tuple, the first of it only."""
+    return Wrapped(layer, lambda layer, x: layer(x)[0])
 
 
 def recurrent(kind: type[nn.RNNBase]) -> Adapter:
-    """Of the same layers and directions."""
+    """`nn.RNN`, `nn.GRU` or `nn.LSTM` of the same layers and directions."""
 
     def adapt(ours: Any) -> nn.Module:
         theirs = kind(
@@ -37,26 +48,24 @@ def recurrent(kind: type[nn.RNNBase]) -> Adapter:
             bidirectional=ours.num_directions == 2,
         )  # fmt: skip
         theirs.load_state_dict(ours.network.state_dict())
-        return Recurrent(theirs)
+        return first_of_tuple(theirs)
 
     return adapt
 
 
-class Convolved(nn.Module):
+def _convolved(*layers: nn.Module) -> nn.Module:
     """`nn.Conv1d`s one after the other over time; the first pads by itself."""
 
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
+    def call(layer: nn.Module, x: Tensor) -> Tensor:
         length = x.shape[1]  # a causal one pads both ends, and its tail is cut off
-        mixed: Tensor = self.layers(x.transpose(1, 2))[..., :length]
+        mixed: Tensor = layer(x.transpose(1, 2))[..., :length]
         return mixed.transpose(1, 2)
+
+    return Wrapped(nn.Sequential(*layers), call)
 
 
 def convolution(ours: Any) -> nn.Module:
-    return Convolved(_padded(ours.conv, ours))
+    return _convolved(_padded(ours.conv, ours))
 
 
 def separable_convolution(ours: Any) -> nn.Module:
@@ -64,11 +73,11 @@ def separable_convolution(ours: Any) -> nn.Module:
     pointwise = nn.Conv1d(ours.dim, ours.dim, 1)
     weight = ours.pointwise.weight.reshape(ours.dim, ours.dim, 1)
     pointwise.load_state_dict({"weight": weight, "bias": ours.pointwise.bias})
-    return Convolved(_padded(ours.depthwise, ours), pointwise)
+    return _convolved(_padded(ours.depthwise, ours), pointwise)
 
 
 def gated_convolution(ours: Any) -> nn.Module:
-    return Convolved(_padded(ours.conv, ours), nn.GLU(dim=1))
+    return _convolved(_padded(ours.conv, ours), nn.GLU(dim=1))
 
 
 def _padded(conv: nn.Conv1d, ours: Any) -> nn.Conv1d:
@@ -123,7 +132,7 @@ class BetweenProjections(nn.Module):
         super().__init__()
         self.heads = ours.heads
         self.query, self.key, self.value, self.output = (
-            _copied(linear) for linear in (ours.query, ours.key, ours.value, ours.output)
+            copy.deepcopy(linear) for linear in (ours.query, ours.key, ours.value, ours.output)
         )
         self.attend = attend
 
@@ -142,20 +151,14 @@ def scaled_dot_product(ours: Any) -> nn.Module:
     return BetweenProjections(ours, partial(_attend, is_causal=ours.is_causal, scale=None))
 
 
-class WithoutProjections(nn.Module):
-    """`scaled_dot_product_attention` of the tokens themselves, unscaled."""
-
-    def __init__(self, is_causal: bool) -> None:
-        super().__init__()
-        self.is_causal = is_causal
-
-    def forward(self, x: Tensor) -> Tensor:
-        tokens = x.unsqueeze(1)  # one head
-        return _attend(tokens, tokens, tokens, is_causal=self.is_causal, scale=1.0).squeeze(1)
-
-
 def dot_product(ours: Any) -> nn.Module:
-    return WithoutProjections(ours.is_causal)
+    """`scaled_dot_product_attention` of the tokens themselves, unscaled, in one head."""
+
+    def call(_: nn.Module, x: Tensor) -> Tensor:
+        heads = x.unsqueeze(1)
+        return _attend(heads, heads, heads, is_causal=ours.is_causal, scale=1.0).squeeze(1)
+
+    return Wrapped(nn.Identity(), call)
 
 
 def _attend(
@@ -164,9 +167,3 @@ def _attend(
     return functional.scaled_dot_product_attention(
         queries, keys, values, is_causal=is_causal, scale=scale
     )
-
-
-def _copied(linear: nn.Linear) -> nn.Linear:
-    theirs = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)
-    theirs.load_state_dict(linear.state_dict())
-    return theirs

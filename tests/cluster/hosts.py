@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 _SECONDS_TO_END = 10.0
@@ -155,12 +156,10 @@ def _plug_in(host: Host, *, bridge: str, prefix: int) -> None:
 
 def _remove(host: Host) -> None:
     """Each step by itself: what was never made cannot be removed, and the rest must be."""
-    with suppress(subprocess.CalledProcessError):
-        host.end_processes()
-    with suppress(subprocess.CalledProcessError):
-        _ip("link", "delete", host.cable)
-    with suppress(subprocess.CalledProcessError):
-        _ip("netns", "delete", host.name)
+    cable, namespace = ("link", "delete", host.cable), ("netns", "delete", host.name)
+    for step in (host.end_processes, partial(_ip, *cable), partial(_ip, *namespace)):
+        with suppress(subprocess.CalledProcessError):
+            step()
     shutil.rmtree(host.disk, ignore_errors=True)
 
 

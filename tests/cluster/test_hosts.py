@@ -24,6 +24,7 @@ from suite.errors import DONE, REFUSED, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.schema import Status
 from tests.cluster.hosts import Host, hosts, missing
+from tests.workplace import Workplace
 
 pytestmark = pytest.mark.cluster
 
@@ -31,36 +32,6 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 TOKEN = "0123456789abcdef" * 4
 NUM_TRIALS = 12
-OWN_FILE = '''"""A mixer of its own, slow enough that a host can be lost meanwhile."""
-import time
-
-from models.mixer import Mixer
-from suite import Ablation, Model, Scale, vary
-
-
-class Slow(Mixer):
-    """Half a second a training step; planning tries it with a smaller batch."""
-
-    def forward(self, x, mask=None, context=None, context_mask=None):
-        if self.training and len(x) >= 100:
-            time.sleep(0.5)
-        return x.mean(dim=1, keepdim=True).expand_as(x)
-
-
-ABLATION = Ablation(
-    question="Does it come through?",
-    baseline=Model(mixer="several_hosts:Slow", position="none"),
-    axes=[vary("learning_rate", [1e-3, 3e-3, 1e-2, 3e-2])],
-    tasks=["fashion_mnist_patches"],
-    probes=["quality"],
-    scales={
-        "quick": Scale(
-            dim=8, depth=1, length=49, steps=10, batch=100, num_evaluations=1, warmup_steps=2,
-            seeds=3,
-        )
-    },
-)
-'''
 
 
 @dataclass(frozen=True)
@@ -244,8 +215,13 @@ def test_a_laptop_without_the_token_is_sent_away(
 
 
 def own_file(cluster: Cluster) -> str:
-    """On the laptop alone."""
-    (cluster.laptop.disk / "several_hosts.py").write_text(OWN_FILE)
+    """On the laptop alone; slow mixers, so that a host can be lost meanwhile."""
+    work = Workplace(cluster.laptop.disk)
+    work.mixers("own_mixers", pause=0.5)
+    work.ablation(
+        "several_hosts", mixer="own_mixers:Slow", values=[1e-3, 3e-3, 1e-2, 3e-2],
+        probes=["quality"], steps=10, seeds=3,
+    )  # fmt: skip
     return str(cluster.laptop.folder / "several_hosts.py")
 
 

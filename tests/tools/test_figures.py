@@ -1,4 +1,4 @@
-"""The table of `make chaos`: figures add up, and what is not zero and should be is told."""
+"""The harness of `make chaos`: figures add up, broken promises are reported, processes found."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tools.chaos import processes
+from tools.chaos.__main__ import text
 from tools.chaos.checkpoints import Damage, damages_of
+from tools.chaos.command import TIMED_OUT, prove_each, wait, wait_until
 from tools.chaos.disk import is_said_plainly
-from tools.chaos.document import BEGIN, DOCUMENT, END, text, write
 from tools.chaos.faults import STEPS
-from tools.chaos.figures import Figures, percentile, total
-from tools.chaos.lanes import in_lanes
+from tools.chaos.figures import HEAD, Figures, markdown, plain, rows, total
 from tools.chaos.points import crashes_of
-from tools.chaos.processes import MARK, marked, orphans
-from tools.chaos.remarks import names_a_damaged_one, num_resumed, steps_resumed
-from tools.chaos.scale import Scale
-from tools.chaos.scenario import SCENARIOS
-from tools.chaos.table import HEAD, markdown, plain, rows
+from tools.chaos.processes import MARK, count_orphans, marked, orphans
+from tools.chaos.scenario import SCENARIOS, Scale
 from tools.chaos.trials import WANTED, differences
 
 KEPT = Figures(
@@ -62,70 +60,64 @@ def test_each_promise_can_be_broken(broken: Figures, sentence: str) -> None:
     assert found.startswith(sentence)
 
 
-def test_percentiles() -> None:
-    assert [percentile([3.0, 1.0, 2.0, 4.0], share) for share in (0.5, 0.95, 1.0)] == [
-        2.0,
-        4.0,
-        4.0,
-    ]
-    assert percentile([], 0.5) == 0.0
-
-
 def test_the_table_has_a_row_for_each_scenario_and_one_for_all() -> None:
     found = rows({"a": KEPT, "b": Figures(num_lost=1)})
     assert [row[0] for row in found] == ["a", "b", "all"]
     assert [row[HEAD.index("lost")] for row in found] == ["0", "1", "1"]
     assert found[0][HEAD.index("resumed equal")] == "1 of 1"
+    assert [row[-2] for row in found] == ["1.0 / 3.0 / 3.0 s", "", "1.0 / 3.0 / 3.0 s"]
     assert {len(row) for row in found} == {len(HEAD)}
     assert len(plain({"a": KEPT}).splitlines()) == 3
     assert "Faults: driver killed 2." in markdown({"a": KEPT})
 
 
-def test_the_document_keeps_its_prose(tmp_path: Path) -> None:
-    document = tmp_path / "reliability.md"
-    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write(text({"a": KEPT}, Scale.SHORT, 3.0), document)
-    found = document.read_text()
-    assert found.startswith("before\n")
-    assert found.endswith("after\n")
-    assert "old" not in found
+def test_the_text_of_the_document_names_commit_time_and_machine() -> None:
+    found = text({"a": KEPT}, Scale.SHORT, 3.0)
     assert re.search(r"Measured at commit \S+ in 3 minutes, the short form, on \d+ cores", found)
 
 
-def test_a_document_without_marks_is_refused(tmp_path: Path) -> None:
-    document = tmp_path / "reliability.md"
-    document.write_text("nothing")
-    with pytest.raises(ValueError, match="needs <!-- chaos: begin -->"):
-        write("", document)
+def _prove(number: int) -> Figures:
+    if number == 3:
+        raise RuntimeError("no")
+    if number == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Figures(num_submitted=number)
 
 
-def test_the_document_of_this_repository_has_its_marks() -> None:
-    found = DOCUMENT.read_text()
-    assert (found.count(BEGIN), found.count(END)) == (1, 1)
-
-
-def test_lanes_add_up_and_a_check_that_fails_is_a_trouble() -> None:
-    def prove(number: int) -> Figures:
-        if number == 3:
-            raise RuntimeError("no")
-        return Figures(num_submitted=number)
-
-    found = in_lanes([1, 2, 3, 4], prove)
+def test_figures_of_items_add_up_and_a_check_that_fails_is_a_trouble() -> None:
+    found = prove_each([1, 2, 3, 4], _prove)
     assert found.num_submitted == 7
     assert found.troubles == ("3: the check itself failed: RuntimeError('no')",)
 
 
-def test_a_lane_that_dies_is_a_trouble() -> None:
-    found = in_lanes([1, 2], lambda number: os.kill(os.getpid(), signal.SIGKILL) or Figures())
-    assert len(found.troubles) == 2
+def test_a_process_of_checks_that_dies_is_a_trouble() -> None:
+    (trouble,) = prove_each([5], _prove).troubles
+    assert trouble.startswith("5: the check itself failed: BrokenProcessPool")
 
 
-def test_what_is_left_is_found_by_its_mark() -> None:
+@pytest.mark.parametrize(("seconds", "limit", "code"), [("0", 30, 0), ("100", 0.1, TIMED_OUT)])
+def test_a_process_is_killed_at_its_limit(seconds: str, limit: float, code: int) -> None:
+    run = subprocess.Popen(["sleep", seconds], start_new_session=True)
+    assert wait(run, limit) == code
+    assert run.poll() is not None
+
+
+def test_what_never_comes_is_waited_for_until_the_limit() -> None:
+    assert wait_until(lambda: True, "this", limit_seconds=0.0) >= 0.0
+    with pytest.raises(TimeoutError, match="that: not within 0 s"):
+        wait_until(lambda: False, "that", limit_seconds=0.0)
+
+
+def test_what_is_left_is_found_by_its_mark_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     left = subprocess.Popen(["sleep", "100"], env={**os.environ, MARK: "test-of-a-mark"})
     try:
         assert list(marked("test-of-a-mark")) == [left.pid]
         assert marked("test-of-a-mar") == {}
         assert orphans("test-of-a-mark", limit_seconds=0.0) == {left.pid: "sleep 100"}
+        monkeypatch.setattr(processes, "orphans", marked)
+        found = count_orphans("test-of-a-mark")
+        assert (found.num_orphans, found.troubles) == (1, ("left behind: sleep 100",))
+        assert left.wait(timeout=10) == -signal.SIGKILL
     finally:
         left.kill()
         left.wait()
@@ -157,13 +149,6 @@ def test_every_file_is_cut_and_flipped_and_damaged_in_both() -> None:
         ("a", True, 1): 2, ("b", True, 1): 2, ("a", False, 1): 2, ("b", False, 1): 2,
         ("a", False, 2): 1, ("b", False, 2): 1,
     }  # fmt: skip
-
-
-def test_remarks_are_read() -> None:
-    said = "a, seed 0: it resumes from step 1,200 of 3,000\nits checkpoint 4 is skipped: short"
-    assert (num_resumed(said), steps_resumed(said)) == (1, [1200])
-    assert names_a_damaged_one(said)
-    assert not names_a_damaged_one("it has no other checkpoint")
 
 
 def test_a_wrong_class_and_too_many_attempts_are_seen() -> None:

@@ -1,4 +1,4 @@
-"""`make chaos`: inject faults on purpose, print what came of them, end with 1 where it is not zero.
+"""`make chaos`: inject faults, print what came of them, exit with 1 if a promise is broken.
 
 Every scenario runs in a process of its own, which bears a mark, so that whatever it leaves behind
 is found and counted.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,35 +17,43 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.chaos.command import ROOT
-from tools.chaos.document import text, write
-from tools.chaos.figures import Figures
-from tools.chaos.lanes import FIGURES
-from tools.chaos.processes import MARK, end, orphans
-from tools.chaos.scale import Scale
-from tools.chaos.scenario import SCENARIOS, Scenario
-from tools.chaos.table import plain
+from suite.provenance import commit, cpu_model, versions
+from tools.chaos.command import ROOT, TIMED_OUT, wait
+from tools.chaos.figures import Figures, markdown, plain
+from tools.chaos.processes import MARK, count_orphans, end
+from tools.chaos.scenario import FIGURES, SCENARIOS, Scale, Scenario
+from tools.marked_text import replace_between_marks
+
+DOCUMENT = ROOT / "docs" / "reliability.md"
+_RUN_ONE = "from tools.chaos.scenario import main; main()"
 
 
 def main() -> None:
-    """Parse, run, tell."""
-    asked = _arguments()
+    """Run the scenarios that the command line names, and print their figures."""
+    arguments = _arguments()
     start = time.monotonic()
-    figures = _all(asked.only or _names(asked.scale), asked)
+    figures = _run_all(arguments)
     minutes = (time.monotonic() - start) / 60
-    _tell(figures, minutes)
-    if asked.write:
-        write(text(figures, asked.scale, minutes))
+    _print(figures, minutes)
+    if arguments.write:
+        replace_between_marks(DOCUMENT, "chaos", text(figures, arguments.scale, minutes))
     sys.exit(any(of_one.broken_promises() for of_one in figures.values()))
+
+
+def text(figures: Mapping[str, Figures], scale: Scale, minutes: float) -> str:
+    """The table, with the machine, the versions and the time that it took."""
+    named = ", ".join(f"{package} {number}" for package, number in versions().items())
+    return (
+        f"Measured at commit {commit()} in {minutes:.0f} minutes, the {scale} form, on "
+        f"{os.cpu_count()} cores of {cpu_model()}; {named}.\n\n{markdown(figures)}"
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=__doc__)
     form = parser.add_mutually_exclusive_group()
-    for scale, words in (("short", "at most 4 minutes on two cores"), ("long", "many hours")):
-        form.add_argument(
-            f"--{scale}", dest="scale", action="store_const", const=Scale(scale), help=words
-        )
+    for scale, text in ((Scale.SHORT, "at most 4 minutes on two cores"), (Scale.LONG, "hours")):
+        form.add_argument(f"--{scale}", dest="scale", action="store_const", const=scale, help=text)
     parser.set_defaults(scale=Scale.FULL)
     parser.add_argument("--only", action="append", choices=SCENARIOS, help="may be repeated")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what scenarios leave there")
@@ -54,89 +61,74 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _names(scale: Scale) -> list[str]:
-    return [name for name, one in SCENARIOS.items() if one.is_short or scale is not Scale.SHORT]
-
-
-def _all(names: Sequence[str], asked: argparse.Namespace) -> dict[str, Figures]:
+def _run_all(arguments: argparse.Namespace) -> dict[str, Figures]:
     """The figures by title, in the order of the scenarios: all tracks at once, then the rest."""
+    is_short = arguments.scale is Scale.SHORT
+    names = arguments.only or [n for n, one in SCENARIOS.items() if one.is_short or not is_short]
     tracks: dict[str, list[str]] = {}
     for name in names:
         tracks.setdefault(SCENARIOS[name].track, []).append(name)
     alone = tracks.pop("", [])
+    by_name: dict[str, Figures] = {}
+
+    def run_in_turn(track: Sequence[str]) -> None:
+        for name in track:
+            by_name[name] = _run_one(name, arguments.scale, arguments.keep)
+
     with ThreadPoolExecutor() as pool:
-        found = [*pool.map(lambda track: _in_turn(track, asked), tracks.values())]
-    found.append(_in_turn(alone, asked))
-    by_name = {name: figures for of_track in found for name, figures in of_track.items()}
+        list(pool.map(run_in_turn, tracks.values()))
+    run_in_turn(alone)
     return {one.title: by_name[name] for name, one in SCENARIOS.items() if name in by_name}
 
 
-def _in_turn(names: Sequence[str], asked: argparse.Namespace) -> dict[str, Figures]:
-    figures = {}
-    for name in names:
-        began = time.monotonic()
-        print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
-        figures[name] = _proved(name, SCENARIOS[name], asked.scale, asked.keep)
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    return figures
-
-
-def _proved(name: str, scenario: Scenario, scale: Scale, keep: Path | None) -> Figures:
+def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
     """The figures of one scenario, and of what it leaves behind."""
-    folder = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-", dir=keep and _made(keep)))
+    began = time.monotonic()
+    print(f"{name}: {SCENARIOS[name].title} ...\n", end="", flush=True)  # tracks print at once
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"chaos-{name}-", dir=keep))
     mark = f"{name}-{os.getpid()}"
     try:
-        figures = _figures_of(name, scenario, scale, folder, mark)
-        left = orphans(mark)
+        return _figures_of(name, scale, folder, mark) + count_orphans(mark)
     finally:
         end(mark)
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
-    return figures + Figures(
-        num_orphans=len(left), troubles=tuple(f"left behind: {line}" for line in left.values())
-    )
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def _figures_of(name: str, scenario: Scenario, scale: Scale, folder: Path, mark: str) -> Figures:
+def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
+    scenario = SCENARIOS[name]
     limit = scale.pick(*scenario.limits_seconds)
     process = subprocess.Popen(
-        [*_where(scenario), sys.executable, "-m", "tools.chaos.scenario", name, scale, str(folder)],
+        [*_namespace(scenario), sys.executable, "-c", _RUN_ONE, name, scale, str(folder)],
         cwd=ROOT, env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}, start_new_session=True,
     )  # fmt: skip
-    try:
-        process.wait(timeout=limit)
-        return FIGURES.validate_json((folder / "figures.json").read_bytes())
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    code = wait(process, limit)
+    if code == TIMED_OUT:
         return Figures(troubles=(f"it was not over after {limit} s",))
+    try:
+        return FIGURES.validate_json((folder / "figures.json").read_bytes())
     except FileNotFoundError:
-        return Figures(troubles=(f"it ended with exit code {process.returncode} and no figures",))
+        return Figures(troubles=(f"it ended with exit code {code} and no figures",))
 
 
-def _where(scenario: Scenario) -> Sequence[str]:
-    """In a mount namespace of its own, where it is root, if it mounts file systems."""
+def _namespace(scenario: Scenario) -> Sequence[str]:
+    """A mount namespace of its own, where it is root, for a scenario that mounts file systems."""
     if not scenario.can_mount:
         return ()
-    return (
-        ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--map-root-user", "--mount")
-    )
+    return ("unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--mount")
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _tell(figures: Mapping[str, Figures], minutes: float) -> None:
-    print(f"\n{plain(figures)}\n")
-    for title, of_one in figures.items():
-        for note in of_one.notes:
-            print(f"{title}: {note}")
-    for title, of_one in figures.items():
-        for line in of_one.broken_promises():
-            print(f"BROKEN: {title}: {line}")
-    print(f"{minutes:.1f} minutes")
+def _print(figures: Mapping[str, Figures], minutes: float) -> None:
+    notes = [f"{title}: {note}" for title, of_one in figures.items() for note in of_one.notes]
+    broken = [
+        f"BROKEN: {title}: {line}"
+        for title, of_one in figures.items()
+        for line in of_one.broken_promises()
+    ]
+    print("", plain(figures), "", *notes, *broken, f"{minutes:.1f} minutes", sep="\n")
 
 
 if __name__ == "__main__":

@@ -17,18 +17,22 @@ from pathlib import Path
 
 from suite.events import Checkpoints
 from suite.planning.plan import plan
-from suite.schema import Status
+from suite.schema import Result, Status
 from suite.training.checkpoint import checkpointer_for
-from tools.chaos.alone import run_alone
-from tools.chaos.books import Key, findings_in, num_amiss, num_differing
-from tools.chaos.command import KILLED, bakeoff, inline, warm_up
+from tools.chaos.command import KILLED, SWEEPS, bakeoff, inline, prove_each, warm_up
 from tools.chaos.faults import Fault, Point
 from tools.chaos.figures import Figures
-from tools.chaos.lanes import in_lanes
-from tools.chaos.remarks import names_a_damaged_one, steps_resumed
-from tools.chaos.scale import Scale
+from tools.chaos.recorded import (
+    findings_in,
+    names_a_damaged_checkpoint,
+    recorded,
+    results_in,
+    steps_resumed,
+)
+from tools.chaos.reference import run_without_driver
+from tools.chaos.scenario import Scale
 
-SWEEP = Path(__file__).parent / "sweeps" / "one.py"
+SWEEP = SWEEPS / "one.py"
 _SEED = 20_240_601
 _KILLED_AFTER = 4  # checkpoints, of six
 
@@ -66,15 +70,6 @@ class Damage:
         path.write_bytes(bytes(body))
 
 
-@dataclass(frozen=True)
-class Bench:
-    """What all damages have in common: the folder of the killed run, and what it should find."""
-
-    folder: Path
-    killed: Path
-    reference: Mapping[Key, str]
-
-
 def prove(scale: Scale, folder: Path) -> Figures:
     """Damage every file of a checkpoint: cut at ten places, a hundred bits flipped."""
     warm_up()
@@ -85,16 +80,12 @@ def prove(scale: Scale, folder: Path) -> Figures:
     )
     generations = generations_in(folder / "killed")
     if reference.code or killed.code != KILLED or len(generations) < 2:
-        return Figures(
-            troubles=(
-                f"no two checkpoints to damage: {len(generations)} found; exit codes "
-                f"{reference.code} and {killed.code}: {killed.last_line}",
-            )
-        )
+        troubles = [*reference.failure("the reference run"), *killed.failure("the killed run")]
+        sentence = f"no two checkpoints to damage: {len(generations)} found"
+        return Figures(troubles=(sentence, *troubles))
     files = sorted(file.name for file in generations[-1].iterdir())
-    bench = Bench(folder, folder / "killed", findings_in(folder / "reference"))
     damages = damages_of(files, scale.pick(1, 10), scale.pick(6, 100, 1_000))
-    return in_lanes(damages, partial(_survived, bench))
+    return prove_each(damages, partial(_survived, folder, findings_in(folder / "reference")))
 
 
 def damages_of(files: list[str], num_cuts: int, num_flips: int) -> list[Damage]:
@@ -111,61 +102,40 @@ def generations_in(out: Path) -> list[Path]:
     return sorted((out / "checkpoints").glob("*/generation-*"))
 
 
-@dataclass(frozen=True)
-class _Ran:
-    """How the trial ended, what was said of it, and what it found."""
-
-    code: int
-    said: str
-    findings: Mapping[Key, str]
+def _run_by_command(out: Path) -> tuple[int, str, list[Result]]:
+    """Exit code, output and results."""
+    run = bakeoff(*inline(SWEEP, out), log=out.with_name(f"{out.name}.log"))
+    return run.code, run.output, results_in(out)
 
 
-def _by_command(out: Path, log: Path) -> _Ran:
-    run = bakeoff(*inline(SWEEP, out), log=log)
-    return _Ran(run.code, run.said, findings_in(out))
-
-
-def _alone(out: Path) -> _Ran:
+def _run_without_driver(out: Path) -> tuple[int, str, list[Result]]:
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
-    checkpointer = checkpointer_for(
-        trial, Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
+    settings = Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
+    result, remarks = run_without_driver(
+        trial, planned.resources, checkpointer_for(trial, settings)
     )
-    ran = run_alone(trial, planned.resources, checkpointer)
-    found = ran.result
-    key = (found.trial_id, found.provenance.environment_id)
-    return _Ran(int(found.status is not Status.OK), ran.said, {key: found.finding_sha256})
+    return int(result.status is not Status.OK), remarks, [result]
 
 
-def _survived(bench: Bench, damage: Damage) -> Figures:
-    name = str(damage).replace("/", "-").replace(" ", "_")
-    out = bench.folder / name
-    shutil.copytree(bench.killed, out)
+def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Figures:
+    out = folder / str(damage).replace("/", "-").replace(" ", "_")
+    shutil.copytree(folder / "killed", out)
     generations = generations_in(out)
     for generation in generations[-damage.num_generations :]:
         damage.do(generation / damage.file)
-    run = _by_command(out, bench.folder / f"{name}.log") if damage.is_by_command else _alone(out)
-    findings, steps = run.findings, steps_resumed(run.said)
-    num_wrong = num_differing(bench.reference, findings)
-    is_right = not run.code and not num_amiss(len(bench.reference), findings) and not num_wrong
-    should_resume = damage.num_generations < len(generations)
+    run = _run_by_command if damage.is_by_command else _run_without_driver
+    code, output, results = run(out)
+    steps = steps_resumed(output)
     troubles = []
-    if run.code:
-        troubles.append(f"{damage}: code {run.code}: {run.said[-200:]}")
-    elif not names_a_damaged_one(run.said):
-        troubles.append(f"{damage}: nobody was told")
-    if should_resume != bool(steps):
+    if code:
+        troubles.append(f"{damage}: code {code}: {output[-200:]}")
+    elif not names_a_damaged_checkpoint(output):
+        troubles.append(f"{damage}: no message names the damaged checkpoint")
+    if bool(steps) != (damage.num_generations < len(generations)):
         troubles.append(f"{damage}: it went on from {steps or 'the start'}")
-    if not troubles and is_right:
+    figures = recorded(out, 1, results=results, reference=reference, output=output)
+    figures += Figures(faults=Counter({"checkpoints damaged": 1}), troubles=tuple(troubles))
+    if not figures.broken_promises():
         shutil.rmtree(out)
-    return Figures(
-        faults=Counter({"checkpoints damaged": 1}),
-        num_submitted=1,
-        num_acknowledged=len(findings),
-        num_lost=num_amiss(1, findings),
-        num_resumed=len(steps),
-        num_resumed_equal=len(steps) if is_right else 0,
-        num_repeated=len(findings),
-        num_alarms=num_wrong,
-        troubles=tuple(troubles),
-    )
+    return figures

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import signal
 import subprocess
 import time
 import uuid
@@ -22,63 +20,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.journal.journal import Journal
-from suite.journal.rows import Attempt
-from suite.journal.sqlite_schema import JournalError, journal_in
-from tools.chaos.books import (
-    Watcher,
-    kept_in,
-    num_amiss,
-    num_committed_twice,
-    num_contradictions,
-    num_doubled_in_store,
-)
-from tools.chaos.command import start
-from tools.chaos.figures import Figures
-from tools.chaos.reference import reference_findings
-from tools.chaos.scale import Scale
+import psutil
 
-SWEEP = Path(__file__).parent / "sweeps" / "many.py"
+from tools.chaos.command import SWEEPS, TIMED_OUT, start, verify
+from tools.chaos.figures import Figures
+from tools.chaos.recorded import (
+    duplicated_in_store,
+    num_starts,
+    read,
+    recorded,
+    running_in,
+    watching,
+)
+from tools.chaos.reference import reference_findings
+from tools.chaos.scenario import Scale
+
+SWEEP = SWEEPS / "many.py"
 TRIALS_PER_SEED = 10
+_WORKERS, _NODES, _DRIVERS = FAULTS = ("workers killed", "nodes removed", "driver killed")
 _NUM_NODES = 3  # besides the head
-_PROCESS = re.compile(r"process (\d+)")
 _SEED = 7
 _START_UP_SECONDS = 12.0  # of a driver; deaths at a drawn time come within it
 _LAST_DRIVER_SECONDS = 300.0
 _OBJECT_STORE_BYTES = 100_000_000
 
 
-@dataclass(frozen=True)
-class Faults:
-    """How many of each."""
-
-    num_seeds: int
-    num_workers: int
-    num_nodes: int
-    num_drivers: int
-
-
-_SHORT = Faults(num_seeds=2, num_workers=3, num_nodes=1, num_drivers=2)
-_FULL = Faults(num_seeds=20, num_workers=40, num_nodes=8, num_drivers=20)
-_LONG = Faults(num_seeds=100, num_workers=200, num_nodes=40, num_drivers=100)
-
-
 def prove(scale: Scale, folder: Path) -> Figures:
     """One sweep, disturbed until all faults are spent; then it is left to end."""
-    wanted = scale.pick(_SHORT, _FULL, _LONG)
-    reference = reference_findings(SWEEP, wanted.num_seeds)  # forks, so before Ray is imported
+    num_seeds, *numbers = scale.pick((2, 3, 1, 2), (20, 40, 8, 20), (100, 200, 40, 100))
+    wanted = Counter(dict(zip(FAULTS, numbers, strict=True)))
+    reference = reference_findings(SWEEP, num_seeds)  # forks, so before Ray is imported
     out = folder / "out"
-    with _cluster(folder / "home") as cluster, Watcher(out) as watcher:
-        chaos = _Chaos(cluster, out, wanted)
+    with _cluster(folder / "home") as cluster, watching(out) as watcher:
+        chaos = _Chaos(cluster, out, num_seeds, wanted)
         code = chaos.run(folder)
-    verified = start("verify", "--out", str(out), log=folder / "verify.log").wait()
-    figures = chaos.figures(reference)
     troubles = [f"the last driver ended with exit code {code}"] if code else []
-    if verified:
-        troubles.append(
-            f"verify: exit code {verified}: {(folder / 'verify.log').read_text()[:300]}"
-        )
-    return figures + Figures(num_lost=watcher.num_changed, troubles=tuple(troubles))
+    troubles += verify(out, log=folder / "verify.log")
+    return chaos.figures(reference) + Figures(
+        num_lost=watcher.num_changed, troubles=tuple(troubles)
+    )
 
 
 @contextmanager
@@ -117,160 +97,112 @@ def add_node(cluster: Any, *, wait: bool = True) -> None:
 
 @dataclass
 class _Chaos:
-    """What is done to one sweep, and what was seen."""
+    """What is done to one sweep, and what was seen.
+
+    Attributes:
+        wanted: How many faults of each kind there shall be.
+        done: How many there were.
+        kills: The trial of each killed worker (the empty string for a driver), and when.
+    """
 
     cluster: Any
     out: Path
-    wanted: Faults
+    num_seeds: int
+    wanted: Counter[str]
+    done: Counter[str] = field(default_factory=Counter)
+    kills: list[tuple[str, float]] = field(default_factory=list)
     chance: random.Random = field(default_factory=lambda: random.Random(_SEED))
-    num_drivers: int = 0
-    worker_kills: list[tuple[str, float]] = field(default_factory=list)  # trial_id, when
-    driver_kills: list[float] = field(default_factory=list)
-    num_nodes: int = 0
-
-    @property
-    def num_trials(self) -> int:
-        return self.wanted.num_seeds * TRIALS_PER_SEED
 
     def run(self, folder: Path) -> int:
         """Drivers, one after the other, until one ends by itself; returns its exit code."""
         while True:
-            driver = self._driver(folder / f"driver-{self.num_drivers}.log")
-            dies_at = self._time_of_death()
+            number = self.done[_DRIVERS]
+            driver = start(
+                "run", str(SWEEP), "--seeds", str(self.num_seeds), "--address",
+                self.cluster.address, "--out", str(self.out), log=folder / f"driver-{number}.log",
+            )  # fmt: skip
+            # Every second driver dies at a drawn time; the others by progress.
+            dies_after = self.chance.uniform(0.5, _START_UP_SECONDS) if number % 2 else 1e9
             began = time.monotonic()
             while driver.poll() is None:
-                progress = len(self._ended()) / self.num_trials
+                progress, seconds = self._progress(), time.monotonic() - began
                 self._disturb(progress)
-                if self._should_die(began, dies_at, progress):
+                is_time = seconds > dies_after or self._is_due(_DRIVERS, progress)
+                if is_time and number < self.wanted[_DRIVERS]:
                     self._kill(driver)
+                    self.done[_DRIVERS] += 1
                     break
-                if time.monotonic() - began > _LAST_DRIVER_SECONDS:
+                if seconds > _LAST_DRIVER_SECONDS:
                     self._kill(driver)
-                    return 124
+                    return TIMED_OUT
                 time.sleep(0.2)
             else:
                 return driver.returncode
-            self.num_drivers += 1
 
     def figures(self, reference: Mapping[str, str]) -> Figures:
-        """What the books say in the end."""
-        kept = kept_in(self.out)
-        num_wrong = sum(
-            reference[trial_id] != one.finding_sha256 for (trial_id, _), one in kept.items()
-        )
-        with Journal(journal_in(self.out), read_only=True) as journal:
-            statuses = Counter(end.status for end in journal.ends())
-        done = {"workers killed": len(self.worker_kills), "nodes removed": self.num_nodes,
-                "driver killed": self.num_drivers}  # fmt: skip
-        asked = {"workers killed": self.wanted.num_workers, "nodes removed": self.wanted.num_nodes,
-                 "driver killed": self.wanted.num_drivers}  # fmt: skip
-        short = [
-            f"{what}: {done[what]}, not {asked[what]}" for what in asked if done[what] < asked[what]
+        """What journal and store say in the end."""
+        num_trials = self.num_seeds * TRIALS_PER_SEED
+        statuses = Counter(end.status for end in read(self.out, lambda journal: journal.ends()))
+        troubles = [
+            f"{kind}: {self.done[kind]}, not {number}"
+            for kind, number in self.wanted.items()
+            if self.done[kind] < number
         ]
         if statuses.keys() - {"ok"}:
-            short.append(f"attempts of trials without a fault ended as {dict(statuses)}")
-        return Figures(
-            faults=Counter(done),
-            num_submitted=self.num_trials,
-            num_acknowledged=len(kept),
-            num_lost=num_amiss(self.num_trials, kept),
-            num_doubled=num_committed_twice(self.out)
-            + num_doubled_in_store(f"sqlite:///{self.out / 'mlflow.db'}", SWEEP.stem),
-            num_repeated=len(kept),
-            num_alarms=num_wrong + num_contradictions(self.out),
+            troubles.append(f"attempts of trials without a fault ended as {dict(statuses)}")
+        found = recorded(self.out, num_trials, reference=reference)
+        found += duplicated_in_store(SWEEP.stem, self.out)
+        return found + Figures(
+            faults=self.done,
             recovery_seconds=tuple(self._recoveries()),
-            troubles=tuple(short),
-            notes=(f"{self._num_starts()} attempts for {self.num_trials} trials.",),
+            troubles=tuple(troubles),
+            notes=(f"{num_starts(self.out)} attempts for {num_trials} trials.",),
         )
 
-    def _driver(self, log: Path) -> subprocess.Popen[bytes]:
-        return start(
-            "run", str(SWEEP), "--seeds", str(self.wanted.num_seeds), "--address",
-            self.cluster.address, "--out", str(self.out), log=log,
-        )  # fmt: skip
+    def _progress(self) -> float:
+        """The share of the trials that have a result."""
+        ended = read(self.out, lambda journal: {one.trial_id for one in journal.entries()}, set())
+        return len(ended) / (self.num_seeds * TRIALS_PER_SEED)
 
-    def _time_of_death(self) -> float:
-        """Every second driver dies at a drawn time; the others by progress."""
-        return self.chance.uniform(0.5, _START_UP_SECONDS) if self.num_drivers % 2 else 1e9
-
-    def _should_die(self, began: float, dies_at: float, progress: float) -> bool:
-        if self.num_drivers >= self.wanted.num_drivers:
-            return False
-        return time.monotonic() - began > dies_at or _is_due(
-            self.num_drivers, self.wanted.num_drivers, progress
-        )
+    def _is_due(self, kind: str, progress: float) -> bool:
+        """Whether the next fault of a kind, spread evenly over the trials, should have come."""
+        so_far, wanted = self.done[kind], self.wanted[kind]
+        return so_far < wanted and progress >= (so_far + 0.5) / (wanted + 1)
 
     def _kill(self, driver: subprocess.Popen[bytes]) -> None:
-        self.driver_kills.append(time.time())
+        self.kills.append(("", time.time()))
         driver.kill()
         driver.wait()
 
     def _disturb(self, progress: float) -> None:
-        """A worker or a node, where the sweep's progress says that it is time."""
-        if _is_due(len(self.worker_kills), self.wanted.num_workers, progress):
+        """Kill a worker or a node, where the sweep's progress says that it is time."""
+        if self._is_due(_WORKERS, progress):
             self._kill_a_worker()
-        if _is_due(self.num_nodes, self.wanted.num_nodes, progress):
+        if self._is_due(_NODES, progress):
             nodes = [node for node in self.cluster.list_all_nodes() if not node.head]
             self.cluster.remove_node(self.chance.choice(nodes), allow_graceful=False)
             add_node(self.cluster, wait=False)
-            self.num_nodes += 1
+            self.done[_NODES] += 1
 
     def _kill_a_worker(self) -> None:
-        spared = {trial_id for trial_id, _ in self.worker_kills}
-        victims = [one for one in self._running() if one.trial_id not in spared]
+        """Of a trial that this driver has begun, and none of whose workers was killed before."""
+        since = read(self.out, lambda journal: journal.driver_started(), 0.0)
+        spared = {trial_id for trial_id, _ in self.kills}
+        victims = [one for one in running_in(self.out, since).items() if one[0] not in spared]
         if not victims:
             return
-        victim = self.chance.choice(victims)
-        found = _PROCESS.search(victim.place)
-        with suppress(ProcessLookupError):
-            if found and _is_a_worker(int(found[1])):
-                os.kill(int(found[1]), signal.SIGKILL)
-                self.worker_kills.append((victim.trial_id, time.time()))
-
-    def _ended(self) -> set[str]:
-        try:
-            with Journal(journal_in(self.out), read_only=True) as journal:
-                return {entry.trial_id for entry in journal.entries()}
-        except JournalError:
-            return set()
-
-    def _running(self) -> list[Attempt]:
-        """Trials that this driver has begun and that have no result."""
-        ended = self._ended()
-        try:
-            with Journal(journal_in(self.out), read_only=True) as journal:
-                since = journal.driver_started()
-                return [
-                    one
-                    for one in journal.attempts()
-                    if one.trial_id not in ended and one.started_seconds > since
-                ]
-        except JournalError:
-            return []
-
-    def _num_starts(self) -> int:
-        with Journal(journal_in(self.out), read_only=True) as journal:
-            return len(journal.starts())
+        trial_id, pid = self.chance.choice(victims)
+        with suppress(psutil.Error):
+            worker = psutil.Process(pid)
+            if "ray::" in "".join(worker.cmdline()):  # the number may belong to another by now
+                worker.kill()
+                self.kills.append((trial_id, time.time()))
+                self.done[_WORKERS] += 1
 
     def _recoveries(self) -> Iterator[float]:
         """From each death to the next start: of the same trial, or, of a driver's, of any."""
-        with Journal(journal_in(self.out), read_only=True) as journal:
-            starts = journal.starts()
-        for trial_id, when in self.worker_kills:
-            later = [s.started_seconds - when for s in starts if s.trial_id == trial_id]
-            yield from sorted(seconds for seconds in later if seconds > 0)[:1]
-        for when in self.driver_kills:
-            later = [s.started_seconds - when for s in starts]
-            yield from sorted(seconds for seconds in later if seconds > 0)[:1]
-
-
-def _is_due(num_so_far: int, num_wanted: int, progress: float) -> bool:
-    """Whether the next of so many, spread evenly over the trials, should have come by now."""
-    return num_so_far < num_wanted and progress >= (num_so_far + 0.5) / (num_wanted + 1)
-
-
-def _is_a_worker(pid: int) -> bool:
-    """Whether it is one of Ray's: the number may belong to another process by now."""
-    with suppress(OSError):
-        return b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+        starts = read(self.out, lambda journal: journal.starts())
+        for trial_id, when in self.kills:
+            of_trial = [one for one in starts if not trial_id or one.trial_id == trial_id]
+            later = [one.started_seconds - when for one in of_trial if one.started_seconds > when]
+            yield from sorted(later)[:1]

@@ -1,4 +1,4 @@
-"""How is a command of bakeoff run under faults, quickly and often?
+"""Runs commands of bakeoff under faults, quickly and often.
 
 Forked from this process, which has imported what the command needs: that saves four seconds of
 imports each time. A fork of a process with threads would inherit their locks, so this one must have
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,15 +17,27 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tools.chaos.faults import Fault, install
+from tools.chaos.figures import Figures
 
 ROOT = Path(__file__).parents[2]
+SWEEPS = Path(__file__).parent / "sweeps"
 KILLED = -int(signal.SIGKILL)
+TIMED_OUT = 124
 _QUIET = {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+_NEEDED = (
+    "suite.cli", "suite.commands.run", "suite.probes.quality", "suite.reporting.build",
+    "suite.sweep.verify", "suite.tasks.registry",
+)  # fmt: skip
+_FORK = multiprocessing.get_context("fork")
+_NUM_PROCESSES = 3  # one of them mostly waits for the disk
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -33,47 +46,18 @@ class Ended:
 
     Attributes:
         code: Its exit code; of a signal, minus its number.
-        said: On standard output and standard error together.
+        output: Standard output and standard error together.
         seconds: How long it took.
     """
 
     code: int
-    said: str
+    output: str
     seconds: float
 
-    @property
-    def last_line(self) -> str:
-        """The last of what it said."""
-        lines = self.said.strip().splitlines()
-        return lines[-1] if lines else ""
-
-
-@dataclass(frozen=True)
-class Forked:
-    """A command that runs: its process, which leads a session of its own."""
-
-    pid: int
-    log: Path
-    began: float
-
-    def send(self, number: signal.Signals) -> None:
-        """Send the process a signal."""
-        os.kill(self.pid, number)
-
-    def is_over(self) -> bool:
-        """Whether it has ended; it can still be waited for."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-    def wait(self, limit_seconds: float = 120.0) -> Ended:
-        """Until it has ended; past the limit it is killed, which its code then says."""
-        until = time.monotonic() + limit_seconds
-        while not self.is_over():
-            if time.monotonic() > until:
-                self.send(signal.SIGKILL)
-            time.sleep(0.005)
-        _, status = os.waitpid(self.pid, 0)
-        seconds = time.monotonic() - self.began
-        return Ended(os.waitstatus_to_exitcode(status), self.log.read_text("utf-8"), seconds)
+    def failure(self, name: str) -> list[str]:
+        """A sentence with the exit code and the last line of output; nothing after success."""
+        last_line = (self.output.strip().splitlines() or [""])[-1]
+        return [f"{name}: exit code {self.code}: {last_line}"] if self.code else []
 
 
 def warm_up() -> None:
@@ -82,6 +66,8 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
+    for module in _NEEDED:
+        importlib.import_module(module)
     from suite.tracking.connect import connect
 
     with suppress(Exception):  # there is no such store: it has imported mlflow by then
@@ -100,57 +86,48 @@ def inline(sweep: Path, out: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def fork(
-    arguments: Sequence[str],
+def bakeoff(
+    *arguments: str,
     log: Path,
-    *,
     faults: Sequence[Fault] = (),
-    environment: Mapping[str, str] | None = None,
-    before: Callable[[], None] | None = None,
-) -> Forked:
-    """Start `bakeoff ARGUMENTS` in a child.
+    before: Callable[[], None] = lambda: None,
+    limit_seconds: float = 120.0,
+) -> Ended:
+    """Run `bakeoff ARGUMENTS` in a child to its end; past the limit it is killed.
 
     Args:
         arguments: Of the command line, without the name of the program.
-        log: What it says goes there.
+        log: Its output goes there.
         faults: Installed in the child alone.
-        environment: Added to that of this process.
         before: Called in the child, first.
+        limit_seconds: How long it may take.
     """
     began = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if not pid:
-        _child(arguments, log, faults, environment or {}, before)
-    return Forked(pid, log, began)
+    log.touch()
+    child = _FORK.Process(target=_run_child, args=(arguments, log, faults, before))
+    child.start()
+    child.join(limit_seconds)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
+    assert child.exitcode is not None, "it was waited for"
+    return Ended(child.exitcode, log.read_text("utf-8"), time.monotonic() - began)
 
 
-def bakeoff(*arguments: str, log: Path, faults: Sequence[Fault] = ()) -> Ended:
-    """Run `bakeoff ARGUMENTS` in a child, to its end."""
-    return fork(arguments, log, faults=faults).wait()
-
-
-def _child(
-    arguments: Sequence[str],
-    log: Path,
-    faults: Sequence[Fault],
-    environment: Mapping[str, str],
-    before: Callable[[], None] | None,
+def _run_child(
+    arguments: Sequence[str], log: Path, faults: Sequence[Fault], before: Callable[[], None]
 ) -> None:
-    """Never returns, whatever happens: what stands above it on the stack is the parent's."""
+    """Never returns, so that no clean-up of the parent runs in the child."""
     code = 70
     try:
         os.setsid()
-        said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        os.environ.update(environment)
-        if before is not None:
-            before()
+        output = os.open(log, os.O_WRONLY | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        before()
         install(faults)
-        code = _called(arguments)
+        code = _exit_code_of(arguments)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -160,7 +137,7 @@ def _child(
         os._exit(code)
 
 
-def _called(arguments: Sequence[str]) -> int:
+def _exit_code_of(arguments: Sequence[str]) -> int:
     from suite.cli import main
 
     sys.argv = ["bakeoff", *arguments]
@@ -171,14 +148,66 @@ def _called(arguments: Sequence[str]) -> int:
     return 0
 
 
+def forks(num_processes: int = _NUM_PROCESSES) -> ProcessPoolExecutor:
+    """Forked processes that run functions side by side."""
+    return ProcessPoolExecutor(num_processes, mp_context=_FORK)
+
+
+def prove_each(items: Sequence[_Item], prove_one: Callable[[_Item], Figures]) -> Figures:
+    """The figures of all items, added up; an item whose check fails is a trouble."""
+    figures = Figures()
+    with forks() as pool:
+        futures = [pool.submit(prove_one, item) for item in items]
+        for item, future in zip(items, futures, strict=True):
+            if error := future.exception():
+                traceback.print_exception(error)
+                error_text = f"{item}: the check itself failed: {error!r}"
+                figures += Figures(troubles=(error_text,))
+            else:
+                figures += future.result()
+    return figures
+
+
 def start(
     *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Start `bakeoff ARGUMENTS` as a user does, in a session of its own."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "suite.cli", *arguments],
-            cwd=ROOT, env={**os.environ, **_QUIET, **(environment or {})}, stdout=said,
+            cwd=ROOT, env={**os.environ, **_QUIET, **(environment or {})}, stdout=output,
             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+
+
+def verify(out: Path, *options: str, log: Path) -> list[str]:
+    """Run `bakeoff verify`; returns a sentence if that does not end with 0."""
+    code = start("verify", "--out", str(out), *options, log=log).wait()
+    return [f"verify: exit code {code}: {log.read_text()[-300:]}"] if code else []
+
+
+def wait(process: subprocess.Popen[bytes], limit_seconds: float) -> int:
+    """The exit code; past the limit the process group is killed and the code is `TIMED_OUT`."""
+    try:
+        return process.wait(timeout=limit_seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return TIMED_OUT
+
+
+def wait_until(
+    is_so: Callable[[], bool], what: str, limit_seconds: float, seconds_between: float = 0.1
+) -> float:
+    """Look again and again until it is so; returns how many seconds that took.
+
+    Raises:
+        TimeoutError: it was not so within the limit.
+    """
+    began = time.monotonic()
+    while not is_so():
+        if time.monotonic() - began > limit_seconds:
+            raise TimeoutError(f"{what}: not within {limit_seconds:.0f} s")
+        time.sleep(seconds_between)
+    return time.monotonic() - began

@@ -6,13 +6,12 @@ import multiprocessing
 from functools import partial
 from pathlib import Path
 
-from tools.chaos.books import num_amiss, results_in
-from tools.chaos.command import fork, warm_up
+from tools.chaos.command import SWEEPS, bakeoff, warm_up
+from tools.chaos.faults import SAFETY, time_into
 from tools.chaos.figures import Figures
-from tools.chaos.scale import Scale
-from tools.chaos.timers import SAFETY, time_into
+from tools.chaos.recorded import recorded, results_in
+from tools.chaos.scenario import Scale
 
-SWEEP = Path(__file__).parent / "sweeps" / "long.py"
 _SHORTEST_SECONDS = 20.0
 _SECONDS_BETWEEN = 5
 
@@ -22,24 +21,20 @@ def prove(scale: Scale, folder: Path) -> Figures:
     warm_up()
     seconds = multiprocessing.RawArray("d", len(SAFETY))
     out = folder / "out"
-    run = fork(
-        ["run", str(SWEEP), "--executor", "inline", "--out", str(out),
-         "--checkpoint-every", str(_SECONDS_BETWEEN)],
-        folder / "run.log", before=partial(time_into, seconds),
-    ).wait(limit_seconds=300)  # fmt: skip
-    results = list(results_in(out).values())
-    wall = sum(result.seconds for result in results)
-    troubles = [f"exit code {run.code}: {run.last_line}"] if run.code else []
+    run = bakeoff(
+        "run", str(SWEEPS / "long.py"), "--executor", "inline", "--out", str(out),
+        "--checkpoint-every", str(_SECONDS_BETWEEN), log=folder / "run.log",
+        before=partial(time_into, seconds), limit_seconds=300,
+    )  # fmt: skip
+    wall = sum(result.seconds for result in results_in(out))
+    troubles = run.failure("the command")
     if wall < _SHORTEST_SECONDS:
         troubles.append(f"the trial took {wall:.1f} s, which is too short to tell anything")
     parts = ", ".join(
         f"{target.rpartition(':')[2]} {1000 * spent:.0f} ms"
         for target, spent in zip(SAFETY, seconds, strict=True)
     )
-    return Figures(
-        num_submitted=1,
-        num_acknowledged=len(results),
-        num_lost=num_amiss(1, results),
+    return recorded(out, 1) + Figures(
         safety_seconds=sum(seconds),
         safety_of_seconds=wall,
         troubles=tuple(troubles),

@@ -11,29 +11,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.chaos.books import (
-    Key,
-    findings_in,
-    kept_in,
-    num_amiss,
-    num_contradictions,
-    num_differing,
-    num_lost,
-    without_failures,
-)
-from tools.chaos.command import Ended, bakeoff, inline, warm_up
+from tools.chaos.command import SWEEPS, Ended, bakeoff, inline, prove_each, warm_up
 from tools.chaos.figures import Figures
-from tools.chaos.lanes import in_lanes
-from tools.chaos.points import make_empty_store
-from tools.chaos.remarks import num_resumed
-from tools.chaos.scale import Scale
+from tools.chaos.recorded import acknowledged_in, findings_in, recorded
+from tools.chaos.reference import make_empty_store
+from tools.chaos.scenario import Scale
 
-SWEEP = Path(__file__).parent / "sweeps" / "one.py"
+SWEEP = SWEEPS / "one.py"
 PAGE_BYTES = 4_096
 _ROOM = "size=256m"
 _ALLOWED = (0, 4, 5)  # done; something outside is unavailable; finished with failed trials
@@ -50,15 +40,6 @@ class Disk:
         return f"{self.num_pages} pages, the store {'on it' if self.has_store else 'elsewhere'}"
 
 
-@dataclass(frozen=True)
-class Bench:
-    """What all sizes have in common."""
-
-    folder: Path
-    empty_store: Path
-    reference: Mapping[Key, str]
-
-
 def prove(scale: Scale, folder: Path) -> Figures:
     """Every number of pages up to a trial's; in the short form every sixteenth. Then fewer."""
     if reason := why_not_here(folder):
@@ -66,7 +47,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
     warm_up()
     empty = folder / "empty.db"
     make_empty_store(empty)
-    bench = Bench(folder, empty, _reference(folder, empty))
+    reference = _reference(folder)
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
@@ -74,24 +55,20 @@ def prove(scale: Scale, folder: Path) -> Figures:
     disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(50, 24, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
     disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 100, 4))]
-    figures = in_lanes(disks, partial(_survived, bench))
     note = (
         f"One trial fills {num_trial} pages of 4 KiB, with its report {num_without}, and with its "
         f"store {num_store}."
     )
-    return figures + Figures(notes=(note,))
+    return prove_each(disks, partial(_survived, folder, reference)) + Figures(notes=(note,))
 
 
 def why_not_here(folder: Path) -> str:
     """Why no tmpfs can be mounted; empty where one can."""
-    place = folder / "try"
-    place.mkdir(parents=True)
     try:
-        _mount(place, 1)
+        with _mounted(folder / "try", 1):
+            return ""
     except subprocess.CalledProcessError as error:
         return f"no tmpfs can be mounted here, so no disk was full: {error.stderr.strip()}"
-    _unmount(place)
-    return ""
 
 
 def num_pages_in(folder: Path) -> int:
@@ -100,87 +77,75 @@ def num_pages_in(folder: Path) -> int:
     return sum(-(-size // PAGE_BYTES) for size in sizes)
 
 
-def arguments(out: Path, store: Path | None) -> list[str]:
-    """The command; its store is a file elsewhere, or, with None, in the output folder."""
-    elsewhere = ["--tracking-uri", f"sqlite:///{store}"] if store is not None else []
-    return inline(SWEEP, out, *elsewhere)
+def _command(out: Path, store: Path) -> list[str]:
+    return inline(SWEEP, out, "--tracking-uri", f"sqlite:///{store}")
 
 
-def _reference(folder: Path, empty: Path) -> Mapping[Key, str]:
-    store = folder / "reference-store" / "mlflow.db"
-    store.parent.mkdir()
-    shutil.copy(empty, store)
-    run = bakeoff(*arguments(folder / "reference", store), log=folder / "reference.log")
-    assert run.code == 0, f"the undisturbed run failed: {run.said}"
+def _reference(folder: Path) -> Mapping[str, str]:
+    store = _new_store(folder, folder / "reference-store")
+    run = bakeoff(*_command(folder / "reference", store), log=folder / "reference.log")
+    assert run.code == 0, f"the undisturbed run failed: {run.output}"
     return findings_in(folder / "reference")
 
 
-def _survived(bench: Bench, disk: Disk) -> Figures:
+def _new_store(folder: Path, place: Path) -> Path:
+    place.mkdir(exist_ok=True)
+    return Path(shutil.copy(folder / "empty.db", place / "mlflow.db"))
+
+
+def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures:
     name = f"{disk.num_pages}-{'with' if disk.has_store else 'without'}"
-    out, store = bench.folder / f"disk-{name}", bench.folder / f"store-{name}" / "mlflow.db"
-    out.mkdir()
-    store.parent.mkdir()
-    _mount(out, disk.num_pages)
-    try:
-        shutil.copy(bench.empty_store, out / "mlflow.db" if disk.has_store else store)
-        command = arguments(out, None if disk.has_store else store)
-        return _filled_and_freed(bench, disk, out, command)
-    finally:
-        _unmount(out)
-        shutil.rmtree(store.parent)
+    out, elsewhere = folder / f"disk-{name}", folder / f"store-{name}"
+    with _mounted(out, disk.num_pages):
+        store = _new_store(folder, out if disk.has_store else elsewhere)
+        command = inline(SWEEP, out) if disk.has_store else _command(out, store)
+        figures = _filled_and_freed(reference, disk, out, command)
+    shutil.rmtree(elsewhere, ignore_errors=True)
+    return figures
 
 
-def _filled_and_freed(bench: Bench, disk: Disk, out: Path, command: list[str]) -> Figures:
-    log = bench.folder / f"{out.name}.log"
-    full = bakeoff(*command, log=log)
-    before = without_failures(kept_in(out))
+def _filled_and_freed(
+    reference: Mapping[str, str], disk: Disk, out: Path, command: list[str]
+) -> Figures:
+    full = bakeoff(*command, log=out.with_suffix(".log"))
+    before = acknowledged_in(out)
     subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
-    again = bakeoff(*command, log=log.with_suffix(".again"))
-    now = {key: kept.sha256 for key, kept in kept_in(out).items()}
-    findings = findings_in(out)
-    num_wrong, resumed = num_differing(bench.reference, findings), num_resumed(again.said)
-    return Figures(
+    again = bakeoff(*command, log=out.with_suffix(".again"))
+    return recorded(out, 1, before=before, reference=reference, output=again.output) + Figures(
         faults=Counter({"disk full": int(full.code != 0)}),
-        num_submitted=1,
-        num_acknowledged=len(now),
-        num_lost=num_lost(before, now) + num_amiss(1, now),
-        num_resumed=resumed,
-        num_resumed_equal=0 if num_wrong else resumed,
-        num_repeated=len(findings),
-        num_alarms=num_wrong + num_contradictions(out),
         recovery_seconds=(again.seconds,) if full.code else (),
         troubles=tuple(_troubles(disk, full, again)),
     )
 
 
 def _troubles(disk: Disk, full: Ended, again: Ended) -> list[str]:
-    found = []
+    found = again.failure(f"{disk}: with room again")
     if full.code not in _ALLOWED:
-        found.append(f"{disk}: exit code {full.code}: {full.last_line}")
-    if "Traceback" in full.said or "Traceback" in again.said:
+        found += full.failure(str(disk))
+    if "Traceback" in full.output + again.output:
         found.append(f"{disk}: a traceback")
-    if full.code and not is_said_plainly(full.said):
-        found.append(f"{disk}: exit code {full.code}, and it does not say why: {full.last_line}")
-    if again.code:
-        found.append(f"{disk}: with room again exit code {again.code}: {again.last_line}")
+    if full.code and not is_said_plainly(full.output):
+        found += full.failure(f"{disk}: it does not say why")
     return found
 
 
-def is_said_plainly(said: str) -> bool:
+def is_said_plainly(output: str) -> bool:
     """Whether some line says that the disk is full."""
-    return any(
-        sign in said.lower() for sign in ("no space left", "disk is full", "disk full", "i/o error")
-    )
+    signs = ("no space left", "disk is full", "disk full", "i/o error")
+    return any(sign in output.lower() for sign in signs)
 
 
-def _mount(place: Path, num_pages: int) -> None:
+@contextmanager
+def _mounted(place: Path, num_pages: int) -> Iterator[None]:
+    """A tmpfs of so many pages in a new folder, for the length of the block."""
+    place.mkdir(parents=True)
     size = f"size={num_pages * PAGE_BYTES}"
     subprocess.run(
         ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-
-
-def _unmount(place: Path) -> None:
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-    place.rmdir()
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        place.rmdir()

@@ -1,8 +1,10 @@
-"""Every named point where a sweep can be killed, and every fault.
+"""Names the points where a sweep can fail, and wraps their functions to inject faults, count, time.
 
 The product has no line for any of it: a point is one of its functions, wrapped from outside in the
 process under test. So a point costs nothing where no fault is asked for, and a point whose
-function is renamed is a test that fails (tests/tools/test_faults.py).
+function is renamed is a test that fails (tests/tools/test_faults.py). To watch one or more faults:
+
+    python -m tools.chaos.faults "kill:before:journal: commit:2" -- run FILE --out DIR
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ from __future__ import annotations
 import errno
 import functools
 import importlib
+import itertools
 import os
 import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 When = Literal["before", "after"]
-Kind = Literal["kill", "no-space", "io-error", "sleep"]
+Kind = Literal["kill", "no-space", "io-error"]
 
 # Every step between plan and report, in the order in which a sweep comes past: a name, and the
 # function as ``module:qualified.name``. Each is two points, before it and after it.
@@ -69,6 +75,21 @@ STEPS: dict[str, str] = {
 }
 
 
+# Journal, fsync and checkpoints; what calls another of them is timed once.
+SAFETY = (
+    "suite.journal.journal:Journal.keep_plan",
+    "suite.journal.journal:Journal.begin",
+    "suite.journal.journal:Journal.commit",
+    "suite.training.checkpoint:Checkpointer.latest",
+    "suite.training.resume:_write_own",
+    "suite.training.engines.local:LocalEngine.save",
+    "suite.training.checkpoint:Checkpointer.publish",
+    "suite.training.engines.local:LocalEngine.state_sha256",
+    "os:fsync",
+)
+_inside = threading.local()
+
+
 @dataclass(frozen=True)
 class Point:
     """A moment in a sweep: before or after the n-th time that it takes a step."""
@@ -83,22 +104,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens there.
-
-    Attributes:
-        seconds: Of a sleep.
-    """
+    """What happens at a point."""
 
     point: Point
     kind: Kind = "kill"
-    seconds: float = 0.0
 
 
 def parsed(text: str) -> Fault:
-    """A fault as a command line gives it: ``kill:before:journal: begin:3``; the number may lack.
+    """A fault as a command line gives it: ``kill:before:journal: begin:3``; the number is optional.
 
     Raises:
-        ValueError: for a kind, a moment or a step that there is not.
+        ValueError: for an unknown kind, moment or step.
     """
     kind, when, rest = text.split(":", 2)
     step, _, number = rest.rpartition(":")
@@ -112,8 +128,8 @@ def parsed(text: str) -> Fault:
 def install(faults: Sequence[Fault], steps: Mapping[str, str] = STEPS) -> None:
     """Put the faults into this process."""
     for step in {fault.point.step for fault in faults}:
-        mine = [fault for fault in faults if fault.point.step == step]
-        _wrap(steps[step], functools.partial(_faulty, mine))
+        of_step = [fault for fault in faults if fault.point.step == step]
+        _wrap(steps[step], functools.partial(_struck, of_step, itertools.count(1)))
 
 
 def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -> None:
@@ -122,17 +138,20 @@ def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -
         _wrap(target, functools.partial(_counted, index, counts))
 
 
-def _wrap(target: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replace a function by its wrapped form, there where it is called from."""
-    owner, name = located(target)
-    setattr(owner, name, wrapper(getattr(owner, name)))
+def time_into(seconds: MutableSequence[float], targets: Sequence[str] = SAFETY) -> None:
+    """Have this process add up in `seconds`, a place for each target, how long each takes.
+
+    Time inside a target that another one has called counts for the outer one.
+    """
+    for index, target in enumerate(targets):
+        _wrap(target, functools.partial(_timed, index, seconds))
 
 
 def located(target: str) -> tuple[Any, str]:
     """The module or class that holds the function, and the function's name in it.
 
     Raises:
-        AttributeError: if it is there no more.
+        AttributeError: if it does not exist.
     """
     module, _, path = target.partition(":")
     owner: Any = importlib.import_module(module)
@@ -143,44 +162,65 @@ def located(target: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _counted(
-    index: int, counts: MutableSequence[int], original: Callable[..., Any]
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        counts[index] += 1
-        return original(*args, **kwargs)
-
-    return call
-
-
-def _faulty(faults: Sequence[Fault], original: Callable[..., Any]) -> Callable[..., Any]:
-    num_calls = 0
+def _wrap(target: str, around: Callable[[], AbstractContextManager[None]]) -> None:
+    """Replace a function, in the module or class that holds it, by one that runs in a context."""
+    owner, name = located(target)
+    original = getattr(owner, name)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal num_calls
-        num_calls += 1
-        of_this_call = num_calls  # it may call itself
-        _strike(faults, "before", of_this_call)
-        returned = original(*args, **kwargs)
-        _strike(faults, "after", of_this_call)
-        return returned
+        with around():
+            return original(*args, **kwargs)
 
-    return call
+    setattr(owner, name, call)
+
+
+@contextmanager
+def _counted(index: int, counts: MutableSequence[int]) -> Iterator[None]:
+    counts[index] += 1
+    yield
+
+
+@contextmanager
+def _timed(index: int, seconds: MutableSequence[float]) -> Iterator[None]:
+    if getattr(_inside, "is_timed", False):
+        yield
+        return
+    _inside.is_timed, start = True, time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[index] += time.perf_counter() - start
+        _inside.is_timed = False
+
+
+@contextmanager
+def _struck(faults: Sequence[Fault], calls: Iterator[int]) -> Iterator[None]:
+    number = next(calls)  # before the call: the function may call itself
+    _strike(faults, "before", number)
+    yield
+    _strike(faults, "after", number)
 
 
 def _strike(faults: Sequence[Fault], when: When, occurrence: int) -> None:
     for fault in faults:
-        if (fault.point.when, fault.point.occurrence) == (when, occurrence):
-            _happen(fault)
-
-
-def _happen(fault: Fault) -> None:
-    if fault.kind == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif fault.kind == "sleep":
-        time.sleep(fault.seconds)
-    else:
+        if (fault.point.when, fault.point.occurrence) != (when, occurrence):
+            continue
+        if fault.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
         number = errno.ENOSPC if fault.kind == "no-space" else errno.EIO
         raise OSError(number, os.strerror(number))
+
+
+def main() -> None:
+    """Install the faults that stand before `--`, and run the command after it."""
+    at = sys.argv.index("--")
+    install([parsed(text) for text in sys.argv[1:at]])
+    sys.argv[1 : at + 1] = []
+    from suite.cli import main as bakeoff
+
+    bakeoff()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,17 @@
-"""The figures of a scenario, how they add up, and which of them must be zero."""
+"""The figures of the scenarios: how they add up, which must be zero, and their table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
+import numpy as np
+
+HEAD = (
+    "scenario", "faults", "submitted", "acknowledged", "lost", "doubled", "resumed equal",
+    "orphans", "ran twice: differ", "recovery p50 / p95 / max", "safety",
+)  # fmt: skip
 _MOST_SHARE_OF_SAFETY = 0.03  # of the wall time of a trial of 20 s or more
 
 
@@ -80,9 +86,46 @@ def total(figures: Iterable[Figures]) -> Figures:
     return sum(figures, Figures())
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all does not exceed; 0 where there is none."""
-    ordered = sorted(values)
-    if not ordered:
-        return 0.0
-    return ordered[min(len(ordered) - 1, max(0, -(-round(share * 100) * len(ordered) // 100) - 1))]
+def rows(figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
+    """A row for each scenario, by its title, and one for all."""
+    everything = {**figures, "all": total(figures.values())}
+    return [_row(title, of_one) for title, of_one in everything.items()]
+
+
+def markdown(figures: Mapping[str, Figures]) -> str:
+    """The table, the number of faults of each kind, and the notes."""
+    lines = [HEAD, ["---"] + ["---:"] * (len(HEAD) - 1), *rows(figures)]
+    faults = total(figures.values()).faults
+    return "\n".join(
+        [
+            *(f"| {' | '.join(cells)} |" for cells in lines),
+            "",
+            f"Faults: {', '.join(f'{kind} {number}' for kind, number in sorted(faults.items()))}.",
+            "",
+            *(f"- {title}: {note}" for title, of_one in figures.items() for note in of_one.notes),
+        ]
+    )
+
+
+def plain(figures: Mapping[str, Figures]) -> str:
+    """The table for a terminal."""
+    lines = [HEAD, *rows(figures)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+        for line in lines
+    )
+
+
+def _row(title: str, of: Figures) -> tuple[str, ...]:
+    seconds = of.recovery_seconds or (0.0,)
+    recovery = np.quantile(seconds, (0.5, 0.95, 1.0), method="inverted_cdf")
+    return (
+        title, str(of.faults.total()), str(of.num_submitted), str(of.num_acknowledged),
+        str(of.num_lost), str(of.num_doubled),
+        f"{of.num_resumed_equal} of {of.num_resumed}" if of.num_resumed else "",
+        str(of.num_orphans),
+        f"{of.num_repeated}: {of.num_alarms}" if of.num_repeated else "",
+        " / ".join(f"{one:.1f}" for one in recovery) + " s" if of.recovery_seconds else "",
+        f"{of.share_of_safety:.2%}" if of.safety_of_seconds else "",
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A real MLflow server that can be stopped in both ways there are, and brought back."""
+"""Runs a real MLflow server that can be stopped, by SIGSTOP or SIGKILL, and brought back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tools.chaos.command import wait_until
 
 _PATIENCE_SECONDS = 90.0
 
@@ -23,8 +24,7 @@ class Server:
 
     folder: Path
     port: int
-    process: subprocess.Popen[bytes] | None = None
-    stopped_by: signal.Signals | None = None
+    process: subprocess.Popen[bytes] = field(init=False)
 
     @property
     def uri(self) -> str:
@@ -43,16 +43,7 @@ class Server:
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.folder,
                 env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             )  # fmt: skip
-        self.wait_until_it_answers()
-
-    def wait_until_it_answers(self) -> None:
-        """Raises TimeoutError if it does not."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while time.monotonic() < until:
-            if self._answers():
-                return
-            time.sleep(0.1)
-        raise TimeoutError(f"no MLflow server at {self.uri}")
+        wait_until(self._answers, f"the MLflow server at {self.uri}", _PATIENCE_SECONDS)
 
     def _answers(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
@@ -63,20 +54,17 @@ class Server:
 
     def stop(self, number: signal.Signals) -> None:
         """Stop all of its processes."""
-        assert self.process is not None, "it was started"
         os.killpg(self.process.pid, number)
-        self.stopped_by = number
+        if number is signal.SIGKILL:
+            self.process.wait()
 
     def bring_back(self) -> None:
         """Undo `stop`, and wait until it answers."""
-        assert self.process is not None, "it was started"
-        if self.stopped_by is signal.SIGSTOP:
+        if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGCONT)
-            self.wait_until_it_answers()
-        elif self.stopped_by is signal.SIGKILL:
-            self.process.wait()
+            wait_until(self._answers, f"the MLflow server at {self.uri}", _PATIENCE_SECONDS)
+        else:
             self.start()
-        self.stopped_by = None
 
 
 @contextmanager
@@ -90,5 +78,3 @@ def server(folder: Path) -> Iterator[Server]:
         yield made
     finally:
         made.stop(signal.SIGKILL)
-        assert made.process is not None, "it was started"
-        made.process.wait()

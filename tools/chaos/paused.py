@@ -6,34 +6,23 @@ Nothing that it says late may be taken, and nothing may be committed twice.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from suite.errors import FAILED
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError, journal_in
-from tools.chaos.books import (
-    num_amiss,
-    num_committed_twice,
-    num_contradictions,
-    results_in,
-    statuses_in,
-)
-from tools.chaos.command import start
+from tools.chaos.command import SWEEPS, start, wait, wait_until
 from tools.chaos.figures import Figures, total
-from tools.chaos.processes import MARK, end, orphans
-from tools.chaos.scale import Scale
+from tools.chaos.processes import MARK, count_orphans
+from tools.chaos.recorded import num_starts, recorded, results_in, running_in
+from tools.chaos.scenario import Scale
 
-SWEEP = Path(__file__).parent / "sweeps" / "slow.py"
+SWEEP = SWEEPS / "slow.py"
 NUM_TRIALS = 2
 _PATIENCE_SECONDS = 120.0
-_PROCESS = re.compile(r"process (\d+)")
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
@@ -45,16 +34,12 @@ def prove(scale: Scale, folder: Path) -> Figures:
 
 def _revived(folder: Path) -> Figures:
     """It goes on where it was."""
-    run = _run(folder)
-    worker = _stopped_worker(folder / "out")
+    run = _start(folder)
+    worker = _stopped_worker(folder)
     time.sleep(3.0)
     _send(worker, signal.SIGCONT)
-    code = _wait(run)
-    troubles = [f"revived: exit code {code}"] if code else []
-    starts = _num_starts(folder / "out")
-    if starts != NUM_TRIALS:
-        troubles.append(f"revived: {starts} attempts for {NUM_TRIALS} trials")
-    return _figures(folder / "out", _mark(folder), troubles)
+    found = (wait(run, _PATIENCE_SECONDS), num_starts(folder / "out"))
+    return _figures(folder, found == (0, NUM_TRIALS), "revived: exit code {}, {} attempts", *found)
 
 
 def _ended(folder: Path) -> Figures:
@@ -62,53 +47,46 @@ def _ended(folder: Path) -> Figures:
 
     By its limit it is a timeout; by Ray it runs again. No process is left.
     """
-    run = _run(folder, "--trial-limit", "12")
-    _stopped_worker(folder / "out")
-    code = _wait(run)
-    statuses, starts = statuses_in(folder / "out"), _num_starts(folder / "out")
-    by_limit = (FAILED, {"ok": NUM_TRIALS - 1, "timeout": 1}, NUM_TRIALS)
-    by_ray = (0, {"ok": NUM_TRIALS}, NUM_TRIALS + 1)
-    troubles = []
-    if (code, statuses, starts) not in (by_limit, by_ray):
-        troubles.append(f"ended: exit code {code}, {starts} attempts, statuses {dict(statuses)}")
-    return _figures(folder / "out", _mark(folder), troubles)
+    run = _start(folder, "--trial-limit", "12")
+    _stopped_worker(folder)
+    code, out = wait(run, _PATIENCE_SECONDS), folder / "out"
+    statuses = Counter(result.status.value for result in results_in(out))
+    found = (code, num_starts(out), dict(statuses))
+    by_limit = (FAILED, NUM_TRIALS, {"ok": NUM_TRIALS - 1, "timeout": 1})
+    by_ray = (0, NUM_TRIALS + 1, {"ok": NUM_TRIALS})
+    text = "ended: exit code {}, {} attempts, statuses {}"
+    return _figures(folder, found in (by_limit, by_ray), text, *found)
 
 
 def _outlived(folder: Path) -> Figures:
     """Its driver is killed; another one runs the trial; then it is revived."""
-    run = _run(folder)
-    worker = _stopped_worker(folder / "out")
+    run, out = _start(folder), folder / "out"
+    worker = _stopped_worker(folder)
     run.kill()
     run.wait()
-    again = _run(folder)
-    _until(lambda: _num_starts(folder / "out") > NUM_TRIALS or again.poll() is not None)
+    again = _start(folder)
+    wait_until(
+        lambda: num_starts(out) > NUM_TRIALS or again.poll() is not None,
+        "another attempt of the trial", _PATIENCE_SECONDS,
+    )  # fmt: skip
     _send(worker, signal.SIGCONT)
-    code = _wait(again)
-    troubles = [f"outlived: exit code {code}"] if code else []
-    return _figures(folder / "out", _mark(folder), troubles)
+    code = wait(again, _PATIENCE_SECONDS)
+    return _figures(folder, not code, "outlived: exit code {}", code)
 
 
-def _figures(out: Path, mark: str, troubles: list[str]) -> Figures:
-    results = results_in(out)
-    left = orphans(mark)
-    end(mark)
-    return Figures(
-        faults=Counter({"workers paused": 1}),
-        num_submitted=NUM_TRIALS,
-        num_acknowledged=len(results),
-        num_lost=num_amiss(NUM_TRIALS, results),
-        num_doubled=num_committed_twice(out),
-        num_alarms=num_contradictions(out),
-        num_orphans=len(left),
-        troubles=(*troubles, *(f"left behind: {line}" for line in left.values())),
+def _figures(folder: Path, is_right: bool, text: str, *found: object) -> Figures:
+    troubles = () if is_right else (text.format(*found),)
+    return (
+        recorded(folder / "out", NUM_TRIALS)
+        + count_orphans(_mark(folder))
+        + Figures(faults=Counter({"workers paused": 1}), troubles=troubles)
     )
 
 
-def _run(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    log = folder / f"run-{time.monotonic_ns()}.log"
+def _start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     return start(
-        "run", str(SWEEP), "--out", str(folder / "out"), *options, log=log,
-        environment={MARK: _mark(folder)},
+        "run", str(SWEEP), "--out", str(folder / "out"), *options,
+        log=folder / f"run-{time.monotonic_ns()}.log", environment={MARK: _mark(folder)},
     )  # fmt: skip
 
 
@@ -116,49 +94,16 @@ def _mark(folder: Path) -> str:
     return f"{os.environ.get(MARK, 'alone')}-{folder.name}"
 
 
-def _stopped_worker(out: Path) -> int:
+def _stopped_worker(folder: Path) -> int:
     """Stop the worker of a trial that has begun; returns its process id."""
-    _until(lambda: bool(_workers(out)))
+    out = folder / "out"
+    wait_until(lambda: bool(running_in(out)), "the first trial", _PATIENCE_SECONDS)
     time.sleep(1.0)
-    worker = _workers(out)[0]
+    worker = next(iter(running_in(out).values()))
     _send(worker, signal.SIGSTOP)
     return worker
-
-
-def _workers(out: Path) -> list[int]:
-    """The processes of trials that have begun and have no result."""
-    try:
-        with Journal(journal_in(out), read_only=True) as journal:
-            ended = {entry.trial_id for entry in journal.entries()}
-            running = [one for one in journal.attempts() if one.trial_id not in ended]
-    except JournalError:
-        return []
-    found = (_PROCESS.search(one.place) for one in running)
-    return [int(match[1]) for match in found if match]
-
-
-def _num_starts(out: Path) -> int:
-    with Journal(journal_in(out), read_only=True) as journal:
-        return len(journal.starts())
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while not is_so():
-        if time.monotonic() > until:
-            raise TimeoutError("what was waited for never came")
-        time.sleep(0.05)
 
 
 def _send(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _wait(run: subprocess.Popen[bytes]) -> int:
-    try:
-        return run.wait(timeout=_PATIENCE_SECONDS)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        run.wait()
-        return 124

@@ -12,49 +12,20 @@ import multiprocessing
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from tools.chaos.books import (
-    Key,
-    findings_in,
-    kept_in,
-    num_amiss,
-    num_committed_twice,
-    num_contradictions,
-    num_differing,
-    num_doubled_in_store,
-    num_lost,
-    without_failures,
-)
-from tools.chaos.command import KILLED, Ended, bakeoff, fork, inline, warm_up
+from tools.chaos.command import KILLED, SWEEPS, Ended, bakeoff, inline, prove_each, warm_up
 from tools.chaos.faults import STEPS, Fault, Point, count_into
 from tools.chaos.figures import Figures
-from tools.chaos.lanes import in_lanes
-from tools.chaos.remarks import num_resumed
-from tools.chaos.scale import Scale
+from tools.chaos.recorded import acknowledged_in, duplicated_in_store, findings_in, read, recorded
+from tools.chaos.reference import make_empty_store
+from tools.chaos.scenario import Scale
 
-SWEEP = Path(__file__).parent / "sweeps" / "resumable.py"
+SWEEP = SWEEPS / "resumable.py"
 NUM_TRIALS = 2
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What all points have in common.
-
-    Attributes:
-        folder: Scratch.
-        empty_store: A store with its tables and nothing in them: making them takes seconds.
-        reference: What an undisturbed run found.
-    """
-
-    folder: Path
-    empty_store: Path
-    reference: Mapping[Key, str]
 
 
 @dataclass(frozen=True)
@@ -71,22 +42,14 @@ class Crash:
 def prove(scale: Scale, folder: Path) -> Figures:
     """Die at every point; in the short form at every ninth."""
     warm_up()
-    first, without = _counted_run(folder / "first", None)
-    empty = folder / "empty.db"
-    make_empty_store(empty)
-    reference, counts = _counted_run(folder / "reference", empty)
-    untaken = [step for step in STEPS if not counts[step] and not without[step]]
-    bench = Bench(folder, empty, findings_in(folder / "reference"))
-    crashes = crashes_of(counts, without, scale)
-    chosen = crashes[:: scale.pick(9, 1)]
-    figures = in_lanes(chosen, partial(_recovered, bench))
+    make_empty_store(folder / "empty.db")
+    first, without = _counted_run(folder / "first", has_store=False)
+    reference, counts = _counted_run(folder / "reference", has_store=True)
+    chosen = crashes_of(counts, without, scale)[:: scale.pick(9, 1)]
+    figures = prove_each(chosen, partial(_recovered, folder, findings_in(folder / "reference")))
     num_recovered = len(chosen) - len({line.partition(": ")[0] for line in figures.troubles})
-    troubles = [f"no run comes past the step '{step}'" for step in untaken]
-    troubles += [
-        f"the {name} run ended with exit code {run.code}: {run.last_line}"
-        for name, run in (("first", first), ("reference", reference))
-        if run.code
-    ]
+    troubles = [f"no run comes past the step '{s}'" for s in STEPS if not counts[s] + without[s]]
+    troubles += first.failure("the first run") + reference.failure("the reference run")
     return figures + Figures(
         troubles=tuple(troubles),
         notes=(f"{len(chosen)} crash points enumerated, {num_recovered} recovered.",),
@@ -111,78 +74,46 @@ def crashes_of(
     return crashes
 
 
-def _counted_run(out: Path, store: Path | None) -> tuple[Ended, Counter[str]]:
-    _furnish(out, store)
+def _counted_run(out: Path, *, has_store: bool) -> tuple[Ended, Counter[str]]:
+    _make_folder(out, has_store)
     counts = multiprocessing.RawArray("L", len(STEPS))
-    run = fork(inline(SWEEP, out), out.with_suffix(".log"), before=partial(count_into, counts))
-    return run.wait(), Counter(dict(zip(STEPS, counts, strict=True)))
+    run = bakeoff(
+        *inline(SWEEP, out), log=out.with_suffix(".log"), before=partial(count_into, counts)
+    )
+    return run, Counter(dict(zip(STEPS, counts, strict=True)))
 
 
-def make_empty_store(path: Path) -> None:
-    """A store with its tables and nothing in them."""
-    from suite.tracking.location import Store
-    from suite.tracking.run_writer import RunWriter
-
-    def make() -> Figures:
-        RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))
-        return Figures()
-
-    in_lanes([0], lambda _: make(), num_lanes=1)  # in a child: what it opens must not be forked
-
-
-def _furnish(out: Path, store: Path | None) -> None:
+def _make_folder(out: Path, has_store: bool) -> None:
     out.mkdir(parents=True)
-    if store is not None:
-        shutil.copy(store, out / "mlflow.db")
+    if has_store:
+        shutil.copy(out.parent / "empty.db", out / "mlflow.db")
 
 
-def _recovered(bench: Bench, crash: Crash) -> Figures:
-    out = (
-        bench.folder
-        / f"{list(STEPS).index(crash.point.step)}-{crash.point.when}-{crash.point.occurrence}"
-    )
-    _furnish(out, bench.empty_store if crash.has_store else None)
-    killed = bakeoff(
-        *inline(SWEEP, out), log=out.with_suffix(".killed"), faults=[Fault(crash.point)]
-    )
-    before = without_failures(kept_in(out))
+def _recovered(folder: Path, reference: Mapping[str, str], crash: Crash) -> Figures:
+    point = crash.point
+    out = folder / f"{list(STEPS).index(point.step)}-{point.when}-{point.occurrence}"
+    _make_folder(out, crash.has_store)
+    killed = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".killed"), faults=[Fault(point)])
+    before = acknowledged_in(out)
     restarted = time.time()
     again = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".again"))
     verified = bakeoff("verify", "--out", str(out), log=out.with_suffix(".verify"))
-    now = without_failures(kept_in(out))
-    findings = findings_in(out)
-    num_wrong = num_differing(bench.reference, findings)
-    figures = Figures(
+    troubles = again.failure(f"{crash}: the same command")
+    troubles += verified.failure(f"{crash}: verify")
+    if killed.code != KILLED:
+        troubles = [f"{crash}: was not reached; exit code {killed.code}"]
+    figures = recorded(out, NUM_TRIALS, before=before, reference=reference, output=again.output)
+    figures += duplicated_in_store(SWEEP.stem, out) + Figures(
         faults=Counter({"driver killed at a named point": int(killed.code == KILLED)}),
-        num_submitted=NUM_TRIALS,
-        num_acknowledged=len(now),
-        num_lost=num_lost(before, now) + num_amiss(NUM_TRIALS, now),
-        num_doubled=num_committed_twice(out)
-        + num_doubled_in_store(f"sqlite:///{out / 'mlflow.db'}", SWEEP.stem),
-        num_resumed=num_resumed(again.said),
-        num_resumed_equal=num_resumed(again.said) if not num_wrong else 0,
-        num_repeated=len(findings),
-        num_alarms=num_wrong + num_contradictions(out),
         recovery_seconds=(_recovery(out, restarted, again),),
-        troubles=tuple(_troubles(crash, killed, again, verified)),
+        troubles=tuple(troubles),
     )
     if not figures.broken_promises():
         shutil.rmtree(out)
     return figures
 
 
-def _troubles(crash: Crash, killed: Ended, again: Ended, verified: Ended) -> Sequence[str]:
-    if killed.code != KILLED:
-        return [f"{crash}: was not reached; exit code {killed.code}: {killed.last_line}"]
-    return [
-        f"{crash}: {what} ended with exit code {run.code}: {run.last_line}"
-        for what, run in (("the same command", again), ("verify", verified))
-        if run.code
-    ]
-
-
 def _recovery(out: Path, restarted: float, again: Ended) -> float:
     """From the restart to the next attempt; to the end where all trials had ended before."""
-    with Journal(journal_in(out), read_only=True) as journal:
-        later = [one.started_seconds for one in journal.starts() if one.started_seconds > restarted]
-    return min(later) - restarted if later else again.seconds
+    starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
+    return min((when - restarted for when in starts if when > restarted), default=again.seconds)

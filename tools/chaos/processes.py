@@ -1,26 +1,29 @@
-"""Finds the living processes of a scenario by a mark in their environment."""
+"""Finds and ends the processes of a scenario by a mark in their environment."""
 
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+
+import psutil
+
+from tools.chaos.figures import Figures
 
 MARK = "BAKEOFF_CHAOS"
 
 
-def marked(mark: str, *, but: int = 0) -> dict[int, str]:
-    """The command lines of what is alive and bears the mark, by process id.
+def marked(mark: str) -> dict[int, str]:
+    """The command lines of the living processes that were started with this mark, by process id.
 
-    Args:
-        mark: The value of `MARK` that it was started with.
-        but: A process that does not count: whoever asks.
+    This process is left out.
     """
-    sought = f"{MARK}={mark}".encode()
-    return {pid: line for pid, line in _bearing(sought) if pid not in (but, os.getpid())}
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # it has ended, or belongs to another user
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                found[process.pid] = " ".join(process.cmdline())
+    return {pid: line for pid, line in found.items() if line}  # a zombie has none
 
 
 def orphans(mark: str, limit_seconds: float = 30.0) -> dict[int, str]:
@@ -38,16 +41,16 @@ def orphans(mark: str, limit_seconds: float = 30.0) -> dict[int, str]:
 
 
 def end(mark: str) -> None:
-    """End what bears the mark: it was counted, and must not disturb what comes next."""
+    """Kill every process with the mark."""
     for pid in marked(mark):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(psutil.Error):
+            psutil.Process(pid).kill()
 
 
-def _bearing(sought: bytes) -> Iterator[tuple[int, str]]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it ended while we looked
-            if sought in (folder / "environ").read_bytes().split(b"\0"):
-                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if line:  # a zombie has none
-                    yield int(folder.name), line.strip()
+def count_orphans(mark: str) -> Figures:
+    """Count the processes that are left, and end them: they must not disturb what comes next."""
+    left = orphans(mark)
+    end(mark)
+    return Figures(
+        num_orphans=len(left), troubles=tuple(f"left behind: {line}" for line in left.values())
+    )

@@ -1,29 +1,52 @@
-"""The undisturbed results of a sweep: its trials, run one by one without a driver."""
+"""What faults are compared with: undisturbed results, and an empty store."""
 
 from __future__ import annotations
 
-import tempfile
+from functools import partial
 from pathlib import Path
 
 from suite.planning.plan import plan
-from suite.schema import Trial
-from tools.chaos.alone import run_alone
-from tools.chaos.command import warm_up
-from tools.chaos.figures import Figures
-from tools.chaos.lanes import in_lanes
+from suite.schema import Resources, Result, Trial
+from suite.training.checkpoint import Checkpointer
+from tools.chaos.command import forks, warm_up
+
+
+def run_without_driver(
+    trial: Trial, resources: Resources, checkpointer: Checkpointer | None = None
+) -> tuple[Result, str]:
+    """Run one trial in this process; returns its result, and its remarks, a line each."""
+    from suite.events import Finished, Remarked
+    from suite.execution.trial import run_trial
+
+    remarks = []
+    for event in run_trial(trial, resources, "without a driver", checkpointer):
+        if isinstance(event, Remarked):
+            remarks.append(event.sentence)
+        elif isinstance(event, Finished):
+            return event.result, "\n".join(remarks)
+    raise AssertionError("a trial ends with its result, whatever happens in it")
 
 
 def reference_findings(sweep: Path, num_seeds: int) -> dict[str, str]:
-    """trial_id -> hash of what was found; in forked processes, so Ray must not be imported yet."""
+    """trial_id -> hash of the finding; in forked processes, so Ray must not be imported yet."""
     warm_up()
     planned = plan(str(sweep), seeds=num_seeds)
-    with tempfile.TemporaryDirectory() as folder:
+    with forks() as pool:
+        return dict(pool.map(partial(_finding, planned.resources), planned.trials))
 
-        def note(trial: Trial) -> Figures:
-            found = run_alone(trial, planned.resources).result
-            Path(folder, trial.trial_id).write_text(found.finding_sha256)
-            return Figures()
 
-        failed = in_lanes(planned.trials, note)
-        assert not failed.troubles, failed.troubles
-        return {path.name: path.read_text() for path in Path(folder).iterdir()}
+def _finding(resources: Resources, trial: Trial) -> tuple[str, str]:
+    return trial.trial_id, run_without_driver(trial, resources)[0].finding_sha256
+
+
+def make_empty_store(path: Path) -> None:
+    """A store with its tables and nothing in them: making them takes seconds."""
+    with forks(1) as pool:  # what opening a store leaves in a process must not be forked
+        pool.submit(_make_store, path).result()
+
+
+def _make_store(path: Path) -> None:
+    from suite.tracking.location import Store
+    from suite.tracking.run_writer import RunWriter
+
+    RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))

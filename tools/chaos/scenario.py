@@ -1,7 +1,4 @@
-"""`python -m tools.chaos.scenario NAME SCALE FOLDER`: one scenario, in a process of its own.
-
-Its figures are written to FOLDER/figures.json. Its parent counts what processes it leaves.
-"""
+"""Lists the scenarios, and runs one of them in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,67 +6,72 @@ import importlib
 import sys
 import traceback
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from tools.chaos.figures import Figures
-from tools.chaos.lanes import FIGURES
-from tools.chaos.scale import Scale
+
+FIGURES = TypeAdapter(Figures)
+_Value = TypeVar("_Value")
+
+
+class Scale(StrEnum):
+    """How much is run: short is at most 4 minutes on two cores, full at most 20, long is hours."""
+
+    SHORT = "short"
+    FULL = "full"
+    LONG = "long"
+
+    def pick(self, short: _Value, full: _Value, long: _Value | None = None) -> _Value:
+        """The value for this scale; long takes that of full if it has none."""
+        if self is Scale.LONG and long is not None:
+            return long
+        return short if self is Scale.SHORT else full
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done to a sweep.
+    """What is done to a sweep; the module of the same name has `prove(scale, folder)`.
 
     Attributes:
         title: In a few words; the row of the table.
-        module: In this package; it has `prove(scale, folder)`.
-        limits_seconds: After which it hangs and is ended: in the short form, in full, in the long
-            one. Far above what it takes.
+        limits_seconds: When it is ended: in the short form, in full, in the long one. Far above
+            what it takes.
         is_short: Whether it belongs to the short form.
         track: Scenarios of the same track follow each other, beside those of the others; what
-            starts a Ray is in one track, since two on one machine disturb each other. Those of
-            none run alone, at the end, since they measure times.
+            starts a Ray is in one track, since two on one machine disturb each other. Those
+            without a track run alone, at the end, since they measure times.
         can_mount: Whether it is started where it may mount a file system.
     """
 
     title: str
-    module: str
-    limits_seconds: tuple[float, float, float]
+    limits_seconds: tuple[float, float, float] = (600, 1_800, 14_400)
     is_short: bool = True
     track: str = ""
     can_mount: bool = False
 
 
 SCENARIOS = {
-    "points": Scenario(
-        "driver killed at every named point", "points", (600, 1_800, 14_400), track="forks"
-    ),
-    "cluster": Scenario(
-        "workers, nodes, driver killed", "cluster", (600, 1_800, 14_400), track="rays"
-    ),
-    "disk": Scenario(
-        "disk full at every page", "disk", (600, 1_800, 14_400), track="forks", can_mount=True
-    ),
-    "checkpoints": Scenario(
-        "checkpoints damaged", "checkpoints", (600, 1_800, 7_200), track="forks"
-    ),
-    "trials": Scenario("trials that fail by themselves", "trials", (600, 600, 600), track="rays"),
-    "paused": Scenario("workers paused", "paused", (600, 600, 600), is_short=False, track="rays"),
-    "store": Scenario("MLflow stopped", "store", (600, 1_800, 7_200), track="forks"),
-    "cost": Scenario("what safety costs", "cost", (600, 600, 600), is_short=False),
+    "points": Scenario("driver killed at every named point", track="forks"),
+    "cluster": Scenario("workers, nodes, driver killed", track="rays"),
+    "disk": Scenario("disk full at every page", track="forks", can_mount=True),
+    "checkpoints": Scenario("checkpoints damaged", (600, 1_800, 7_200), track="forks"),
+    "trials": Scenario("trials that fail by themselves", (600, 600, 600), track="rays"),
+    "paused": Scenario("workers paused", (600, 600, 600), is_short=False, track="rays"),
+    "store": Scenario("MLflow stopped", (600, 1_800, 7_200), track="forks"),
+    "cost": Scenario("what safety costs", (600, 600, 600), is_short=False),
 }
 
 
 def main() -> None:
-    """Run it; a fault of the harness is a trouble too."""
+    """Run a scenario and write FOLDER/figures.json; arguments are its name, the scale, FOLDER."""
     name, scale, folder = sys.argv[1], Scale(sys.argv[2]), Path(sys.argv[3])
     try:
         figures = importlib.import_module(f"tools.chaos.{name}").prove(scale, folder)
-    except Exception as error:
+    except Exception as error:  # an error of the scenario itself is reported like a broken promise
         traceback.print_exc()
         figures = Figures(troubles=(f"the scenario itself failed: {error!r}",))
     (folder / "figures.json").write_bytes(FIGURES.dump_json(figures))
-
-
-if __name__ == "__main__":
-    main()

@@ -13,28 +13,25 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from suite.errors import FAILED, UNAVAILABLE
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from tools.chaos.books import (
-    Watcher,
-    acknowledged_in,
-    kept_in,
-    num_amiss,
-    num_committed_twice,
-    num_contradictions,
-    num_doubled_in_store,
-)
-from tools.chaos.command import start
+from tools.chaos.command import SWEEPS, start, verify, wait_until
 from tools.chaos.figures import Figures
 from tools.chaos.mlflow_server import Server, server
-from tools.chaos.scale import Scale
+from tools.chaos.recorded import (
+    Watcher,
+    acknowledged_in,
+    duplicated_in_store,
+    read,
+    recorded,
+    results_in,
+    watching,
+)
+from tools.chaos.scenario import Scale
 
-SWEEPS = Path(__file__).parent / "sweeps"
 _PATIENCE_SECONDS = 180.0
 _SECONDS_BETWEEN_LOOKS = 3.0  # to list all runs is the server's hardest work, and delays the writer
 _SECONDS_TO_RECOVER = 60.0  # after an outage, with what starting takes beside other scenarios
@@ -43,190 +40,155 @@ _FEWEST_TO_COMPARE = 20
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A file of `sweeps/`, and its number of trials for each seed."""
-
-    name: str
-    num_trials_per_seed: int
-
-    @property
-    def file(self) -> Path:
-        """The ablation."""
-        return SWEEPS / f"{self.name}.py"
-
-
-MANY = Sweep("many", 10)
-
-
-@dataclass(frozen=True)
 class Outage:
     """How the server is stopped, and for how long; None is to the end of the sweep."""
 
     signal: signal.Signals
-    seconds: float | None
+    seconds: float | None = None
 
 
 _SHORT = (Outage(signal.SIGKILL, 5.0),)
 _FULL = (Outage(signal.SIGSTOP, 30.0), Outage(signal.SIGKILL, 120.0))
 _LONG = (*_FULL, Outage(signal.SIGKILL, 30.0), Outage(signal.SIGSTOP, 120.0))
-_TO_THE_END = (
-    (Outage(signal.SIGKILL, None), Sweep("resumable", 2)),
-    (Outage(signal.SIGSTOP, None), Sweep("one", 1)),
-)
+# How the server is stopped, the sweep, and its number of trials.
+_TO_THE_END = ((Outage(signal.SIGKILL), "resumable", 2), (Outage(signal.SIGSTOP), "one", 1))
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
     """One sweep with outages in it, and one for each way of staying away."""
-    calm_seconds = scale.pick(4.0, 10.0)
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
-        figures = _with_outages(outages, calm_seconds, store, folder / "outages")
-        for outage, sweep in scale.pick(_TO_THE_END[:1], _TO_THE_END):
-            figures += _to_the_end(outage, sweep, store, folder / f"end-{sweep.name}")
+        figures = _with_outages(outages, scale.pick(4.0, 10.0), store, folder / "outages")
+        for outage, name, num_trials in scale.pick(_TO_THE_END[:1], _TO_THE_END):
+            sweep = _Sweep(name, folder / f"end-{name}", store)
+            figures += _to_the_end(outage, sweep, num_trials)
     return figures
 
 
-@dataclass
-class _Spans:
-    """When the store was away, in seconds since 1970; and how long each coming back took."""
+@dataclass(frozen=True)
+class _Sweep:
+    """A file of `sweeps/` that runs in a folder with a store."""
 
-    away: list[tuple[float, float]] = field(default_factory=list)
-    recoveries: list[float] = field(default_factory=list)
+    name: str
+    folder: Path
+    store: Server
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start it, and wait until it has a result."""
+        run = start(
+            "run", str(SWEEPS / f"{self.name}.py"), "--executor", "inline", "--out", str(self.out),
+            "--tracking-uri", self.store.uri, *options, log=self.folder / "run.log",
+        )  # fmt: skip
+        while not acknowledged_in(self.out) and run.poll() is None:
+            time.sleep(0.1)
+        return run
+
+    def verify(self, *options: str) -> list[str]:
+        """Compare journal and store; a sentence where that does not end with 0."""
+        log = self.folder / f"{'-'.join(('verify', *options))}.log"
+        return verify(self.out, "--tracking-uri", self.store.uri, *options, log=log)
+
+    def shown(self) -> set[str]:
+        """Trials whose result the store shows; none while it does not answer."""
+        from suite.tracking.client import StoreUnavailable
+        from suite.tracking.connect import trial_runs
+
+        with suppress(StoreUnavailable):
+            found = trial_runs(self.store.uri, self.name, "quick")
+            return {child.trial_id for child in found if child.is_complete}
+        return set()
+
+    def figures(self, num_submitted: int | None = None) -> Figures:
+        """What journal and store hold in the end; by default whatever was run was submitted."""
+        trial_ids = {result.trial_id for result in results_in(self.out)}
+        num = len(trial_ids) if num_submitted is None else num_submitted
+        not_shown = trial_ids - self.shown()
+        found = recorded(self.out, num) + Figures(num_lost=len(not_shown))
+        return found + duplicated_in_store(self.name, self.out, self.store.uri)
 
 
 def _with_outages(
     outages: Sequence[Outage], calm_seconds: float, store: Server, folder: Path
 ) -> Figures:
     """A sweep with calm before, between and after the outages, which ends by a time limit."""
-    out = folder / "out"
+    sweep = _Sweep("many", folder, store)
     seconds = sum(
         calm_seconds + (outage.seconds or 0.0) + _SECONDS_TO_RECOVER for outage in outages
     )
-    run = _run(MANY, out, store, _MANY_SEEDS, folder / "run.log", "--time-limit", str(seconds))
-    spans = _Spans()
-    with Watcher(out) as watcher:
-        while not kept_in(out) and run.poll() is None:
-            time.sleep(0.1)
+    away: list[tuple[float, float]] = []
+    recoveries = []
+    with watching(sweep.out) as watcher:
+        run = sweep.start("--seeds", str(_MANY_SEEDS), "--time-limit", str(seconds))
         for outage in outages:
             time.sleep(calm_seconds)
-            _outage(outage, store, out, spans)
+            began = time.time()
+            store.stop(outage.signal)
+            time.sleep(outage.seconds or 0.0)
+            away.append((began, time.time()))
+            recoveries.append(_seconds_to_catch_up(sweep))
         code = run.wait()
-    verified = _verify(out, store, folder / "verify.log")
-    counted = _counted(MANY, out, store, len(kept_in(out)), verified)
     troubles = [] if code == FAILED else [f"at its time limit: exit code {code}, not {FAILED}"]
-    return counted + Figures(
-        faults=Counter(f"MLflow away for {outage.seconds:g} s" for outage in outages),
-        num_lost=watcher.num_changed,
-        recovery_seconds=tuple(spans.recoveries),
-        troubles=tuple(troubles),
-        notes=(_slowdown(out, spans.away),),
+    return (
+        Figures(
+            faults=Counter(f"MLflow away for {outage.seconds:g} s" for outage in outages),
+            num_lost=watcher.num_changed,
+            recovery_seconds=tuple(recoveries),
+            troubles=(*troubles, *sweep.verify()),
+            notes=(_slowdown(sweep.out, away),),
+        )
+        + sweep.figures()
     )
 
 
-def _outage(outage: Outage, store: Server, out: Path, spans: _Spans) -> None:
-    """From the first moment to the last; then how long until the store has all of it."""
-    began = time.time()
-    store.stop(outage.signal)
-    time.sleep(outage.seconds or 0.0)
-    spans.away.append((began, time.time()))
-    acknowledged = {trial_id for trial_id, _ in acknowledged_in(out)}
-    store.bring_back()
-    start_ = time.monotonic()
-    while not acknowledged <= _shown(MANY, store):
-        if time.monotonic() - start_ > _PATIENCE_SECONDS:
-            raise TimeoutError("the store never caught up")
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    spans.recoveries.append(time.monotonic() - start_)
+def _seconds_to_catch_up(sweep: _Sweep) -> float:
+    """Bring the server back, and wait until it shows all that is acknowledged by now."""
+    acknowledged = {trial_id for trial_id, _ in acknowledged_in(sweep.out)}
+    sweep.store.bring_back()
+    return wait_until(
+        lambda: acknowledged <= sweep.shown(), "all results in the store",
+        _PATIENCE_SECONDS, _SECONDS_BETWEEN_LOOKS,
+    )  # fmt: skip
 
 
-def _to_the_end(outage: Outage, sweep: Sweep, store: Server, folder: Path) -> Figures:
-    """The sweep ends without its store; `verify --repair` brings it home."""
-    out = folder / "out"
-    run = _run(sweep, out, store, 1, folder / "run.log")
-    while not kept_in(out) and run.poll() is None:
-        time.sleep(0.1)
-    store.stop(outage.signal)
+def _to_the_end(outage: Outage, sweep: _Sweep, num_trials: int) -> Figures:
+    """The sweep ends without its store; `verify --repair` sends the results to it."""
+    run = sweep.start("--seeds", "1")
+    sweep.store.stop(outage.signal)
     code = run.wait()
-    acknowledged = {key: kept.sha256 for key, kept in kept_in(out).items()}
-    said = (folder / "run.log").read_text()
-    store.bring_back()
-    start_ = time.monotonic()
-    repaired = _verify(out, store, folder / "repair.log", "--repair")
-    seconds = time.monotonic() - start_
-    verified = _verify(out, store, folder / "verify.log")
-    troubles = []
-    if code != UNAVAILABLE or "Traceback" in said:
-        troubles.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {said[-200:]}")
-    if repaired:
-        troubles.append(f"verify --repair: exit code {repaired}")
-    counted = _counted(sweep, out, store, sweep.num_trials_per_seed, verified)
-    now = {key: kept.sha256 for key, kept in kept_in(out).items()}
-    return counted + Figures(
+    watcher = Watcher(sweep.out)
+    watcher.look()
+    output = (sweep.folder / "run.log").read_text()
+    sweep.store.bring_back()
+    began = time.monotonic()
+    troubles = sweep.verify("--repair")
+    seconds = time.monotonic() - began
+    troubles += sweep.verify()
+    if code != UNAVAILABLE or "Traceback" in output:
+        troubles.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {output[-200:]}")
+    watcher.look()
+    return sweep.figures(num_trials) + Figures(
         faults=Counter({"MLflow away to the end": 1}),
-        num_lost=sum(now.get(key) != sha256 for key, sha256 in acknowledged.items()),
+        num_lost=watcher.num_changed,
         recovery_seconds=(seconds,),
         troubles=tuple(troubles),
     )
 
 
-def _counted(sweep: Sweep, out: Path, store: Server, num_submitted: int, verified: int) -> Figures:
-    """What journal and store hold in the end, and the exit code of `verify`."""
-    kept = kept_in(out)
-    missing = {trial_id for trial_id, _ in kept} - _shown(sweep, store)
-    troubles = [f"{sweep.name}: verify: exit code {verified}"] if verified else []
-    return Figures(
-        num_submitted=num_submitted,
-        num_acknowledged=len(kept),
-        num_lost=num_amiss(num_submitted, kept) + len(missing),
-        num_doubled=num_committed_twice(out) + num_doubled_in_store(store.uri, sweep.name),
-        num_alarms=num_contradictions(out),
-        troubles=tuple(troubles),
-    )
-
-
-def _run(
-    sweep: Sweep, out: Path, store: Server, seeds: int, log: Path, *options: str
-) -> subprocess.Popen[bytes]:
-    return start(
-        "run", str(sweep.file), "--executor", "inline", "--seeds", str(seeds), "--out", str(out),
-        "--tracking-uri", store.uri, *options, log=log,
-    )  # fmt: skip
-
-
-def _verify(out: Path, store: Server, log: Path, *options: str) -> int:
-    arguments = ("verify", "--out", str(out), "--tracking-uri", store.uri, *options)
-    return start(*arguments, log=log).wait()
-
-
-def _shown(sweep: Sweep, store: Server) -> set[str]:
-    """Trials whose result the store shows; none while it does not answer."""
-    from suite.tracking.client import StoreUnavailable
-    from suite.tracking.connect import trial_runs
-
-    with suppress(StoreUnavailable):
-        found = trial_runs(store.uri, sweep.name, "quick")
-        return {child.trial_id for child in found if child.is_complete}
-    return set()
-
-
-def _ends(out: Path) -> list[float]:
-    with Journal(journal_in(out), read_only=True) as journal:
-        return sorted(end.ended_seconds for end in journal.ends() if end.ended_seconds)
-
-
-def _cadence(ends: Sequence[float]) -> list[float]:
-    """Seconds from each end to the next: a trial, with all that the driver does for it."""
-    return [later - earlier for earlier, later in pairwise(ends)]
-
-
 def _slowdown(out: Path, away: Sequence[tuple[float, float]]) -> str:
-    """What a trial took while the store was away, against what it took while it was there."""
-    ends = _ends(out)
+    """What a trial took while the store was away, against what it took while it was there.
+
+    From each end to the next: that is a trial, with all that the driver does for it.
+    """
+    found = read(out, lambda journal: [one.ended_seconds for one in journal.ends()])
     during: list[float] = []
     besides: list[float] = []
-    for end, seconds in zip(ends[1:], _cadence(ends), strict=True):
-        is_during = any(start_ <= end - seconds and end <= stop for start_, stop in away)
-        (during if is_during else besides).append(seconds)
+    for earlier, later in pairwise(sorted(ended for ended in found if ended)):
+        is_during = any(start_ <= earlier and later <= stop for start_, stop in away)
+        (during if is_during else besides).append(later - earlier)
     if min(len(during), len(besides)) < _FEWEST_TO_COMPARE:
         return "Too few trials ran while the store was away to compare their times."
     share = statistics.median(during) / statistics.median(besides) - 1

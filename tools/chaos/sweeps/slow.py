@@ -1,10 +1,24 @@
 """An ablation of trials that sleep as they train, to be stopped in the middle."""
 
+import time
+
+from models.mixer import Mixer
 from suite import Ablation, Model, Scale, vary
+
+
+class Slow(Mixer):
+    """The mean over the sequence; 0.1 seconds for a training batch."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        """Everywhere the mean."""
+        if self.training and len(x) >= 100:
+            time.sleep(0.1)
+        return x.mean(dim=1, keepdim=True).expand_as(x)
+
 
 ABLATION = Ablation(
     question="Does a trial come through that is stopped in the middle?",
-    baseline=Model(mixer="slow_mixers:Slow", position="none"),
+    baseline=Model(mixer="slow:Slow", position="none"),
     axes=[vary("learning_rate", [0.001, 0.01])],
     tasks=["fashion_mnist_patches"],
     probes=["quality"],
