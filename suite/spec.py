@@ -258,7 +258,7 @@ def _axis_value(name: str, value: object) -> AxisValue:
 
 
 class _ClaimFields(TypedDict):
-    """What type checkers are told of the fields below, which keywords set."""
+    """The fields of a claim that keywords set, for type checkers."""
 
     metric: str
     a: str
@@ -296,13 +296,8 @@ class Claim(_Spec):
     at: _Note = ""
     published: _Note = ""
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, statement: str, **fields: Any) -> None:
-            super().__init__(statement=statement, **fields)
-    else:
-
-        def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
+    def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None:
+        super().__init__(statement=statement, **fields)
 
 
 class Scale(_Spec):
@@ -387,11 +382,7 @@ class Scale(_Spec):
         }
         found = self.model_dump(exclude={"seeds", *SWEEPS, *rare})
         lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
-        return found | {name: _in_words(values) for name, values in lists.items() if values}
-
-
-def _in_words(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
+        return found | {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
 
 
 class Ablation(_Spec):
