@@ -1,6 +1,6 @@
 """A trial in a process of its own: the same numbers, every end a result, and nothing left over.
 
-See test_sweep_in_time.py for what a process leaves that is ended from outside.
+See sweep/test_deadline.py for what a process leaves that is ended from outside.
 """
 
 from __future__ import annotations
