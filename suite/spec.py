@@ -55,7 +55,7 @@ class SpecError(UsageError):
 
 
 class RepeatedValue(UserWarning):
-    """An axis names a value twice: it counts once, and that is said where it stands."""
+    """An axis names a value twice: it counts once, and a warning says so at its place."""
 
 
 class _Spec(BaseModel):
@@ -172,7 +172,7 @@ def _scalar(said: str, value: object) -> Knob:
     """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
 
     Args:
-        said: What stands before it in the sentence, as ``Model: heads=``.
+        said: What comes before it in the sentence, as ``Model: heads=``.
         value: Anything.
 
     Raises:
@@ -296,8 +296,13 @@ class Claim(_Spec):
     at: _Note = ""
     published: _Note = ""
 
-    def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None:
-        super().__init__(statement=statement, **fields)
+    if not TYPE_CHECKING:
+
+        def __init__(self, statement: str, **fields: Any) -> None:
+            super().__init__(statement=statement, **fields)
+    else:
+
+        def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
 
 
 class Scale(_Spec):

@@ -181,8 +181,9 @@ def _in_words(error: BaseException) -> str:
 
 def _the_ablation(module: ModuleType, path: Path) -> Ablation:
     names = vars(module)
-    # isinstance would ask the value itself
-    found = {name: value for name, value in names.items() if issubclass(type(value), Ablation)}
+    found: dict[str, Ablation] = {  # isinstance would ask the value itself
+        name: value for name, value in names.items() if issubclass(type(value), Ablation)
+    }
     if set(found) == {"ABLATION"}:
         return found["ABLATION"]
     if "ABLATION" in names and "ABLATION" not in found:

@@ -149,9 +149,9 @@ def _refuse_too_many(
 
 
 def _refuse_lone_floors(ablation: Ablation) -> None:
-    """Floors stand in the column of a score."""
+    """Floors are shown in the column of a score."""
     if FLOORS in ablation.probes and QUALITY not in ablation.probes:
-        raise SpecError(f"probes: {FLOORS!r} stands beside a score; name {QUALITY!r} too.")
+        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
 def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:

@@ -222,7 +222,7 @@ def _refuse_unbuildable(spec: ModelSpec) -> None:
     Raises:
         Impossible: why it cannot be built.
     """
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block stands for all
+    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
     if reason := _why_unbuildable(flat.spelling):
         raise Impossible(reason)
 

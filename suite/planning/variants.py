@@ -171,7 +171,7 @@ def _same(a: Knob | Model, b: Knob | Model) -> bool:
 
 
 def _text(value: Knob | Model) -> str:
-    """As it stands in a label, which ``, `` and ``=`` divide into parts."""
+    """As a label shows it, which ``, `` and ``=`` divide into parts."""
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
     defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}

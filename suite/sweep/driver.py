@@ -324,7 +324,7 @@ def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[Non
         folder.mkdir(exist_ok=True)
         names = [left.name for left in folder.iterdir()]
     except OSError as error:
-        why = "a file stands there" if isinstance(error, FileExistsError) else error.strerror
+        why = "a file is there" if isinstance(error, FileExistsError) else error.strerror
         raise FolderUnavailable(f"{folder}: no checkpoints can be kept here: {why}.") from error
     for name in names:
         if name in done:

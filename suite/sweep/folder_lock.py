@@ -81,7 +81,7 @@ def _make(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise NotAFolder(f"--out {out}: a file stands in the way; give a folder.") from None
+        raise NotAFolder(f"--out {out}: a file is in the way; give a folder.") from None
     except OSError as error:
         raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error
 

@@ -39,7 +39,7 @@ _MAX_QUEUED = 256  # events; each may hold a result
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
 _SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
 _NO_ANSWER = (
-    "The MLflow store does not answer; what it lacks stands in the journal, and the same command "
+    "The MLflow store does not answer; what it lacks is in the journal, and the same command "
     "again, or `bakeoff verify --repair`, brings it there."
 )
 
