@@ -92,8 +92,8 @@ def allowed_cpus() -> set[int]:
 @cache
 def commit() -> str:
     """The commit of the source, with ``+`` where files differ from it; else the release."""
-    if told := os.environ.get(COMMIT):
-        return told
+    if given := os.environ.get(COMMIT):
+        return given
     folder = Path(__file__).parent
     try:
         # An installed package may lie in a repository that is not its own.

@@ -55,7 +55,7 @@ class SpecError(UsageError):
 
 
 class RepeatedValue(UserWarning):
-    """An axis names a value twice: it counts once, and that is said where it stands."""
+    """An axis names a value twice: it counts once, and a warning says so at its place."""
 
 
 class _Spec(BaseModel):
@@ -172,7 +172,7 @@ def _scalar(said: str, value: object) -> Knob:
     """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
 
     Args:
-        said: What stands before it in the sentence, as ``Model: heads=``.
+        said: What comes before it in the sentence, as ``Model: heads=``.
         value: Anything.
 
     Raises:
@@ -258,7 +258,7 @@ def _axis_value(name: str, value: object) -> AxisValue:
 
 
 class _ClaimFields(TypedDict):
-    """What type checkers are told of the fields below, which keywords set."""
+    """The fields of a claim that keywords set, for type checkers."""
 
     metric: str
     a: str
@@ -387,11 +387,7 @@ class Scale(_Spec):
         }
         found = self.model_dump(exclude={"seeds", *SWEEPS, *rare})
         lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
-        return found | {name: _in_words(values) for name, values in lists.items() if values}
-
-
-def _in_words(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
+        return found | {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
 
 
 class Ablation(_Spec):

@@ -30,7 +30,7 @@ def seconds_in(text: str, option: str) -> float:
 
     Args:
         text: As it was typed.
-        option: The option that it was given for; it stands in the error message.
+        option: The option that it was given for; the error message names it.
 
     Raises:
         SpecError: for anything else, and for a duration of 0.
@@ -43,5 +43,5 @@ def seconds_in(text: str, option: str) -> float:
 
 
 def redact(text: str) -> str:
-    """Replace what stands before the @ of a URI, and fields such as password=, by ``***``."""
+    """Replace what is before the @ of a URI, and fields such as password=, by ``***``."""
     return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))

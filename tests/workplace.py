@@ -195,3 +195,11 @@ class Workplace:
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **self.environment}
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; a zombie does not, which its parent may be slow to wait for."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False

@@ -140,7 +140,7 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
     )
 
 
-class PlainLines:
+class PlainLines(Display):
     """One line for each finished trial, for logs and pipes.
 
     Where a program reads the log, there are status messages, too (`journal.status_message`).
@@ -188,7 +188,7 @@ class PlainLines:
             print(line_of(self.tally.standing()), flush=True)
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """Running, done and failed trials and the time left; redrawn in place."""
 
     def __init__(self, tally: Tally, console: Console) -> None:

@@ -77,7 +77,7 @@ def _of_tasks(maker: _CellMaker) -> Filled:
     for subject in subjects:
         of_task.setdefault(_task_name(subject), subject)
     for subject in of_task.values():
-        assert subject.task is not None, "a task stands in no sweep of mixers alone"
+        assert subject.task is not None, "a sweep of mixers alone has no task"
         trial = _trial_of_task(maker.probe, subject.task, subject.length)
         for index, label in enumerate(maker.probe.labels(subject.task)):
             yield maker.cell(trial, label, index), trial
@@ -165,7 +165,7 @@ class _CellMaker:
         )  # fmt: skip
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
-        """One that cannot be; it stands in the table at the length of the variants that can."""
+        """One that cannot run; the table has it at the length of the variants that can."""
         said = [self.probe.name, self.group.task, label, seed, reason]
         return Cell(
             variant=label, task=self.group.task, seed=seed, probe=self.probe.name,
@@ -204,7 +204,7 @@ def _versions(
 
 @cache
 def mixer_version(name: str) -> int | str:
-    """A shipped mixer's own; for a user's mixer the hash of the file that it stands in."""
+    """A shipped mixer's own; for a user's mixer the hash of its file."""
     kind = mixer_class(name)
     if ":" not in name:
         version: int = kind.version

@@ -10,48 +10,34 @@ from suite.schema import Cell, ClaimSpec
 from suite.spec import Claim, SpecError
 
 
-def refuse_foreign_claim(
+def checked_claim(
     baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
-) -> None:
-    """Refuse a claim that this plan cannot test.
+) -> ClaimSpec | None:
+    """The ablation's claim with its task filled in; refuse one that this plan cannot test.
 
     Raises:
         SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
     """
     claim = baseline.ablation.claim
     if claim is None:
-        return
+        return None
     _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])
     metrics = {metric.name for cell in cells for metric in cell.metrics}
     if claim.metric not in metrics:
         raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
-    measuring = _measuring(claim, cells)
+    measuring = [cell for cell in cells if claim.metric in {m.name for m in cell.metrics}]
     tasks = {cell.task for cell in measuring}
     if claim.task is not None and claim.task not in tasks:
         raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
-    on_task = [cell for cell in measuring if cell.task == _task_of(claim, measuring)]
+    task = claim.task or measuring[0].task  # without one, the first with the metric
+    on_task = [cell for cell in measuring if cell.task == task]
     _refuse_foreign_place(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
-
-
-def claim_spec(claim: Claim | None, cells: list[Cell]) -> ClaimSpec | None:
-    """The claim with its task made plain."""
-    if claim is None:
-        return None
     return ClaimSpec(
         statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=_task_of(claim, _measuring(claim, cells)), at=claim.at,
+        source=claim.source, task=task, at=claim.at,
         published=claim.published,
     )  # fmt: skip
-
-
-def _measuring(claim: Claim, cells: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in cells if claim.metric in {metric.name for metric in cell.metrics}]
-
-
-def _task_of(claim: Claim, measuring: Sequence[Cell]) -> str:
-    """The claim's, or else the first one whose metric it is about."""
-    return claim.task or measuring[0].task
 
 
 def _refuse_foreign_sides(

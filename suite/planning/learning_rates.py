@@ -29,22 +29,19 @@ _HIGHEST = 100.0  # as `Scale.learning_rate`
 Rates = Mapping[tuple[str, str, str], float]  # scale, task, mixer -> the peak of the schedule
 
 
-def tuned_rate(scale: str, task: str, mixer: str) -> float:
+def tuned_rate(scale: str, task: str, mixer: str, rates: Rates | None = None) -> float:
     """The peak of the schedule.
 
     Args:
         scale: ``quick``, ``standard`` or ``paper``.
         task: Its own rates are taken, else those of the task that stands in for it.
         mixer: One that was not tried gets the rate for any mixer.
+        rates: The table; None takes the committed one.
 
     Raises:
         SpecError: where no rate was tried on the task at that scale, or for a malformed file.
     """
-    return rate_in(_shipped(), scale, task, mixer)
-
-
-def rate_in(rates: Rates, scale: str, task: str, mixer: str) -> float:
-    """As `tuned_rate`, from rates at hand."""
+    rates = _shipped() if rates is None else rates
     known = {on for at, on, _ in rates if at == scale}
     if not known:
         raise SpecError(
@@ -113,7 +110,12 @@ def read_rates(text: str) -> Rates:
         if key in found:
             raise SpecError(f"{place}: {','.join(key)} has a rate already.")
         found[key] = rate
-    _refuse_tasks_without_any_mixer(found)
+    for scale, task, _ in found:
+        if (scale, task, ANY_MIXER) not in found:
+            raise SpecError(
+                f"{FILE}: scale={scale}, task={task} needs a row with mixer={ANY_MIXER}, the rate "
+                "of mixers that were not tried."
+            )
     return found
 
 
@@ -126,10 +128,6 @@ def _row(place: str, row: list[str]) -> tuple[tuple[str, str, str], float]:
     ):  # fmt: skip
         if name not in allowed:
             raise SpecError(f"{place}: {unknown_name(kind, name, allowed)}")
-    return (scale, task, mixer), _rate(place, text)
-
-
-def _rate(place: str, text: str) -> float:
     try:
         rate = float(text)
     except ValueError:
@@ -138,13 +136,4 @@ def _rate(place: str, text: str) -> float:
         raise SpecError(
             f"{place}: learning_rate={text!r} must be a number above 0 and at most {_HIGHEST:g}."
         )
-    return rate
-
-
-def _refuse_tasks_without_any_mixer(rates: Rates) -> None:
-    for scale, task, _ in rates:
-        if (scale, task, ANY_MIXER) not in rates:
-            raise SpecError(
-                f"{FILE}: scale={scale}, task={task} needs a row with mixer={ANY_MIXER}, the rate "
-                "of mixers that were not tried."
-            )
+    return (scale, task, mixer), rate

@@ -13,6 +13,7 @@ import re
 import sys
 import sysconfig
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def find(name: str) -> LoadedAblation:
     files = shipped()
     if name in files:
         return _entry(files[name], f"ablations.{name}", ())
-    if name.endswith(".py") or "/" in name:
+    if _is_path(name):
         return _own_file(Path(name), files)
     raise SpecError(
         unknown_name("ablation", name, files) + " Or give the path of your own file, ending in .py."
@@ -87,7 +88,11 @@ def find_all(names: Sequence[str]) -> list[LoadedAblation]:
 
 def name_of(name: str) -> str:
     """The name under which the ablation of that name or path is recorded; nothing is imported."""
-    return Path(name).stem if name.endswith(".py") or "/" in name else name
+    return Path(name).stem if _is_path(name) else name
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".py") or "/" in name
 
 
 def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
@@ -121,15 +126,11 @@ def _shadows(name: str) -> bool:
 
 def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> LoadedAblation:
     module = _executed(path, module_name)
+    note = str(module.__doc__ or "").strip()
     return LoadedAblation(
-        name=path.stem, ablation=_the_ablation(module, path), note=_note(module), file=path,
-        source_paths=source_paths,
+        name=path.stem, ablation=_the_ablation(module, path), file=path, source_paths=source_paths,
+        note=note.encode(errors="backslashreplace").decode(),  # a report can write that down
     )  # fmt: skip
-
-
-def _note(module: ModuleType) -> str:
-    """Its docstring, which a report can write down whatever it is."""
-    return str(module.__doc__ or "").strip().encode(errors="backslashreplace").decode()
 
 
 def _executed(path: Path, module_name: str) -> ModuleType:
@@ -166,12 +167,9 @@ def _compiled(path: Path) -> CodeType:
 
 def _place(error: BaseException, path: Path) -> str:
     """The last line of the user's own file that the error passed through."""
-    lines, frame = [0], error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == str(path):
-            lines.append(frame.tb_lineno)
-        frame = frame.tb_next
-    return f"{path}:{lines[-1]}" if lines[-1] else str(path)
+    passed = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in passed if frame.f_code.co_filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)
 
 
 def _in_words(error: BaseException) -> str:
@@ -182,15 +180,14 @@ def _in_words(error: BaseException) -> str:
 
 
 def _the_ablation(module: ModuleType, path: Path) -> Ablation:
-    found: dict[str, Ablation] = {
-        name: value
-        for name, value in vars(module).items()
-        if issubclass(type(value), Ablation)  # isinstance would ask the value itself
+    names = vars(module)
+    found: dict[str, Ablation] = {  # isinstance would ask the value itself
+        name: value for name, value in names.items() if issubclass(type(value), Ablation)
     }
     if set(found) == {"ABLATION"}:
         return found["ABLATION"]
-    if "ABLATION" in vars(module) and "ABLATION" not in found:
-        value = vars(module)["ABLATION"]
+    if "ABLATION" in names and "ABLATION" not in found:
+        value = names["ABLATION"]
         is_class = issubclass(type(value), type)
         kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
         raise SpecError(f"{path}: ABLATION is {kind}; it must be a suite.Ablation.")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from models.model_spec import Knob
 from suite.errors import unknown_name
-from suite.planning.cells import ComparisonGroup, filled_cells
-from suite.planning.claims import claim_spec, refuse_foreign_claim
+from suite.planning.cells import ComparisonGroup, Table, filled_cells
+from suite.planning.claims import checked_claim
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find
@@ -29,6 +29,7 @@ from suite.schema import (
     QUALITY,
     About,
     Cell,
+    ClaimSpec,
     DataSet,
     MetricSpec,
     MixerFacts,
@@ -40,8 +41,6 @@ from suite.spec import SCALES, SEEDS, TUNED, Ablation, Scale, SpecError
 from suite.tasks.registry import task_class
 
 MOST_TRIALS = 100_000
-
-Table = Mapping[str, Subject | Impossible]  # variant label -> what it comes to on one task
 
 
 def plan(
@@ -89,14 +88,22 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     _refuse_lone_floors(entry.ablation)
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
-    tables = {task: _on_task(baseline, variants, task) for task in entry.ablation.tasks}
+    tables = {
+        task: _table(variants, partial(subject_of, baseline, task_name=task))
+        for task in entry.ablation.tasks
+    }
     groups = _Groups(baseline, reference, variants, tables)
     _refuse_impossible_baseline(groups)
     _refuse_idle_axes(groups)
-    filled = tuple(_fill(groups, num_seeds))
-    refuse_foreign_claim(baseline, reference, variants, [cell for cell, _ in filled])
+    filled = [
+        each
+        for name in entry.ablation.probes
+        for group in groups.of(probe(name))
+        for each in filled_cells(probe(name), group, num_seeds)
+    ]
+    claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
-        about=_about(entry, groups, filled, num_seeds),
+        about=_about(entry, groups, filled, num_seeds, claim),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t is not None}.values()),
         resources=_resources(scale),
@@ -142,9 +149,9 @@ def _refuse_too_many(
 
 
 def _refuse_lone_floors(ablation: Ablation) -> None:
-    """Floors stand in the column of a score."""
+    """Floors are shown in the column of a score."""
     if FLOORS in ablation.probes and QUALITY not in ablation.probes:
-        raise SpecError(f"probes: {FLOORS!r} stands beside a score; name {QUALITY!r} too.")
+        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
 def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:
@@ -155,10 +162,6 @@ def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -
         except Impossible as reason:
             found[variant.label] = reason
     return found
-
-
-def _on_task(baseline: Baseline, variants: Iterable[Variant], task: str) -> Table:
-    return _table(variants, lambda variant: subject_of(baseline, variant, task))
 
 
 def _refuse_impossible_baseline(groups: _Groups) -> None:
@@ -212,23 +215,18 @@ class _Groups:
             yield from self.of_tasks
             return
         for place, group in self.of_mixers:
-            if probe.measures_at(place.length, is_along_lengths=place.is_along_lengths):
+            if probe.measures_at(
+                place.changes["length"], is_along_lengths="dim" not in place.changes
+            ):
                 yield group
 
     def _alone(self, coordinate: Coordinate) -> Table:
-        table = _table(
-            self.variants, lambda variant: mixer_subject_of(self.baseline, variant, coordinate)
-        )
+        resolve = partial(mixer_subject_of, self.baseline, coordinate=coordinate)
+        table = _table(self.variants, resolve)
         if all(isinstance(subject, Impossible) for subject in table.values()):
             reason = next(iter(table.values()))
             raise SpecError(f"no mixer can stand alone at {coordinate.at}: {reason}.")
         return table
-
-
-def _fill(groups: _Groups, num_seeds: int) -> Iterator[tuple[Cell, Trial | None]]:
-    for name in groups.baseline.ablation.probes:
-        for group in groups.of(probe(name)):
-            yield from filled_cells(probe(name), group, num_seeds)
 
 
 def _about(
@@ -236,6 +234,7 @@ def _about(
     groups: _Groups,
     filled: Sequence[tuple[Cell, Trial | None]],
     num_seeds: int,
+    claim: ClaimSpec | None,
 ) -> About:
     ablation, model = entry.ablation, entry.ablation.baseline
     baseline, scale_name = groups.baseline, groups.baseline.scale_name
@@ -251,7 +250,7 @@ def _about(
             "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
             **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
         },
-        claim=claim_spec(ablation.claim, cells), metrics=_metrics(cells),
+        claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
@@ -261,11 +260,11 @@ def _about(
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
     """Task -> the labels of its floors."""
-    labels: dict[str, list[str]] = {}
-    for cell in cells:
-        if cell.probe == FLOORS:
-            labels.setdefault(cell.task, []).append(cell.variant)
-    return {task: tuple(found) for task, found in labels.items()}
+    floors = [cell for cell in cells if cell.probe == FLOORS]
+    return {
+        task: tuple(cell.variant for cell in floors if cell.task == task)
+        for task in dict.fromkeys(cell.task for cell in floors)
+    }
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

@@ -11,10 +11,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from models import POSITIONS, SKELETONS, Knob, ModelSpec, check_model, skeleton_class
-from models.model_spec import RUNTIMES, InputKind, Runtime
+from models.model_spec import RUNTIMES, Runtime
 from models.registry import relative_position
 from suite.errors import unknown_name
 from suite.planning.knobs import (
@@ -61,9 +61,10 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     length = _length(task, scale)
     test_lengths = _test_lengths(task, scale)
     model = baseline.model(variant)
-    frame = _Frame(
-        skeleton=_skeleton(model, task), depth=scale.depth, length=max(length, *test_lengths, 0),
-        input_kind=task.input_kind, input_size=task.input_size, output_size=task.output_size,
+    frame = partial(
+        ModelSpec, skeleton=_skeleton(model, task), depth=scale.depth,
+        length=max(length, *test_lengths, 0), input_kind=task.input_kind,
+        input_size=task.input_size, output_size=task.output_size,
     )  # fmt: skip
     spec = _model_spec(model, variant, scale, frame)
     return Subject(
@@ -80,26 +81,14 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         Impossible: for an incompatible combination.
     """
     scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes})
-    frame = _Frame(
-        skeleton=_ALONE, depth=1, length=scale.length, input_kind="vectors", input_size=scale.dim,
-        output_size=scale.dim,
+    frame = partial(
+        ModelSpec, skeleton=_ALONE, depth=1, length=scale.length, input_kind="vectors",
+        input_size=scale.dim, output_size=scale.dim,
     )  # fmt: skip
     return Subject(
         task=None, model=_model_spec(baseline.model(variant), variant, scale, frame),
         training=None, length=scale.length, batch=1, parallel=None,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Frame:
-    """What surrounds the mixer; fields as of `ModelSpec`."""
-
-    skeleton: str
-    depth: int
-    length: int
-    input_kind: InputKind
-    input_size: int
-    output_size: int
 
 
 def _length(task: type[Task], scale: Scale) -> int:
@@ -181,21 +170,22 @@ def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _model_spec(model: Model, variant: Variant, scale: Scale, frame: _Frame) -> ModelSpec:
-    """The whole model, tried without memory."""
-    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, frame.skeleton)
-    checked = checked_knobs(model.mixer, scale.dim, knobs)
-    position = _position(model.position, frame)
-    spec = ModelSpec(
-        mixer=model.mixer, knobs=checked, position=position, dim=scale.dim,
-        settings=checked_settings(frame.skeleton, settings),
-        runtime=_runtime(model, scale), **vars(frame),
+def _model_spec(
+    model: Model, variant: Variant, scale: Scale, frame: partial[ModelSpec]
+) -> ModelSpec:
+    """The whole model, tried without memory; `frame` has what surrounds the mixer."""
+    skeleton = frame.keywords["skeleton"]
+    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, skeleton)
+    spec = frame(
+        mixer=model.mixer, knobs=checked_knobs(model.mixer, scale.dim, knobs),
+        position=_position(model.position, skeleton), dim=scale.dim,
+        settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
     )  # fmt: skip
     _refuse_unbuildable(spec)
     return spec
 
 
-def _position(name: str, frame: _Frame) -> str:
+def _position(name: str, skeleton: str) -> str:
     """The position encoding; of a mixer alone only what acts inside it.
 
     Raises:
@@ -203,7 +193,7 @@ def _position(name: str, frame: _Frame) -> str:
     """
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
-    return name if frame.skeleton != _ALONE or relative_position(name) else "none"
+    return name if skeleton != _ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
@@ -230,9 +220,9 @@ def _refuse_unbuildable(spec: ModelSpec) -> None:
     """Try it without memory, once for each model.
 
     Raises:
-        Impossible: with what stands against building it.
+        Impossible: why it cannot be built.
     """
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block stands for all
+    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
     if reason := _why_unbuildable(flat.spelling):
         raise Impossible(reason)
 

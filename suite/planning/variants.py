@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from models.model_spec import Knob
 from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
@@ -57,12 +58,9 @@ class Baseline:
             return self.ablation.baseline
         if axis == "task":
             return self.ablation.tasks[0]
-        if axis in Scale.model_fields:
-            of_scale: Knob = getattr(self.scale, axis)
-            return of_scale
-        if axis in MODEL_FIELDS:
-            of_model: Knob = getattr(self.ablation.baseline, axis)
-            return of_model
+        if axis in Scale.model_fields or axis in MODEL_FIELDS:
+            owner = self.scale if axis in Scale.model_fields else self.ablation.baseline
+            return cast("Knob", getattr(owner, axis))
         return self.knobs.get(axis)
 
     def label(self, axis: str) -> str:
@@ -89,10 +87,10 @@ def variants_of(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
 
 def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
-    reference = Variant(label=_baseline_label(baseline), changes={})
-    variants: dict[str, Variant] = {}
-    if len(axes) > 1 or not baseline.has(axes[0]):
-        variants[reference.label] = reference
+    is_a_value = len(axes) == 1 and baseline.has(axes[0])
+    label = baseline.label(axes[0].name) if is_a_value else "baseline"
+    reference = Variant(label=label, changes={})
+    variants = {} if is_a_value else {label: reference}
     for axis in axes:
         for value in axis.values:
             variant = Variant(label=f"{axis.name}={_text(value)}", changes={axis.name: value})
@@ -102,26 +100,13 @@ def _one_at_a_time(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     return reference, tuple(variants.values())
 
 
-def _baseline_label(baseline: Baseline) -> str:
-    """``heads=8`` where the only axis holds the baseline's value; else ``baseline``."""
-    axis = baseline.ablation.axes[0]
-    if len(baseline.ablation.axes) == 1 and baseline.has(axis):
-        return baseline.label(axis.name)
-    return "baseline"
-
-
 def _crossed(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
     axes = baseline.ablation.axes
     before = {axis.name: baseline.value(axis.name) for axis in axes}
-    found = [
+    return _with_reference(
         _combination(dict(zip(before, values, strict=True)), before)
         for values in itertools.product(*(axis.values for axis in axes))
-    ]
-    reference = next((variant for variant in found if not variant.changes), None)
-    if reference is not None:
-        return reference, tuple(found)
-    reference = Variant(label="baseline", changes={})
-    return reference, (reference, *found)
+    )
 
 
 def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
@@ -136,11 +121,17 @@ def _first_with_each(baseline: Baseline) -> tuple[Variant, tuple[Variant, ...]]:
                 continue  # what the baseline has
             variant = _combination({first.name: value, **other}, before)
             found[variant.label] = variant
-    reference = next((v for v in found.values() if not v.changes), None)
+    return _with_reference(found.values())
+
+
+def _with_reference(variants: Iterable[Variant]) -> tuple[Variant, tuple[Variant, ...]]:
+    """The variant that changes nothing, put in front where there is none."""
+    found = tuple(variants)
+    reference = next((variant for variant in found if not variant.changes), None)
     if reference is not None:
-        return reference, tuple(found.values())
+        return reference, found
     reference = Variant(label="baseline", changes={})
-    return reference, (reference, *found.values())
+    return reference, (reference, *found)
 
 
 def _combination(values: Mapping[str, Knob | Model], before: Mapping[str, Knob | Model]) -> Variant:
@@ -180,7 +171,7 @@ def _same(a: Knob | Model, b: Knob | Model) -> bool:
 
 
 def _text(value: Knob | Model) -> str:
-    """As it stands in a label, which ``, `` and ``=`` divide into parts."""
+    """As a label shows it, which ``, `` and ``=`` divide into parts."""
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
     defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}
@@ -190,24 +181,17 @@ def _text(value: Knob | Model) -> str:
     return f"{value.mixer} ({settings})" if settings else value.mixer
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Coordinate:
     """A point of a sweep, at which mixers are measured alone.
 
     Attributes:
         at: As in the table, ``length=1024`` or ``dim=128``.
-        changes: What it sets of the scale.
-        is_along_lengths: Along lengths; else along widths.
+        changes: What it sets of the scale, always the length.
     """
 
     at: str
     changes: Mapping[str, int]
-    is_along_lengths: bool
-
-    @property
-    def length(self) -> int:
-        """Tokens."""
-        return self.changes["length"]
 
 
 def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
@@ -221,12 +205,6 @@ def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
             "a probe of the mixer alone measures along lengths; give Scale(lengths=[64, 128, ...])."
         )
     middle = scale.dims_length or scale.lengths[len(scale.lengths) // 2]
-    along_lengths = [
-        Coordinate(at=f"length={length}", changes={"length": length}, is_along_lengths=True)
-        for length in scale.lengths
-    ]
-    along_dims = [
-        Coordinate(at=f"dim={dim}", changes={"dim": dim, "length": middle}, is_along_lengths=False)
-        for dim in scale.dims
-    ]
+    along_lengths = (Coordinate(f"length={length}", {"length": length}) for length in scale.lengths)
+    along_dims = (Coordinate(f"dim={dim}", {"dim": dim, "length": middle}) for dim in scale.dims)
     return (*along_lengths, *along_dims)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from rich.console import Console
 
@@ -12,10 +11,15 @@ from suite.schema import Plan
 from suite.sweep.pending import Pending
 
 
-class Display(Protocol):
-    """Shows events, within a `with` block."""
+class Display:
+    """Shows events, within a `with` block; this one shows nothing."""
 
-    def __enter__(self) -> Display: ...
+    def __init__(self, *arguments: object) -> None:
+        """Takes the arguments of `DisplayFor`."""
+
+    def __enter__(self) -> Display:
+        return self
+
     def __exit__(self, *exception: object) -> None: ...
 
     def show(self, event: Event) -> None:
@@ -23,16 +27,3 @@ class Display(Protocol):
 
 
 DisplayFor = Callable[[Sequence[Plan], Pending, Console], Display]
-
-
-class NoDisplay:
-    """Shows nothing; takes the arguments of `DisplayFor`."""
-
-    def __init__(self, *arguments: object) -> None: ...
-    def __enter__(self) -> NoDisplay:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def show(self, event: Event) -> None:
-        """See `Display.show`."""

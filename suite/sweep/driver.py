@@ -1,13 +1,12 @@
-"""The driver: plans in, books closed, reports out. Every other arrow is called from here."""
+"""Runs sweeps: takes plans, runs what is missing of them, records it and makes the reports."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TypeGuard
 
 from rich.console import Console
 
@@ -25,7 +24,7 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
-from suite.sweep.display import Display, DisplayFor, NoDisplay
+from suite.sweep.display import Display, DisplayFor
 from suite.sweep.event_log import EventLog
 from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
@@ -96,7 +95,7 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
-    display_for: DisplayFor = NoDisplay,
+    display_for: DisplayFor = Display,
 ) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
 
@@ -116,23 +115,23 @@ def run(
 
 
 def run_plans(
-    plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = NoDisplay
+    plans: Sequence[Plan], options: Options, console: Console, display_for: DisplayFor = Display
 ) -> SweepOutcome:
-    """Run what is missing; every result is in the journal before anything else hears of it."""
-    _refuse_bad_data(plans)
-    _refuse_too_large(plans, options)
+    """Run what is missing; every result is in the journal before anything else gets it."""
+    _refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        _say(taken_over(journal, options.store, [plan.key for plan in plans]), console)
+        if sentence := taken_over(journal, options.store, [plan.key for plan in plans]):
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
-        outbox = _outbox(plans, options)
-        sweep = _Sweep(plans, options, journal, EventLog(journal, outbox))
+        sync = _started_sync(plans, options)
+        sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
         try:
             ran = sweep.run(console, display_for)
         except BaseException:
-            _stopped(plans, journal, outbox)
+            _close_interrupted(plans, journal, sync)
             raise
-        outcome = _concluded(plans, options, journal, outbox, ran)
+        outcome = _concluded(plans, options, journal, sync, ran)
         return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
 
 
@@ -149,53 +148,46 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
             plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
-            outbox = _outbox(plans, options)
-            return _concluded(plans, options, journal, outbox, _Ran(num_new))
+            sync = _started_sync(plans, options)
+            return _concluded(plans, options, journal, sync, _Ran(num_new))
 
 
 def _concluded(
     plans: Sequence[Plan],
     options: Options,
     journal: Journal,
-    outbox: MlflowSync | None,
+    sync: MlflowSync | None,
     ran: _Ran,
 ) -> SweepOutcome:
-    recorder, trouble = outbox.close() if outbox else (None, "")
+    writer, trouble = sync.close() if sync else (None, "")
     outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
-    return conclude(outcome, plans, journal, recorder, options.out, options.store)
+    return conclude(outcome, plans, journal, writer, options.out, options.store)
 
 
-def _say(sentence: str, console: Console) -> None:
-    if sentence:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-
-def _stopped(plans: Sequence[Plan], journal: Journal, outbox: MlflowSync | None) -> None:
-    """An end before the end: the store shows nothing as running any more."""
-    recorder, _ = outbox.close(max_seconds=_SECONDS_TO_CLOSE) if outbox else (None, "")
-    if recorder is not None:
+def _close_interrupted(plans: Sequence[Plan], journal: Journal, sync: MlflowSync | None) -> None:
+    """Let the store show nothing of an interrupted sweep as running."""
+    writer, _ = sync.close(max_seconds=_SECONDS_TO_CLOSE) if sync else (None, "")
+    if writer is not None:
         with suppress(StoreUnavailable):
-            close_parents(plans, journal, recorder)
+            close_parents(plans, journal, writer)
 
 
-def _outbox(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
-    """None where MLflow is not installed: then the journal is the only book."""
+def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
+    """None where MLflow is not installed: then only the journal records."""
     if not mlflow_is_installed():
         return None
-    store = options.store
-    outbox = MlflowSync(lambda: RunWriter(store), plans, options.journal)
-    outbox.start()
-    return outbox
+    sync = MlflowSync(lambda: RunWriter(options.store), plans, options.journal)
+    sync.start()
+    return sync
 
 
-def _refuse_bad_data(plans: Sequence[Plan]) -> None:
-    """Missing or altered data are refused by name before anything runs."""
+def _refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
+    """Refuse missing or altered data, and what this machine can never run.
+
+    What a cluster can run is checked once it has been joined.
+    """
     for task in {task for plan in plans for task in plan.about.data_sets}:
         refuse_damaged(task_class(task).source)
-
-
-def _refuse_too_large(plans: Sequence[Plan], options: Options) -> None:
-    """What this machine can never run; what a cluster can is asked once it has been joined."""
     if options.executor == "inline":
         refuse_infeasible(distinct_work(plans))
     elif options.address is None:
@@ -213,30 +205,35 @@ class _Ran:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """What is missing of some plans is run, and written down."""
+    """Runs what is missing of some plans, and writes it down."""
 
     plans: Sequence[Plan]
     options: Options
     journal: Journal
-    books: EventLog
+    log: EventLog
 
     def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
-        missing = pending_work(self.plans, self.journal.done(), self._where())
+        missing = self._pending()
         deadline = self.options.deadline
         if not missing.num_trials or (deadline and deadline.is_over):
             return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
             _folder_for(self._executor_settings.checkpoints, self.journal.done()),
-            self._executing() as executor,
+            executing(
+                self.options.executor, self.options.address, self._executor_settings, self.plans
+            ) as executor,
             closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
             return self._taken(events, display)
 
     def num_left(self) -> int:
         """How many trials the next run would do."""
-        return pending_work(self.plans, self.journal.done(), self._where()).num_trials
+        return self._pending().num_trials
+
+    def _pending(self, where: Where | None = None) -> Pending:
+        return pending_work(self.plans, self.journal.done(), where or self._where())
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
@@ -244,22 +241,19 @@ class _Sweep:
         failed: list[str] = []
         try:
             for event in events:
-                self.books.write(event)
-                self._tidy(event)
+                self.log.write(event)
+                if isinstance(event, Finished):
+                    num_finished += 1
+                    if event.result.status in FAILURES:  # may resume from its checkpoint later
+                        failed.append(event.trial_id)
+                    else:
+                        remove(self._executor_settings.checkpoints, event.trial_id)
                 display.show(event)
-                num_finished += isinstance(event, Finished)
-                if _has_failed(event):
-                    failed.append(event.trial_id)
-                    if self.options.fail_fast:
-                        break
+                if failed and self.options.fail_fast:
+                    break
         except TimeIsUp:
             was_cut = True
         return _Ran(num_finished, tuple(failed), was_cut)
-
-    def _tidy(self, event: Event) -> None:
-        """What has its finding needs no checkpoint; what failed may go on from its own later."""
-        if isinstance(event, Finished) and not _has_failed(event):
-            remove(self._executor_settings.checkpoints, event.trial_id)
 
     def _where(self) -> Where:
         """Where timings are made: here; or, on a cluster, where those of this sweep were so far."""
@@ -274,7 +268,7 @@ class _Sweep:
         for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):
             yield from executor.execute(part.packed)
             if part.alone:
-                with self.books.store_paused():
+                with self.log.store_paused():
                     yield from self._timings(part, last_seed, timed, executor)
 
     def _timings(
@@ -286,30 +280,21 @@ class _Sweep:
     ) -> Generator[Event, None, None]:
         """In one environment; if that of earlier timings is gone, all are made in another.
 
-        Args:
-            missing: What was pending at first of this part.
-            last_seed: See `in_order`.
-            timed: Trials that earlier parts have run; what failed in one waits for the next run.
-            executor: Where.
+        What earlier parts have `timed` waits for the next run if it failed; see `in_order` for
+        `last_seed`.
         """
         so_far = self._where()
         for resources in dict.fromkeys(resources for _, resources in missing.alone):
             found = executor.environment_for_timing(resources, so_far(resources))
-            left = pending_work(self.plans, self.journal.done(), at(found)).alone
             work = [
                 (trial, asked)
-                for trial, asked in left
+                for trial, asked in self._pending(at(found)).alone
                 if asked == resources
                 and (trial.trial_id, asked) not in timed
                 and (last_seed is None or trial.seed <= last_seed)
             ]
             timed.update((trial.trial_id, asked) for trial, asked in work)
             yield from executor.execute_alone(work, found)
-
-    def _executing(self) -> AbstractContextManager[TrialExecutor]:
-        return executing(
-            self.options.executor, self.options.address, self._executor_settings, self.plans
-        )
 
     @cached_property
     def _executor_settings(self) -> ExecutorSettings:
@@ -327,9 +312,9 @@ class _Sweep:
 
 @contextmanager
 def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[None]:
-    """Made first, since a host that does not have it keeps none; empty, it goes again.
+    """Make the folder first, since a host that does not have it keeps none; remove it if empty.
 
-    A driver that was killed has left what trials kept that are done.
+    A driver that was killed has left checkpoints of trials that are done.
 
     Raises:
         FolderUnavailable: if it can be neither made nor read.
@@ -339,7 +324,7 @@ def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[Non
         folder.mkdir(exist_ok=True)
         names = [left.name for left in folder.iterdir()]
     except OSError as error:
-        why = "a file stands there" if isinstance(error, FileExistsError) else error.strerror
+        why = "a file is there" if isinstance(error, FileExistsError) else error.strerror
         raise FolderUnavailable(f"{folder}: no checkpoints can be kept here: {why}.") from error
     for name in names:
         if name in done:
@@ -349,7 +334,3 @@ def _folder_for(checkpoints: Checkpoints, done: Collection[str]) -> Iterator[Non
     finally:
         with suppress(OSError):
             folder.rmdir()
-
-
-def _has_failed(event: Event) -> TypeGuard[Finished]:
-    return isinstance(event, Finished) and event.result.status in FAILURES

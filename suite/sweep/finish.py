@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from suite.reporting.build import Sweeps
 
 _WITHOUT_STORE = (
-    "MLflow is not installed here, so nothing was recorded: the results stand in {journal}, and "
+    "MLflow is not installed here, so nothing was recorded: the results are in {journal}, and "
     "`bakeoff record` brings that file into a store on a machine that has it."
 )
 _WITHOUT_REPORT = " There is no report either: {error}."
@@ -94,21 +94,21 @@ def conclude(
     outcome: SweepOutcome,
     plans: Sequence[Plan],
     journal: Journal,
-    recorder: RunWriter | None,
+    writer: RunWriter | None,
     out: Path,
     store: Store,
 ) -> SweepOutcome:
     """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
 
     Args:
-        outcome: Counts; its `trouble` says why there is no recorder, unless MLflow is missing.
+        outcome: Counts; its `trouble` says why there is no writer, unless MLflow is missing.
         plans: Of the sweep.
         journal: Of the output folder.
-        recorder: Writes to the store; None where there is none to write to.
+        writer: Writes to the store; None where there is none to write to.
         out: The output folder.
-        store: The store that the recorder writes to.
+        store: The store that the writer writes to.
     """
-    if recorder is None and not outcome.trouble:
+    if writer is None and not outcome.trouble:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
         from suite.reporting.build import reports_of, sweeps_to_report
@@ -117,28 +117,28 @@ def conclude(
     names = list(dict.fromkeys(plan.about.ablation for plan in plans))
     folder = out / "reports"
     try:
-        sweeps = sweeps_to_report(journal, folder, store if recorder else None)
+        sweeps = sweeps_to_report(journal, folder, store if writer else None)
         pages = reports_of(names, sweeps, folder)
         outcome = replace(outcome, reports=pages)
-        if recorder is None:
+        if writer is None:
             return outcome
-        _record(recorder, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
-        return replace(outcome, comparisons=_comparisons(recorder, plans, store))
+        _record(writer, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
+        return replace(outcome, comparisons=_comparisons(writer, plans, store))
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
     except OSError as error:  # a full disk, for example
-        remedy = _REPAIR if recorder else _RUN_AGAIN
+        remedy = _REPAIR if writer else _RUN_AGAIN
         unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
         return replace(outcome, trouble=outcome.trouble or unwritten)
 
 
-def _comparisons(recorder: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
-    found = (address_at(store.uri, recorder.comparison_page(plan.key)) for plan in plans)
+def _comparisons(writer: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
+    found = (address_at(store.uri, writer.comparison_page(plan.key)) for plan in plans)
     return tuple(filter(None, found))
 
 
 def _record(
-    recorder: RunWriter,
+    writer: RunWriter,
     plans: Sequence[Plan],
     journal: Journal,
     sweeps: Sweeps,
@@ -148,14 +148,14 @@ def _record(
 
     for plan in plans:
         ablation, scale = plan.key
-        recorder.publish_report(plan.key, pages[ablation].parent)
+        writer.publish_report(plan.key, pages[ablation].parent)
         for sweep in sweeps[ablation]:
             if sweep.about.scale == scale:
-                recorder.publish_findings(plan.key, findings_of(sweep))
-    close_parents(plans, journal, recorder)
+                writer.publish_findings(plan.key, findings_of(sweep))
+    close_parents(plans, journal, writer)
 
 
-def close_parents(plans: Sequence[Plan], journal: Journal, recorder: RunWriter) -> None:
+def close_parents(plans: Sequence[Plan], journal: Journal, writer: RunWriter) -> None:
     """Record in the store how far each sweep has come; it shows nothing as running then.
 
     Raises:
@@ -164,4 +164,4 @@ def close_parents(plans: Sequence[Plan], journal: Journal, recorder: RunWriter) 
     for plan in plans:
         of_plan = counted([plan], journal, 0)
         summary = {f"num_{status.value}": number for status, number in of_plan.counts.items()}
-        recorder.close_sweep(plan.key, summary, finished=not of_plan.num_missing)
+        writer.close_sweep(plan.key, summary, finished=not of_plan.num_missing)

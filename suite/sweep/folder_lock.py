@@ -10,15 +10,17 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from suite.errors import UnavailableError, UsageError
+
 _LOCK_FILE = "driver.lock"  # holds the driver's process id
 _SECONDS_TO_TRY = 0.25  # `is_held` holds the lock too, for a moment
 
 
-class FolderUnavailable(RuntimeError):
+class FolderUnavailable(UnavailableError):
     """The output folder is held by another driver, or cannot be written: one sentence."""
 
 
-class NotAFolder(ValueError):
+class NotAFolder(UsageError):
     """The path given for output is something else: one sentence."""
 
 
@@ -79,7 +81,7 @@ def _make(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise NotAFolder(f"--out {out}: a file stands in the way; give a folder.") from None
+        raise NotAFolder(f"--out {out}: a file is in the way; give a folder.") from None
     except OSError as error:
         raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error
 

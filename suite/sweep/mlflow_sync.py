@@ -39,7 +39,7 @@ _MAX_QUEUED = 256  # events; each may hold a result
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
 _SECONDS_OF_A_REQUEST = 3.0  # those that work here take less
 _NO_ANSWER = (
-    "The MLflow store does not answer; what it lacks stands in the journal, and the same command "
+    "The MLflow store does not answer; what it lacks is in the journal, and the same command "
     "again, or `bakeoff verify --repair`, brings it there."
 )
 
@@ -97,14 +97,14 @@ class _Gate:
             self._changed.wait_for(lambda: not self._is_busy, _SECONDS_OF_A_REQUEST)
 
     def resume(self) -> None:
-        """Let the thread go on."""
+        """Let the thread continue."""
         with self._changed:
             self._is_paused = False
             self._changed.notify_all()
 
 
-class MlflowSync:
-    """Takes events from the driver; a thread writes them to the store.
+class MlflowSync(threading.Thread):
+    """Takes events from the driver; the thread, once started, writes them to the store.
 
     Args:
         connect: Opens the store for writing; raises StoreUnavailable where there is none.
@@ -115,21 +115,31 @@ class MlflowSync:
     def __init__(
         self, connect: Callable[[], RunWriter], plans: Sequence[Plan], journal: Path
     ) -> None:
+        super().__init__(name="mlflow-sync", daemon=True)
         self._gate = _Gate()
-        self._thread = _SyncThread(connect, plans, journal, self._gate)
-
-    def start(self) -> None:
-        """Begin with what the journal holds and the store lacks."""
-        self._thread.start()
+        # With their attempts; None ends the thread.
+        self._events: queue.SimpleQueue[tuple[TrialEvent, int] | None] = queue.SimpleQueue()
+        self._sent: dict[str, int] = {}  # trial_id -> newest attempt whose result was sent
+        self._has_dropped_result = threading.Event()
+        self._writer: RunWriter | None = None  # None while the store cannot be written to
+        self._trouble = ""  # why not, in one sentence
+        self._connect = connect
+        self._plans = plans
+        self._trials = {plan.key: trials_with_cells(plan) for plan in plans}
+        self._journal = journal
+        self._shown: dict[str, int] = {}  # trial_id -> newest attempt that catching up has written
+        self._refused: dict[str, str] = {}  # trial_id -> why the store refuses its result
+        self._next_try = 0.0
+        self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
 
     def send(self, event: TrialEvent, attempt: int) -> None:
         """Take an event, which the journal has already; returns at once."""
         if isinstance(event, Finished):
-            self._thread.ended[event.trial_id] = attempt
-        if self._thread.events.qsize() < _MAX_QUEUED:
-            self._thread.events.put((event, attempt))
+            self._sent[event.trial_id] = attempt
+        if self._events.qsize() < _MAX_QUEUED:
+            self._events.put((event, attempt))
         elif isinstance(event, Finished):
-            self._thread.has_dropped_result.set()
+            self._has_dropped_result.set()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -153,48 +163,16 @@ class MlflowSync:
             The writer, None where the store is away; and one sentence about what failed: then the
             store lacks results.
         """
-        thread, gate = self._thread, self._gate
-        thread.events.put(None)
-        gate.last_pass = time.monotonic()
-        gate.resume()
+        self._events.put(None)
+        self._gate.last_pass = time.monotonic()
+        self._gate.resume()
         until = time.monotonic() + max_seconds
-        while thread.is_alive():
-            if time.monotonic() > min(until, gate.last_pass + gate.patience):
-                gate.is_abandoned = True
-                return None, thread.trouble or _NO_ANSWER
-            thread.join(0.1)
-        return thread.writer, thread.trouble or thread.refusal()
-
-
-class _SyncThread(threading.Thread):
-    """Writes the events to the store. The driver uses the attributes below; the rest is its own.
-
-    Attributes:
-        events: With their attempts; None ends the thread.
-        ended: trial_id -> newest attempt whose result was sent.
-        has_dropped_result: Set where a result found no room in `events`.
-        writer: None while the store cannot be written to.
-        trouble: Why not, in one sentence.
-    """
-
-    def __init__(
-        self, connect: Callable[[], RunWriter], plans: Sequence[Plan], journal: Path, gate: _Gate
-    ) -> None:
-        super().__init__(name="mlflow-sync", daemon=True)
-        self.events: queue.SimpleQueue[tuple[TrialEvent, int] | None] = queue.SimpleQueue()
-        self.ended: dict[str, int] = {}
-        self.has_dropped_result = threading.Event()
-        self.writer: RunWriter | None = None
-        self.trouble = ""
-        self._connect = connect
-        self._plans = plans
-        self._trials = {plan.key: _trials_with_cells(plan) for plan in plans}
-        self._journal = journal
-        self._gate = gate
-        self._shown: dict[str, int] = {}  # trial_id -> newest attempt that catching up has written
-        self._refused: dict[str, str] = {}  # trial_id -> why the store refuses its result
-        self._next_try = 0.0
-        self._next_publication = time.monotonic() + _SECONDS_BETWEEN_PUBLICATIONS
+        while self.is_alive():
+            if time.monotonic() > min(until, self._gate.last_pass + self._gate.patience):
+                self._gate.is_abandoned = True
+                return None, self._trouble or _NO_ANSWER
+            self.join(0.1)
+        return self._writer, self._trouble or self._refusal()
 
     def run(self) -> None:
         """Catch up, write events until the end, and publish."""
@@ -206,14 +184,14 @@ class _SyncThread(threading.Thread):
             self._next_try = 0.0
             self._attempt(self._publish)
         except _Abandoned:
-            self.writer = None
+            self._writer = None
         except BaseException as error:  # the store must not pass for complete, whatever it is
-            self.trouble = f"the writer failed: {type(error).__name__}: {error}"
-            self.writer = None
+            self._trouble = f"the writer failed: {type(error).__name__}: {error}"
+            self._writer = None
         finally:
             self._gate.leave()
 
-    def refusal(self) -> str:
+    def _refusal(self) -> str:
         """Say in one sentence which results the store, which answers, has refused."""
         if not self._refused:
             return ""
@@ -227,7 +205,7 @@ class _SyncThread(threading.Thread):
         """Wait up to a second for an event, and write it; return False at the end."""
         self._gate.leave()
         try:
-            item = self.events.get(timeout=1.0)
+            item = self._events.get(timeout=1.0)
         except queue.Empty:
             return True
         if item is not None:
@@ -235,27 +213,27 @@ class _SyncThread(threading.Thread):
         return item is not None
 
     def _has_to_catch_up(self) -> bool:
-        return self.has_dropped_result.is_set() and self.events.empty()
+        return self._has_dropped_result.is_set() and self._events.empty()
 
     def _attempt(self, write: Callable[[RunWriter], None] | None = None) -> None:
         """Catch up where results are missing, then write; do nothing while the store is away."""
         self._gate.enter()
         try:
-            if self.writer is None or self._has_to_catch_up():
+            if self._writer is None or self._has_to_catch_up():
                 if time.monotonic() < self._next_try:
                     return
-                self.writer = self._caught_up()
-                self.trouble = ""
+                self._writer = self._caught_up()
+                self._trouble = ""
             if write is not None:
-                write(self.writer)
+                write(self._writer)
         except (StoreUnavailable, JournalError) as error:
-            self.trouble = str(error)
-            self.writer = None
+            self._trouble = str(error)
+            self._writer = None
             self._next_try = time.monotonic() + _SECONDS_BETWEEN_TRIES
 
     def _caught_up(self) -> RunWriter:
         """Open the store, and bring it to what the journal holds."""
-        self.has_dropped_result.clear()
+        self._has_dropped_result.clear()
         writer = self._open()
         with Journal(self._journal, read_only=True) as journal:
             entries = journal.entries()
@@ -286,14 +264,14 @@ class _SyncThread(threading.Thread):
     def _write_event(self, event: TrialEvent, attempt: int, writer: RunWriter) -> None:
         if attempt <= self._shown.get(event.trial_id, -1):
             return  # catching up has written the attempt's end while the event waited
-        if not isinstance(event, Finished) and attempt <= self.ended.get(event.trial_id, -1):
+        if not isinstance(event, Finished) and attempt <= self._sent.get(event.trial_id, -1):
             return  # its result waits already, and brings everything
         for plan in self._plans:
             if event.trial_id in self._trials[plan.key]:
                 self._write_to(writer, plan.key, event, attempt)
 
     def _write_to(self, writer: RunWriter, key: Key, event: TrialEvent, attempt: int) -> None:
-        """Write twice where the store refuses; what it refuses then is kept for `refusal`."""
+        """Write twice where the store refuses; what it refuses then is kept for `_refusal`."""
         trial, cells = self._trials[key][event.trial_id]
         for _ in range(2):  # the second time it shares nothing with what was sent before
             try:
@@ -332,15 +310,10 @@ class _SyncThread(threading.Thread):
         return {**files, JOURNAL_FILE: lines}
 
 
-def _trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
-    cells = cells_by_trial(plan)
-    return {trial.trial_id: (trial, cells.get(trial.trial_id, [])) for trial in plan.trials}
-
-
-def cells_by_trial(plan: Plan) -> dict[str, list[Cell]]:
-    """trial_id -> the cells that it fills."""
-    found: dict[str, list[Cell]] = {}
+def trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
+    """trial_id -> the trial, and the cells that it fills."""
+    found: dict[str, tuple[Trial, list[Cell]]] = {t.trial_id: (t, []) for t in plan.trials}
     for cell in plan.cells:
         if not cell.reason:
-            found.setdefault(cell.trial_id, []).append(cell)
+            found[cell.trial_id][1].append(cell)
     return found

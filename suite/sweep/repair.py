@@ -69,22 +69,22 @@ def _send_again(found: Sequence[Difference], store: Store, out: Path) -> None:
         if not plans or journal.damaged():  # nothing may be made from a damaged row
             return
         _delete_wrong(found, plans, store)
-        outbox = MlflowSync(lambda: RunWriter(store), plans, journal.path)
-        outbox.start()
-        recorder, trouble = outbox.close()
+        sync = MlflowSync(lambda: RunWriter(store), plans, journal.path)
+        sync.start()
+        writer, trouble = sync.close()
         if not trouble:
             outcome = counted(plans, journal, 0)
-            trouble = conclude(outcome, plans, journal, recorder, out, store).trouble
+            trouble = conclude(outcome, plans, journal, writer, out, store).trouble
     if trouble:
         raise StoreUnavailable(trouble)
 
 
 def _delete_wrong(found: Sequence[Difference], plans: Sequence[Plan], store: Store) -> None:
-    recorder = RunWriter(store)
+    writer = RunWriter(store)
     for plan in plans:
-        recorder.open_sweep(plan.about)
+        writer.open_sweep(plan.about)
         of_plan = [each for each in found if each.key == plan.key]
         if run_ids := [run_id for each in of_plan for run_id in each.run_ids]:
-            recorder.delete_trials(plan.key, run_ids)
+            writer.delete_trials(plan.key, run_ids)
         if files := [name for each in of_plan for name in each.files]:
-            recorder.unpublish(plan.key, files)
+            writer.unpublish(plan.key, files)

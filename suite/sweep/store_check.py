@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from suite.journal.export import JOURNAL_FILE, ExportError, packed, unpacked
 from suite.journal.journal import Journal
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Plan, Result, Status
-from suite.sweep.mlflow_sync import cells_by_trial
+from suite.sweep.mlflow_sync import trials_with_cells
 from suite.tracking.artifacts import digest_of
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep, StoredTrial, files_in
@@ -60,8 +61,7 @@ class StoreCheck:
 
     def __init__(self, plan: Plan, journal: Journal, stored: StoredSweep) -> None:
         self._plan, self._journal, self._stored = plan, journal, stored
-        self._trials = {trial.trial_id: trial for trial in plan.trials}
-        self._cells = cells_by_trial(plan)
+        self._trials = trials_with_cells(plan)
         self._axes = axes_of(plan.about.variants)
 
     def differences(self, reports: Path) -> Iterator[Difference]:
@@ -74,15 +74,10 @@ class StoreCheck:
         yield from self._of_files(results)
         yield from self._of_sent_report(reports / self._plan.about.ablation)
 
-    def _difference(
-        self, sentence: str, *, run_ids: tuple[str, ...] = (), files: tuple[str, ...] = (),
-        is_lost: bool = False,
-    ) -> Difference:  # fmt: skip
+    def _difference(self, sentence: str, **what: Any) -> Difference:
         ablation, scale = self._plan.key
-        return Difference(
-            sentence=f"{ablation}, {scale}: {sentence}", key=self._plan.key, run_ids=run_ids,
-            files=files, is_lost=is_lost,
-        )  # fmt: skip
+        sentence = f"{ablation}, {scale}: {sentence}"
+        return Difference(sentence=sentence, key=self._plan.key, **what)
 
     def _of_trials(self, results: Sequence[Result]) -> Iterator[Difference]:
         """By trial and environment; there should be one complete run for each result."""
@@ -109,19 +104,16 @@ class StoreCheck:
         doubled = tuple(run.recorded.run_id for run in runs if run is not chosen)
         if doubled:
             yield self._difference(f"{head} is in the store {len(runs)} times.", run_ids=doubled)
-        faults = [*self._faults(chosen, result)] if same else []
-        if faults:
+        sentence = "" if same else f"{head} differs between journal and store."
+        if faults := [*self._faults(chosen, result)] if same else []:
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
             sentence = f"{head} shows {faults[0]}{more}, in the store."
-        else:
-            sentence = f"{head} differs between journal and store."
-        if faults or not same:
+        if sentence:
             yield self._difference(sentence, run_ids=(chosen.recorded.run_id,))
 
     def _faults(self, run: StoredTrial, result: Result) -> Iterator[str]:
         """Parameters, tags and metrics that are not what the result gives, in a few words each."""
-        trial = self._trials[result.trial_id]
-        cells = self._cells[result.trial_id]
+        trial, cells = self._trials[result.trial_id]
         params = trial_params(trial, cells, self._axes)
         fitting = shortened(params, PARAM_LIMIT, "long_params.json")[0]
         yield from _unlike("parameter", fitting, run.params)
@@ -158,8 +150,7 @@ class StoreCheck:
         wanted = sweep_files(self._plan, by_trial(results))
         wanted[JOURNAL_FILE] = packed(self._plan, statements, self._journal.kept(self._trials))
         for name, body in wanted.items():
-            fault = _fault_of_file(name, self._stored.file(name), body)
-            if fault:
+            if fault := _fault_of_file(name, self._stored.file(name), body):
                 yield self._difference(fault, files=(name,))
 
     def _of_sent_report(self, home: Path) -> Iterator[Difference]:
@@ -169,8 +160,7 @@ class StoreCheck:
         sent = self._stored.report_files()
         altered = [name for name, body in files_in(home).items() if sent.get(name) != body]
         if altered:
-            name = f"{REPORT}/{altered[0]}"
-            sentence = f"{name} in the store is not the file that was published."
+            sentence = f"{REPORT}/{altered[0]} in the store is not the file that was published."
             yield self._difference(sentence, files=(REPORT,))
 
 

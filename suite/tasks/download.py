@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress
 
-from suite.errors import one_line, unknown_name
+from suite.errors import REFUSED, UnavailableError, one_line, unknown_name
 from suite.tasks.task import DataSource, TaskError
 
 _BLOCK_BYTES = 1 << 20
@@ -38,12 +38,14 @@ _DAMAGES = (
 )  # fmt: skip
 
 
-class FetchUnavailable(RuntimeError):
+class FetchUnavailable(UnavailableError):
     """The network, the server or the disk does not give what is needed: one sentence."""
 
 
 class RefusedArchive(TaskError):
-    """An archive with a member that would do harm: exit 3."""
+    """An archive with a member that would do harm."""
+
+    exit_code = REFUSED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,11 @@ ROOT = Path(suite.__file__).parents[1]
 CODES = {
     USAGE: (
         "SpecError", "TaskError", "ModelError", "FrameError", "PublishedError", "NotAFolder",
-        "BadUri", "BadAddress", "NothingToShow",
+        "BadUri", "BadAddress",
     ),
     REFUSED: ("RefusedUri", "RefusedAddress", "RefusedArchive"),
     UNAVAILABLE: (
         "FetchUnavailable", "FolderUnavailable", "JournalError", "StoreUnavailable", "Unavailable",
-        "DashboardUnavailable",
     ),
 }  # fmt: skip
 

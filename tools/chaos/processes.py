@@ -30,7 +30,7 @@ def orphans(mark: str, limit_seconds: float = 30.0) -> dict[int, str]:
     """What is still alive after that time; empty as soon as nothing is.
 
     Ray's two agents are left out: they hold no trial and no CPU, and end themselves after a minute
-    (tests/suite/test_kill.py says why).
+    (tests/suite/sweep/test_kill.py says why).
     """
     until = time.monotonic() + limit_seconds
     while found := {pid: line for pid, line in marked(mark).items() if "agent" not in line.lower()}:

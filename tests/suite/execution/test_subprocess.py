@@ -1,6 +1,6 @@
 """A trial in a process of its own: the same numbers, every end a result, and nothing left over.
 
-See test_sweep_in_time.py for what a process leaves that is ended from outside.
+See sweep/test_deadline.py for what a process leaves that is ended from outside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
-from tests.workplace import Workplace
+from tests.workplace import Workplace, is_alive
 
 MIXERS = '''"""Mixers that use their process."""
 import ctypes
@@ -114,14 +114,6 @@ def trial(work: Workplace, mixer: str) -> Trial:
 def ended(events: list[Event]) -> Result:
     assert isinstance(events[-1], Finished)
     return events[-1].result
-
-
-def is_alive(pid: int) -> bool:
-    """Zombies are nobody's any more: the first process of the machine may be slow to bury them."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 def test_the_numbers_are_those_of_this_process_whatever_is_printed(work: Workplace) -> None:

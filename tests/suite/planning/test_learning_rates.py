@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.commands.plan import show
-from suite.planning.learning_rates import COLUMNS, rate_in, rates_in_words, read_rates, tuned_rate
+from suite.planning.learning_rates import COLUMNS, rates_in_words, read_rates, tuned_rate
 from suite.planning.plan import plan
 from suite.spec import Ablation, Model, SpecError, vary
 from tests.suite.probes.no_formula import Silent
@@ -27,19 +27,19 @@ RATES = read_rates("\n".join((HEADER, *ROWS)))
 
 
 def test_each_mixer_has_its_own_rate_on_each_task_at_each_scale() -> None:
-    assert rate_in(RATES, "quick", "listops", "lstm") == 0.01
-    assert rate_in(RATES, "standard", "listops", "lstm") == 0.0003
+    assert tuned_rate("quick", "listops", "lstm", RATES) == 0.01
+    assert tuned_rate("standard", "listops", "lstm", RATES) == 0.0003
 
 
 def test_a_mixer_that_was_not_tried_gets_the_rate_of_any() -> None:
-    assert rate_in(RATES, "quick", "listops", "attention") == 0.003
-    assert rate_in(RATES, "quick", "listops", "mine:MyMixer") == 0.003
+    assert tuned_rate("quick", "listops", "attention", RATES) == 0.003
+    assert tuned_rate("quick", "listops", "mine:MyMixer", RATES) == 0.003
 
 
 def test_a_task_too_dear_to_try_takes_the_rates_of_its_like() -> None:
-    assert rate_in(RATES, "quick", "fashion_mnist_pixels", "lstm") == 0.001
+    assert tuned_rate("quick", "fashion_mnist_pixels", "lstm", RATES) == 0.001
     own = read_rates("\n".join((HEADER, *ROWS, "quick,fashion_mnist_pixels,*,0.02")))
-    assert rate_in(own, "quick", "fashion_mnist_pixels", "lstm") == 0.02
+    assert tuned_rate("quick", "fashion_mnist_pixels", "lstm", own) == 0.02
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_task_too_dear_to_try_takes_the_rates_of_its_like() -> None:
 )
 def test_what_was_not_tried_is_refused_in_a_sentence(scale: str, task: str, said: str) -> None:
     with pytest.raises(SpecError, match=said) as caught:
-        rate_in(RATES, scale, task, "lstm")
+        tuned_rate(scale, task, "lstm", RATES)
     assert "ablations/learning_rates.csv" in str(caught.value)
 
 

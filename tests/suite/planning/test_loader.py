@@ -101,7 +101,10 @@ def test_a_file_of_another_kind_is_refused(write_ablation: WriteAblation) -> Non
 @pytest.mark.parametrize(
     "name", ["../../x", "a/b", "/", ".", "a" * 300 + ".py", "a/\nb", "no_such_file.py"]
 )
-def test_a_path_without_a_file_is_refused(name: str) -> None:
+def test_a_path_without_a_file_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SpecError, match=r"no such ablation file|no ablation"):
         find(name)
 

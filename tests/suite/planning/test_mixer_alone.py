@@ -23,8 +23,8 @@ def test_the_coordinates_of_a_scale() -> None:
     assert [each.at for each in found] == [
         "length=8", "length=16", "length=32", "dim=8", "dim=16",
     ]  # fmt: skip
-    assert [each.length for each in found] == [8, 16, 32, 16, 16]
-    assert [each.is_along_lengths for each in found] == [True] * 3 + [False] * 2
+    assert [each.changes["length"] for each in found] == [8, 16, 32, 16, 16]
+    assert ["dim" in each.changes for each in found] == [False] * 3 + [True] * 2
 
 
 def test_widths_are_swept_at_the_middle_length_unless_told() -> None:

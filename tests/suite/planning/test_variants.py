@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from models.model_spec import Knob
 from suite.planning.variants import Baseline, variants_of
-from suite.spec import Ablation, Model, SpecError, vary
+from suite.spec import Ablation, Axis, Model, SpecError, vary
 
 MakeAblation = Callable[..., Ablation]
 
@@ -18,43 +19,43 @@ def _expanded(ablation: Ablation, knobs: Mapping[str, Knob]) -> tuple[str, dict[
     return reference.label, {variant.label: dict(variant.changes) for variant in variants}
 
 
-def test_one_axis_that_holds_the_baseline_has_its_value_as_baseline(
-    make_ablation: MakeAblation,
-) -> None:
-    ablation = make_ablation(axes=[vary("heads", [1, 4, 16])])
-    assert _expanded(ablation, {"heads": 4}) == (
-        "heads=4",
-        {"heads=1": {"heads": 1}, "heads=4": {}, "heads=16": {"heads": 16}},
-    )
-
-
-def test_one_axis_without_the_baseline_is_compared_with_it(make_ablation: MakeAblation) -> None:
-    label, variants = _expanded(make_ablation(axes=[vary("heads", [1])]), {"heads": 4})
-    assert label == "baseline"
-    assert variants == {"baseline": {}, "heads=1": {"heads": 1}}
-
-
-def test_several_axes_are_set_one_at_a_time(make_ablation: MakeAblation) -> None:
-    ablation = make_ablation(axes=[vary("heads", [1, 4]), vary("depth", [1, 2])])
-    assert _expanded(ablation, {"heads": 4}) == (
-        "baseline",
-        {"baseline": {}, "heads=1": {"heads": 1}, "depth=2": {"depth": 2}},
-    )
-
-
-def test_a_cross_holds_every_combination_and_only_what_changes(
-    make_ablation: MakeAblation,
-) -> None:
-    axes = [vary("heads", [1, 4]), vary("depth", [1, 2])]
-    assert _expanded(make_ablation(axes=axes, combine="cross"), {"heads": 4}) == (
+EXPANDED: dict[str, tuple[str, dict[str, Any], str, dict[str, dict[str, Any]]]] = {
+    "one axis that holds the baseline has its value as baseline": (
+        "one_at_a_time", {"heads": [1, 4, 16]},
+        "heads=4", {"heads=1": {"heads": 1}, "heads=4": {}, "heads=16": {"heads": 16}},
+    ),
+    "one axis without the baseline is compared with it": (
+        "one_at_a_time", {"heads": [1]}, "baseline", {"baseline": {}, "heads=1": {"heads": 1}},
+    ),
+    "several axes are set one at a time": (
+        "one_at_a_time", {"heads": [1, 4], "depth": [1, 2]},
+        "baseline", {"baseline": {}, "heads=1": {"heads": 1}, "depth=2": {"depth": 2}},
+    ),
+    "a cross holds every combination and only what changes": (
+        "cross", {"heads": [1, 4], "depth": [1, 2]},
         "heads=4, depth=1",
         {
-            "heads=1, depth=1": {"heads": 1},
-            "heads=1, depth=2": {"heads": 1, "depth": 2},
-            "heads=4, depth=1": {},
-            "heads=4, depth=2": {"depth": 2},
+            "heads=1, depth=1": {"heads": 1}, "heads=1, depth=2": {"heads": 1, "depth": 2},
+            "heads=4, depth=1": {}, "heads=4, depth=2": {"depth": 2},
         },
+    ),
+    "a skeleton's knob is labelled with the value of the baseline": (
+        "one_at_a_time", {"has_residual": [False, True]},
+        "has_residual=true",
+        {"has_residual=false": {"has_residual": False}, "has_residual=true": {}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXPANDED)
+def test_axes_are_expanded(case: str, make_ablation: MakeAblation) -> None:
+    combine, axes, *expected = EXPANDED[case]
+    ablation = make_ablation(
+        axes=[vary(name, values) for name, values in axes.items()], combine=combine
     )
+    found = _expanded(ablation, {"heads": 4, "has_residual": True})
+    assert found == tuple(expected)
+    assert list(found[1]) == list(expected[1])
 
 
 def test_a_cross_without_the_baseline_is_compared_with_it(make_ablation: MakeAblation) -> None:
@@ -71,16 +72,6 @@ def test_a_cross_without_the_baseline_is_compared_with_it(make_ablation: MakeAbl
 def test_a_label_spells_the_value(make_ablation: MakeAblation, value: Knob, axis: str) -> None:
     _, variants = _expanded(make_ablation(axes=[vary("bias", [value])]), {"bias": False})
     assert axis in variants
-
-
-def test_a_skeletons_knob_is_labelled_with_the_value_that_the_baseline_has(
-    make_ablation: MakeAblation,
-) -> None:
-    ablation = make_ablation(axes=[vary("has_residual", [False, True])])
-    assert _expanded(ablation, {"heads": 4, "has_residual": True}) == (
-        "has_residual=true",
-        {"has_residual=false": {"has_residual": False}, "has_residual=true": {}},
-    )
 
 
 def test_true_is_not_the_baselines_one(make_ablation: MakeAblation) -> None:
@@ -111,21 +102,19 @@ def test_a_cross_of_a_milliard_is_refused_at_once(make_ablation: MakeAblation) -
     assert time.perf_counter() - start < 1
 
 
-def test_an_axis_given_twice_is_refused(make_ablation: MakeAblation) -> None:
-    axes = [vary("heads", [1]), vary("heads", [2])]
-    with pytest.raises(SpecError, match="'heads' is given twice"):
-        _expanded(make_ablation(axes=axes), {})
+TASKS = ["shakespeare_characters", "fashion_mnist_patches"]
 
 
-def test_values_that_read_alike_are_refused(make_ablation: MakeAblation) -> None:
-    with pytest.raises(SpecError, match="'heads' has two values that read alike"):
-        _expanded(make_ablation(axes=[vary("heads", [1, "1"])]), {"heads": 4})
-
-
-def test_a_task_axis_goes_with_one_task(make_ablation: MakeAblation) -> None:
-    tasks = ["shakespeare_characters", "fashion_mnist_patches"]
-    ablation = make_ablation(
-        baseline=Model(mixer="attention"), axes=[vary("task", tasks)], tasks=tasks
-    )
-    with pytest.raises(SpecError, match="'task' goes with one task"):
-        _expanded(ablation, {})
+@pytest.mark.parametrize(
+    ("axes", "tasks", "sentence"),
+    [
+        ([vary("heads", [1]), vary("heads", [2])], TASKS[:1], "'heads' is given twice"),
+        ([vary("heads", [1, "1"])], TASKS[:1], "'heads' has two values that read alike"),
+        ([vary("task", TASKS)], TASKS, "'task' goes with one task"),
+    ],
+)
+def test_ambiguous_axes_are_refused(
+    axes: list[Axis], tasks: list[str], sentence: str, make_ablation: MakeAblation
+) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        _expanded(make_ablation(axes=axes, tasks=tasks), {"heads": 4})

@@ -91,7 +91,7 @@ def test_other_trials_keep_their_ids(make_ablation: MakeAblation) -> None:
 
 
 def test_floors_without_a_score_are_refused(make_ablation: MakeAblation) -> None:
-    with pytest.raises(SpecError, match=r"^ABLATION: probes: 'floors' stands beside a score; name"):
+    with pytest.raises(SpecError, match=r"^ABLATION: probes: 'floors' is shown beside a score;"):
         plan(make_ablation(probes=["floors", "parameters"]))
 
 

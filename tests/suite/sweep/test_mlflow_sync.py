@@ -426,7 +426,7 @@ def test_the_line_is_short_however_long_the_store_hangs(
             for _ in range(100):
                 log.write(Progressed(trial.trial_id, (POINT,)))
             log.write(Finished(result(trial)))
-        assert sync._thread.events.qsize() == 4
+        assert sync._events.qsize() == 4
         store.gate.set()
         writer, trouble = sync.close()
     assert (writer is not None, trouble) == (True, "")
@@ -458,7 +458,7 @@ def test_a_store_that_hangs_does_not_hold_up_the_end(
         assert "does not answer" in trouble
         before = store.num_writes
         store.gate.set()  # it revives: the request in flight ends, and no other follows
-        assert soon(lambda: not sync._thread.is_alive())
+        assert soon(lambda: not sync.is_alive())
         assert store.num_writes <= before + 1
 
 
@@ -486,11 +486,11 @@ def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
 def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(store: FakeStore) -> None:
     with caught_up(store) as (_, sync, _):
         with sync.paused():
-            sync._thread._next_publication = 0.0
+            sync._next_publication = 0.0
             time.sleep(0.2)
         assert soon(lambda: store.plan.key in store.published)
-        assert soon(lambda: sync._thread._next_publication > time.monotonic())
-        assert sync._thread._next_publication - time.monotonic() <= 15.0
+        assert soon(lambda: sync._next_publication > time.monotonic())
+        assert sync._next_publication - time.monotonic() <= 15.0
 
 
 def test_a_refused_result_keeps_no_other_back_and_is_brought_by_the_next_run(

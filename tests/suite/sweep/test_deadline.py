@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from suite import cli, timeouts
 from suite.commands import run as run_command
@@ -25,27 +23,9 @@ from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.timeouts import Deadline
 from suite.tracking.connect import trial_runs
-from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
-from tests.workplace import Workplace
+from tests.workplace import Workplace, is_alive
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    RunWriter(store_of(folder, None))
-    return folder / "mlflow.db"
-
-
-@pytest.fixture
-def work(tmp_path: Path, empty_store: Path) -> Workplace:
-    torch.set_num_threads(1)
-    workplace = Workplace(tmp_path)
-    workplace.out.mkdir()
-    shutil.copy(empty_store, workplace.out / "mlflow.db")
-    return workplace
 
 
 def options(work: Workplace, deadline: Deadline) -> Options:
@@ -133,15 +113,7 @@ def reached(work: Workplace) -> tuple[float, int, int]:
     return float(seconds), int(pid), int(child)
 
 
-def is_alive(pid: int) -> bool:
-    """Zombies are nobody's any more: the first process of the machine may be slow to bury them."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def test_a_training_is_interrupted_and_the_same_command_goes_on(
+def test_a_training_is_interrupted_and_the_same_command_continues(
     work: Workplace, ends: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])

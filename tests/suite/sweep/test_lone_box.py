@@ -94,7 +94,7 @@ def refuse_more_than_one_file(done: subprocess.CompletedProcess[str], out: Path)
     """It said that there is neither store nor report, and left the journal."""
     said = " ".join(done.stderr.split())
     assert "MLflow is not installed here" in said
-    assert f"the results stand in {out / 'journal.db'}" in said
+    assert f"the results are in {out / 'journal.db'}" in said
     assert "There is no report either" in said
     assert "Traceback" not in done.stderr
     assert sorted(path.name for path in out.iterdir()) == ["driver.lock", "journal.db"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import os
 import shutil
@@ -14,43 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from suite.commands import run as run_command
-from suite.errors import DONE, FAILED, UNAVAILABLE
-from suite.events import Event, Unavailable
+from suite.errors import DONE, FAILED, UNAVAILABLE, exit_code_of
+from suite.events import Checkpoints, Event, Unavailable
 from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
 from suite.schema import Resources, Status, Trial
-from suite.sweep.driver import Options, record_journal, run
+from suite.sweep.driver import Options, _folder_for, record_journal, run
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import trial_runs
-from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
 from tests.workplace import Workplace
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of a store: to make them costs seconds, to copy them nothing."""
-    folder = tmp_path_factory.mktemp("store")
-    RunWriter(store_of(folder, None))
-    return folder / "mlflow.db"
-
-
-@pytest.fixture
-def work(tmp_path: Path, empty_store: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.out.mkdir()
-    shutil.copy(empty_store, workplace.out / "mlflow.db")
-    return workplace
 
 
 def inline(work: Workplace, **changes: object) -> Options:
@@ -106,7 +84,8 @@ def test_a_sweep_ends_in_a_journal_a_store_and_a_report_that_agree(work: Workpla
 
 def test_a_second_run_runs_nothing_and_leaves_every_byte_of_the_reports(work: Workplace) -> None:
     file = work.ablation()
-    assert exit_code(work, file) == DONE
+    assert exit_code(work, file, file) == DONE  # named twice, it runs once
+    assert set(attempts(work).values()) == {1}
     before, counted = tree(work.out / "reports"), attempts(work)
     assert len(before) > 5
     shutil.rmtree(work.out / "reports")
@@ -128,12 +107,6 @@ def test_a_trial_that_two_ablations_share_runs_once(work: Workplace) -> None:
     assert agrees(work)
 
 
-def test_the_same_ablation_named_twice_runs_once(work: Workplace) -> None:
-    file = work.ablation(probes=["parameters"])
-    assert exit_code(work, file, file) == DONE
-    assert set(attempts(work).values()) == {1}
-
-
 def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> None:
     file = work.ablation(probes=["quality"])
     assert run(file, seeds=2, options=inline(work)).num_run == 4
@@ -141,6 +114,9 @@ def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> Non
     assert run(file, seeds=3, options=inline(work)).num_run == 2
     assert {trial_id: attempts(work)[trial_id] for trial_id in before} == before
     assert {row["seed"] for row in rows(work)} == {"0", "1", "2"}
+    assert agrees(work)
+    assert run(file, seeds=1, options=inline(work)).num_run == 0  # fewer than before
+    assert {row["seed"] for row in rows(work)} == {"0"}
     assert agrees(work)
 
 
@@ -153,14 +129,6 @@ def test_an_axis_that_is_added_shows_in_what_was_recorded_before(work: Workplace
     outcome = run(file, options=inline(work))
     assert outcome.num_run < sum(outcome.counts.values())
     assert agrees(work)  # names and parameters of what ran before, too
-
-
-def test_fewer_seeds_than_before_is_no_difference_between_the_books(work: Workplace) -> None:
-    file = work.ablation(probes=["quality"])
-    run(file, seeds=2, options=inline(work))
-    assert run(file, seeds=1, options=inline(work)).num_run == 0
-    assert {row["seed"] for row in rows(work)} == {"0"}
-    assert agrees(work)
 
 
 FAULTS = {
@@ -202,7 +170,7 @@ def test_a_failure_runs_again_and_a_finding_does_not(work: Workplace) -> None:
     assert agrees(work)
 
 
-def test_fail_fast_stops_and_the_next_run_goes_on(work: Workplace) -> None:
+def test_fail_fast_stops_and_the_next_run_continues(work: Workplace) -> None:
     mixers = work.mixers("mixers_fast")
     file = work.ablation(
         mixer=f"{mixers}:Raises", axis="mixer", values=[f"{mixers}:Raises", f"{mixers}:Good"],
@@ -239,7 +207,7 @@ def test_a_store_that_is_away_costs_neither_results_nor_the_report(
     assert agrees(work)
 
 
-def test_an_interruption_leaves_nothing_shown_as_running_and_is_gone_on_with(
+def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = work.ablation(probes=["quality"])
@@ -379,3 +347,37 @@ def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
     assert exit_code(work, work.ablation(probes=["parameters"])) == DONE
     assert (work.out / "reports" / "small" / "index.html").is_file()
     assert not differences(work.out, None).differences
+
+
+def test_a_file_in_place_of_the_checkpoints_is_told_and_stays(work: Workplace) -> None:
+    folder = work.out / "checkpoints"
+    folder.write_text("in the way")
+    with pytest.raises(FolderUnavailable) as refused:
+        run(work.ablation(probes=["parameters"]), options=inline(work))
+    assert str(refused.value) == f"{folder}: no checkpoints can be kept here: a file is there."
+    assert exit_code_of(refused.value) == UNAVAILABLE
+    assert folder.read_text() == "in the way"
+
+
+@pytest.mark.parametrize("effect", ["mkdir", "iterdir"])
+def test_a_full_disk_is_told(effect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_full(self: Path, *arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    monkeypatch.setattr(Path, effect, refuse_full)
+    with (
+        pytest.raises(FolderUnavailable, match=r"checkpoints: .*: No space left on device\."),
+        _folder_for(Checkpoints(folder=tmp_path / "checkpoints"), {}),
+    ):
+        pass
+
+
+def test_only_checkpoints_of_what_is_done_are_removed(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(folder=tmp_path / "checkpoints")
+    with pytest.raises(PermissionError, match="of something else"), _folder_for(checkpoints, {}):
+        raise PermissionError("of something else")  # not taken for the folder's
+    assert not checkpoints.folder.exists()
+    for name in ("done", "begun"):
+        (checkpoints.folder / name).mkdir(parents=True)
+    with _folder_for(checkpoints, {"done"}):
+        assert [path.name for path in checkpoints.folder.iterdir()] == ["begun"]

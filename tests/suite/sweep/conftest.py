@@ -1,0 +1,30 @@
+"""A folder with an ablation and the tables of a store, for tests that run whole sweeps."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
+from tests.workplace import Workplace
+
+
+@pytest.fixture(scope="session")
+def store_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a store: to make them costs seconds, to copy them nothing."""
+    folder = tmp_path_factory.mktemp("store")
+    RunWriter(store_of(folder, None))
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def work(tmp_path: Path, store_tables: Path) -> Workplace:
+    torch.set_num_threads(1)
+    workplace = Workplace(tmp_path)
+    workplace.out.mkdir()
+    shutil.copy(store_tables, workplace.out / "mlflow.db")
+    return workplace
