@@ -14,9 +14,10 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.sweep.store_check import Difference, StoreCheck
+from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, is_own, sqlite_path, store_of
-from suite.tracking.read_runs import StoreReader, files_in
+from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key
 
 

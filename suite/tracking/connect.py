@@ -1,4 +1,4 @@
-"""Opens an MLflow store, and reads back the runs and the files that reports are made of.
+"""Opens an MLflow store, and fetches the files that reports are made of.
 
 The only module that imports mlflow; `run_writer` writes what is read here.
 """
@@ -24,7 +24,6 @@ from suite.tracking.client import (
     store_errors,
 )
 from suite.tracking.location import check_tracking_uri, sqlite_path
-from suite.tracking.run_index import TrialRun, trial_run
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
 # of the default, since the journal keeps what could not be sent.
@@ -111,20 +110,6 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
         left_behind.unlink(missing_ok=True)
     client(f"sqlite:///{new}")
     new.replace(database)
-
-
-def trial_runs(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
-    """Return the runs of a sweep's trials, duplicates included; the earliest first.
-
-    Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, or it does not answer.
-    """
-    store = connect(tracking_uri)
-    with store.reached():
-        experiment = store.client.get_experiment_by_name(ablation)
-        runs = store.runs(experiment.experiment_id, scale) if experiment else []
-    return tuple(trial_run(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
 
 
 def load_artifacts(

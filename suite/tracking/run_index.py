@@ -22,6 +22,7 @@ class TrialRun:
         attempt: Number of the attempt; empty where only the end was recorded.
         variant: Its label in the plan.
         axes: What was varied when it was begun; empty in older stores.
+        tags: All of them; so are `params`, and `metrics` with the newest number under each name.
     """
 
     trial_id: str
@@ -33,6 +34,9 @@ class TrialRun:
     attempt: str
     variant: str = ""
     axes: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -53,7 +57,15 @@ def trial_run(run: Any) -> TrialRun:
         attempt=tags.get("bakeoff.attempt", ""),
         variant=tags.get(VARIANT_TAG, ""),
         axes=tags.get(AXES_TAG, ""),
+        tags=tags,
+        params=run.data.params,
+        metrics=run.data.metrics,
     )
+
+
+def is_trial(run: Any) -> bool:
+    """Whether a run of MLflow's client is a trial's, and not the parent of a sweep."""
+    return bool(run.data.tags.get("bakeoff.role") == "trial")
 
 
 @dataclass(kw_only=True)

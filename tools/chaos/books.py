@@ -98,9 +98,9 @@ def num_contradictions(out: Path) -> int:
 
 def num_doubled_in_store(uri: str, ablation: str, scale: str = "quick") -> int:
     """How many results the store shows more than once, or for a trial that runs no more."""
-    from suite.tracking.connect import trial_runs
+    from suite.tracking.read_runs import StoreReader
 
-    found = trial_runs(uri, ablation, scale)
+    found = StoreReader(uri).sweep((ablation, scale)).trials
     shown = Counter((child.trial_id, child.environment_id) for child in found)
     return sum(number - 1 for number in shown.values())
 

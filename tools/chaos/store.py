@@ -201,10 +201,10 @@ def _verify(out: Path, store: Server, log: Path, *options: str) -> int:
 def _shown(sweep: Sweep, store: Server) -> set[str]:
     """Trials whose result the store shows; none while it does not answer."""
     from suite.tracking.client import StoreUnavailable
-    from suite.tracking.connect import trial_runs
+    from suite.tracking.read_runs import StoreReader
 
     with suppress(StoreUnavailable):
-        found = trial_runs(store.uri, sweep.name, "quick")
+        found = StoreReader(store.uri).sweep((sweep.name, "quick")).trials
         return {child.trial_id for child in found if child.is_complete}
     return set()
 

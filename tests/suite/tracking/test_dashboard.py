@@ -24,7 +24,6 @@ from suite.journal.journal import Journal
 from suite.spec import SpecError
 from suite.sweep.finish import SweepOutcome, conclude, counted
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import trial_runs
 from suite.tracking.dashboard import (
     Dashboard,
     dashboard_command,
@@ -33,6 +32,7 @@ from suite.tracking.dashboard import (
     serve,
 )
 from suite.tracking.location import BadUri, RefusedUri, Store, store_of
+from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_writer import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
@@ -200,7 +200,7 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
         store = Store(uri=base, artifacts=None)
         outcome = _conclude(sweep, RunWriter(store), tmp_path / folder, store)
         assert outcome.trouble == ""
-    assert len(trial_runs(base, "over_http", "quick")) == len(sweep.plan.trials)
+    assert len(StoreReader(base).sweep(("over_http", "quick")).trials) == len(sweep.plan.trials)
     (comparison,) = outcome.comparisons
     assert comparison.startswith(f"{base}/#/experiments/")
     made = _contents(tmp_path / "again" / "reports")

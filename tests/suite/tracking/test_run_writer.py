@@ -17,7 +17,7 @@ import pytest
 from suite.schema import About, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.connect import load_artifacts, trial_runs
+from suite.tracking.connect import load_artifacts
 from suite.tracking.run_fields import Findings, Key, variant_of
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
@@ -154,7 +154,7 @@ def test_two_scales_of_an_ablation_have_a_parent_each(store: LocalStore) -> None
         writer.finish_trial(key, trial, HEADS.cells(trial), HEADS.result(trial))
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(_rows(store, "SELECT * FROM experiments WHERE name = 'heads'")) == 1
-    assert [child.trial_id for child in trial_runs(store.uri, "heads", "quick")] == [trial.trial_id]
+    assert [child.trial_id for child in store.trials()] == [trial.trial_id]
 
 
 def test_the_parent_tells_the_answer_and_changes_it(store: LocalStore, writer: RunWriter) -> None:
@@ -184,7 +184,7 @@ def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
     for trial in (trained, timed):
         writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
     ((parent, _),) = _active(store, "sweep")
-    runs = {child.trial_id: child.run_id for child in trial_runs(store.uri, *HEADS.key)}
+    runs = {child.trial_id: child.run_id for child in store.trials()}
     client = writer._store.client
     for run in (parent, runs[trained.trial_id]):
         (given,) = client.get_run(run).inputs.dataset_inputs
@@ -287,7 +287,7 @@ def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
     parents = "SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active' AND name = ?"
     ((parent,),) = _rows(store, parents, " · ".join(key))
     assert _rows(store, "SELECT status FROM runs WHERE run_uuid = ?", parent) == [("FINISHED",)]
-    found = trial_runs(store.uri, *key)
+    found = store.trials(key)
     assert sorted((child.trial_id, child.result_sha256, child.status) for child in found) == sorted(
         (trial.trial_id, HEADS.result(trial).sha256, "FINISHED") for trial in trials
     )
@@ -393,7 +393,7 @@ def test_doubles_are_healed_and_the_earliest_is_kept(store: LocalStore) -> None:
         copy = client.create_run(experiment, tags=client.get_run(original).data.tags)
         client.set_terminated(copy.info.run_id)
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
-    assert len(trial_runs(store.uri, *HEADS.key)) == 2  # `verify` sees them
+    assert len(store.trials()) == 2  # `verify` sees them
     store.writer().open_sweep(HEADS.about)
     assert _active(store, "sweep") == [(parent, "FINISHED")]
     assert _active(store, "trial") == [(run, "FINISHED")]
@@ -404,7 +404,7 @@ def test_what_a_person_deleted_in_the_dashboard_comes_back(store: LocalStore) ->
     writer = store.writer()
     _replay(writer, HEADS.about, trials)
     ((parent, _),) = _active(store, "sweep")
-    first, *_ = trial_runs(store.uri, *HEADS.key)
+    first, *_ = store.trials()
     client = writer._store.client
     client.delete_run(parent)
     client.delete_run(first.run_id)
@@ -490,7 +490,7 @@ def test_timings_of_two_environments_stand_side_by_side(
     for result in (here, there):
         again.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
     assert _dump(store) == before
-    environments = {child.environment_id for child in trial_runs(store.uri, *HEADS.key)}
+    environments = {child.environment_id for child in store.trials()}
     assert environments == {here.provenance.environment_id, there.provenance.environment_id}
 
 
@@ -604,7 +604,7 @@ def test_a_trial_that_was_refused_is_begun_anew(store: LocalStore) -> None:
     with pytest.raises(StoreRefuses):
         writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
     writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
-    (shown,) = trial_runs(store.uri, *HEADS.key)
+    (shown,) = store.trials()
     assert shown.result_sha256 == HEADS.result(trial).sha256
 
 
