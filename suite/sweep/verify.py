@@ -137,7 +137,8 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
     shown = known | reported(folder)
     with tempfile.TemporaryDirectory() as fresh:
         try:
-            sweeps = [each for each in sweeps_in(store, name) if (name, each.about.scale) in shown]
+            held = sweeps_in(store, [name]).get(name, ())
+            sweeps = [each for each in held if (name, each.about.scale) in shown]
             reports_of([name], {name: sweeps}, Path(fresh))
         except StoreUnavailable as error:
             yield Difference(sentence=f"{name}: the report cannot be compared: {error}")

@@ -14,7 +14,7 @@ from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
 from suite.tracking.connect import connect
 from suite.tracking.limits import MetricRow
 from suite.tracking.run_fields import Key
-from suite.tracking.run_index import is_trial, trial_run
+from suite.tracking.run_index import has_role, trial_run
 
 REPORT = "report"  # the parent's folder with a copy of the report
 
@@ -52,8 +52,8 @@ class StoredSweep:
 
     def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
         self._store = store
-        self.parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
-        self.trials = [trial_run(run) for run in runs if is_trial(run)]
+        self.parents = [run for run in runs if has_role(run, "sweep")]
+        self.trials = [trial_run(run) for run in runs if has_role(run, "trial")]
 
     def digest(self, name: str) -> str:
         """What the earliest parent says of an artifact's hash; empty where it was never sent."""

@@ -24,7 +24,7 @@ from suite.tracking.connect import connect
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Findings, Key
-from suite.tracking.run_index import SweepRuns, TrialRun, is_trial, trial_run
+from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run
 
 
 @dataclass
@@ -98,7 +98,7 @@ class RunWriter:
         """
         with self._sweep(key) as sweep:
             run = sweep.in_progress(trial.trial_id, self._live)
-            if run is not None and run.attempt == str(attempt):
+            if run is not None and run.tags.get("bakeoff.attempt") == str(attempt):
                 return
             runs = sweep.of_trial(trial.trial_id)
             self._delete(sweep, [run for run in runs if not run.is_complete])
@@ -215,7 +215,7 @@ class RunWriter:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
         tags = fields.sweep_tags(about)
-        parent, *duplicates = [run for run in runs if not is_trial(run)] or [
+        parent, *duplicates = [run for run in runs if has_role(run, "sweep")] or [
             self._store.create(experiment_id, tags, now_ms())
         ]
         for duplicate in duplicates:
@@ -232,7 +232,7 @@ class RunWriter:
         self._describe(sweep, about)
         if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
             self._store.log_data_sets(sweep.run_id, about.data_sets)
-        for trial in [trial_run(run) for run in runs if is_trial(run)]:
+        for trial in [trial_run(run) for run in runs if has_role(run, "trial")]:
             if trial.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
                 self._store.log(trial.run_id, tags={"mlflow.parentRunId": sweep.run_id})
             sweep.put(trial)

@@ -330,7 +330,7 @@ def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
         text = file.read_text().replace("probes=", f"claim={claim}, probes=")
         file.write_text(text.replace("import Ablation", "import Ablation, Claim"))
         run(str(file), options=Options(out=work.out, executor="inline"))
-        (sweep,) = sweeps_in(store_of(work.out, None), "small")
+        (sweep,) = sweeps_in(store_of(work.out, None))["small"]
         assert differences(work.out, None).differences == ()
         return sweep.about
 
