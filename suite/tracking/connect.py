@@ -74,7 +74,8 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
     )  # fmt: skip
     with store_errors(uri, (*failures, sqlite3.Error)):
         database = sqlite_path(uri)
-        if database is not None and is_new_allowed and not _has_content(database):
+        has_content = database is not None and database.exists() and database.stat().st_size > 0
+        if database is not None and is_new_allowed and not has_content:
             _create_database(database, mlflow.MlflowClient)
         _check_reachable(uri, database)
         return MlflowStore(uri, mlflow.MlflowClient(uri), entities, failures)
@@ -94,10 +95,6 @@ def _check_reachable(uri: str, database: Path | None) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def _has_content(file: Path) -> bool:
-    return file.exists() and file.stat().st_size > 0
-
-
 def _create_database(database: Path, client: Callable[[str], object]) -> None:
     """Create the tables in a file beside it, which takes its name once it is complete.
 
@@ -106,8 +103,8 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
     """
     database.parent.mkdir(parents=True, exist_ok=True)
     new = database.with_name(f"{database.name}.new")
-    for left_behind in (new, new.with_name(f"{new.name}-journal")):
-        left_behind.unlink(missing_ok=True)
+    for old in (new, Path(f"{new}-journal")):
+        old.unlink(missing_ok=True)
     client(f"sqlite:///{new}")
     new.replace(database)
 
