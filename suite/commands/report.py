@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.errors import DONE
 from suite.planning.loader import name_of
-from suite.reporting.build import reports_from_store
+from suite.reporting.build import reports_of, sweeps_in
 from suite.reporting.compare import compare
 from suite.tracking.location import existing_store_of
 
@@ -47,7 +47,7 @@ def report(names: Sequence[str], options: ReportOptions) -> int:
 def _pages(names: Sequence[str], options: ReportOptions) -> Iterator[str]:
     store = existing_store_of(options.out, options.tracking_uri)
     folder = options.out / "reports"
-    yield from map(str, reports_from_store(map(name_of, names), store, folder, options.scale))
+    yield from map(str, reports_of(map(name_of, names), sweeps_in(store), folder, options.scale))
 
 
 def _comparisons(names: Sequence[str], options: ReportOptions) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""What has finished, on disk, surviving any kill: one SQLite file, written by one driver.
+"""Records what has finished in one SQLite file, written by one driver, that survives any kill.
 
-A result is committed with its fsync before anybody is told of it. `results.trial_id` and
-environment are the key, so nothing can be in it twice; a failure gives way to a later attempt.
+A result is committed with its fsync before it is acknowledged. `results.trial_id` and environment
+are the key, so nothing can be in it twice; a later attempt replaces a failure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from suite.journal.plans import JournalPlans
-from suite.journal.preregistration import Statement
 from suite.journal.rows import (
     FAILED,
     Attempt,
@@ -27,8 +26,7 @@ from suite.journal.rows import (
     understood,
 )
 from suite.journal.sqlite_schema import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
-from suite.journal.trial_index import Listed
-from suite.schema import FAILURES, Plan, Result, Status
+from suite.schema import FAILURES, Result, Status
 
 __all__ = ["Journal", "JournalError", "journal_in"]
 
@@ -46,8 +44,8 @@ WHERE r.trial_id = ? ORDER BY r.environment_id
 _ADOPTED = 0  # stands for the attempt of a result that another folder's driver made
 
 
-class Journal:
-    """The book of an output folder; use it in a `with` block.
+class Journal(JournalPlans):
+    """What an output folder has planned and done; use it in a `with` block.
 
     Raises:
         JournalError: if the file cannot be opened, was written by a newer version, or, at the end
@@ -61,7 +59,6 @@ class Journal:
         except sqlite3.Error as error:
             raise JournalError(f"{path}: the journal cannot be opened: {error}.") from error
         self._format = format_of(self._db, path)
-        self._plans = JournalPlans(self._db, path, self._format)
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and let go of it."""
@@ -75,69 +72,17 @@ class Journal:
         if isinstance(error, sqlite3.Error):
             raise JournalError(f"{self.path}: the journal fails: {error}.") from error
 
-    def keep_plan(self, plan: Plan) -> Plan:
-        """Remember what the sweep is made of, before any of its trials runs, and state its claim.
-
-        Returns:
-            The plan with the registration of its claim: the plan that results are published with.
-        """
-        with self._db:
-            self._plans.keep(plan)
-            self._db.execute("INSERT OR REPLACE INTO driver VALUES (1, ?)", (time.time(),))
-            self._db.execute("DELETE FROM waiting")  # the last words of an older driver
-        return self._plans.registered(plan)
-
-    def adopt_plan(self, plan: Plan, other: Journal) -> Plan:
-        """Take a plan over from another folder's journal, with every statement of its claim.
-
-        Where the same was stated in both, the earlier one holds. A claim that the other journal
-        has results of, and does not say when it was stated, counts as not known here too.
-
-        Returns:
-            As `keep_plan`.
-        """
-        with self._db:
-            self._plans.adopt(plan, other._plans)
-        return self._plans.registered(plan)
-
-    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
-        """Write a plan down as it once stood here, with the statements of its claim.
-
-        A plan that is here already stays.
-        """
-        with self._db:
-            self._plans.restore(plan, statements)
-
-    def plans(self) -> list[Plan]:
-        """Every sweep that was ever started here, each with the registration of its claim."""
-        return self._plans.all()
-
-    def readable_plans(self) -> Iterator[Plan]:
-        """As `plans`, without those that another version wrote and this one cannot read."""
-        return self._plans.readable()
-
-    def statements(self, key: tuple[str, str]) -> list[Statement]:
-        """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
-        return self._plans.statements(key)
-
-    def trials(self) -> list[Listed]:
-        """The trials of every sweep, in a few columns; one that two sweeps share stands in both."""
-        return self._plans.trials()
-
     def begin(self, trial_id: str, place: str) -> int:
         """Count a new attempt. A result of any older attempt will be dropped."""
         with self._db:
-            last = one(
-                self._db, "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
-            )
-            attempt = (last or 0) + 1
+            attempt = (self._last_attempt(trial_id) or 0) + 1
             self._db.execute(
                 "INSERT INTO attempts VALUES (?, ?, ?, ?)", (trial_id, attempt, time.time(), place)
             )
         return attempt
 
     def commit(self, result: Result, attempt: int) -> bool:
-        """Write a result down, with fsync. False if it was dropped: late, or already there."""
+        """Write a result, with fsync. False if it was dropped: late, or already there."""
         with self._db:
             last = self._last_attempt(result.trial_id)
             is_late = last is not None and attempt < last
@@ -146,7 +91,7 @@ class Journal:
             return is_kept
 
     def adopt(self, result: Result) -> bool:
-        """Write down a result of another folder's journal; attempts that were begun here stand.
+        """Write a result of another folder's journal; attempts that were begun here stay.
 
         False if there was one already.
         """
@@ -157,9 +102,9 @@ class Journal:
             return is_kept
 
     def restore(self, kept: Kept) -> bool:
-        """Write a result down as it once stood here, attempt and times included.
+        """Write a result as it was here before, attempt and times included.
 
-        It takes the place of a row that is not what its hash says, and of nothing else.
+        It replaces a row that is not what its hash says, and nothing else.
 
         Returns:
             False if there is a sound one already.
@@ -175,14 +120,15 @@ class Journal:
             )
         key = (result.trial_id, result.provenance.environment_id)
         with self._db:
-            if self._is_damaged(*key):
-                self._db.execute(f"DELETE FROM results WHERE {_PLACE} = (?, ?)", key)
-            if one(self._db, f"SELECT 1 FROM results WHERE {_PLACE} = (?, ?)", key):
+            query = f"SELECT sha256, status, result FROM results WHERE {_PLACE} = (?, ?)"
+            row = self._db.execute(query, key).fetchone()
+            if row is not None and not _is_damaged(*row):
                 return False
+            self._db.execute(f"DELETE FROM results WHERE {_PLACE} = (?, ?)", key)
             self._insert(result, kept.attempt)
             if kept.started_seconds is not None:
-                row = (result.trial_id, kept.attempt, kept.started_seconds, "")
-                self._db.execute(f"INSERT OR IGNORE INTO attempts VALUES ({marks(row)})", row)
+                start = (result.trial_id, kept.attempt, kept.started_seconds, "")
+                self._db.execute("INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?)", start)
             self._note_end(result, kept.attempt, kept.ended_seconds, is_kept=True)
             return True
 
@@ -214,17 +160,15 @@ class Journal:
                 yield kept
 
     def refuse_damaged(self) -> None:
-        """Raises JournalError if any result is not what was written: nothing goes on from that."""
+        """Raise JournalError if any result is not what was written: no run continues from that."""
         for trial_id, _ in self.damaged():
             raise self._damage(trial_id)
 
     def damaged(self) -> list[tuple[str, str]]:
         """(trial_id, environment_id) of the rows that are not what was written, by their hash."""
-        return [
-            (entry.trial_id, entry.environment_id)
-            for entry in self.entries()
-            if self._is_damaged(entry.trial_id, entry.environment_id)
-        ]
+        names = "trial_id, environment_id, sha256, status, result"
+        rows = self._db.execute(f"SELECT {names} FROM results ORDER BY 1, 2")
+        return [(trial, environment) for trial, environment, *row in rows if _is_damaged(*row)]
 
     def contradictions(self) -> list[Contradiction]:
         """Where a trial that is no timing gave different numbers in one environment."""
@@ -289,14 +233,13 @@ class Journal:
         return float(one(self._db, "SELECT started_seconds FROM driver", ()) or 0.0)
 
     def note_waiting(self, num_trials: int, reason: str) -> None:
-        """So many trials have no place now, and why: for those who ask how the sweep stands."""
+        """Write how many trials have no place now, and why, for `bakeoff status`."""
+        query = "INSERT OR REPLACE INTO waiting VALUES (1, ?, ?)"
         with self._db:
-            self._db.execute(
-                "INSERT OR REPLACE INTO waiting VALUES (1, ?, ?)", (num_trials, reason)
-            )
+            self._db.execute(query, (num_trials, reason))
 
     def waiting(self) -> tuple[int, str]:
-        """How many trials have no place, and why; of a driver that has ended, its last words."""
+        """How many trials have no place, and why; as the last driver wrote it."""
         if self._format < 2:
             return 0, ""
         row = self._db.execute("SELECT num_trials, reason FROM waiting").fetchone()
@@ -315,18 +258,6 @@ class Journal:
             "SHA-256; `bakeoff verify --repair` brings it back from the store."
         )
 
-    def _is_damaged(self, trial_id: str, environment_id: str) -> bool:
-        query = f"SELECT sha256, status, result FROM results WHERE {_PLACE} = (?, ?)"
-        row = self._db.execute(query, (trial_id, environment_id)).fetchone()
-        if row is None:
-            return False
-        sha256, status, body = row
-        try:
-            result = _RESULT.validate_json(body)
-        except ValidationError:
-            return True
-        return bool(result.sha256 != sha256 or result.status.value != status)
-
     def _insert(self, result: Result, attempt: int) -> bool:
         key = (result.trial_id, result.provenance.environment_id)
         status = one(self._db, f"SELECT status FROM results WHERE {_PLACE} = (?, ?)", key)
@@ -339,9 +270,8 @@ class Journal:
         return True
 
     def _last_attempt(self, trial_id: str) -> int | None:
-        last: int | None = one(
-            self._db, "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?", (trial_id,)
-        )
+        query = "SELECT MAX(attempt) FROM attempts WHERE trial_id = ?"
+        last: int | None = one(self._db, query, (trial_id,))
         return last
 
     def _note_end(
@@ -356,3 +286,11 @@ class Journal:
         )  # fmt: skip
         clash = "REPLACE" if is_kept else "IGNORE"
         self._db.execute(f"INSERT OR {clash} INTO ends VALUES ({marks(end)})", end)
+
+
+def _is_damaged(sha256: str, status: str, body: bytes) -> bool:
+    try:
+        result = _RESULT.validate_json(body)
+    except ValidationError:
+        return True
+    return result.sha256 != sha256 or result.status.value != status

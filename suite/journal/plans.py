@@ -25,55 +25,62 @@ _KEY = "(ablation, scale) = (?, ?)"
 
 
 class JournalPlans:
-    """The tables `sweeps`, `trials` and `statements`; whoever has it written commits.
+    """The tables `sweeps`, `trials` and `statements` of a journal, which `Journal` opens."""
 
-    Args:
-        db: The journal's connection.
-        path: Its file.
-        file_format: Its format; older ones lack some of the tables.
-    """
+    path: Path
+    _db: sqlite3.Connection
+    _format: int  # of the file; older ones lack some of the tables
 
-    def __init__(self, db: sqlite3.Connection, path: Path, file_format: int) -> None:
-        self._db = db
-        self._path = path
-        self._format = file_format
+    def keep_plan(self, plan: Plan) -> Plan:
+        """Remember what the sweep is made of, before any of its trials runs, and state its claim.
 
-    def keep(self, plan: Plan) -> None:
-        """Remember what the sweep is made of, and state its claim."""
-        self._state_what_was_kept(plan.key)
-        self._state(plan, self._num_seen(plan), time.time())
-        self._write_plan(plan)
-
-    def adopt(self, plan: Plan, other: JournalPlans) -> None:
-        """The same of a plan of another folder's journal; the earlier of two statements holds."""
-        self._state_what_was_kept(plan.key)
-        for statement in other.statements(plan.key):
-            self._take_over(plan.key, statement)
-        is_unknown = bool(other._num_seen(plan))
-        self._state(plan, None if is_unknown else self._num_seen(plan), time.time())
-        self._write_plan(plan)
-
-    def restore(self, plan: Plan, statements: Iterable[Statement]) -> None:
-        """As both once stood here; a plan that is here already stays."""
-        for statement in statements:
-            self._take_over(plan.key, statement)
-        if not one(self._db, f"SELECT 1 FROM sweeps WHERE {_KEY}", plan.key):
+        Returns:
+            The plan with the registration of its claim: the plan that results are published with.
+        """
+        with self._db:
+            self._state_what_was_kept(plan.key)
+            self._state(plan, self._num_seen(plan), time.time())
             self._write_plan(plan)
+            self._db.execute("INSERT OR REPLACE INTO driver VALUES (1, ?)", (time.time(),))
+            self._db.execute("DELETE FROM waiting")  # of an older driver
+        return self._registered(plan)
 
-    def all(self) -> list[Plan]:
-        """Every sweep, each with the registration of its claim."""
-        return [self.registered(plan) for plan in self._bare()]
+    def adopt_plan(self, plan: Plan, other: JournalPlans) -> Plan:
+        """Take a plan over from another folder's journal, with every statement of its claim.
 
-    def readable(self) -> Iterator[Plan]:
-        """As `all`, without plans that another version wrote and this one cannot read."""
+        Where the same was stated in both, the earlier one holds. A claim that the other journal
+        has results of, and does not say when it was stated, counts as not known here too.
+
+        Returns:
+            As `keep_plan`.
+        """
+        with self._db:
+            self._state_what_was_kept(plan.key)
+            self._take_over(plan.key, other.statements(plan.key))
+            is_unknown = bool(other._num_seen(plan))
+            self._state(plan, None if is_unknown else self._num_seen(plan), time.time())
+            self._write_plan(plan)
+        return self._registered(plan)
+
+    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
+        """Write a plan as it was here before, with the statements of its claim.
+
+        A plan that is here already stays.
+        """
+        with self._db:
+            self._take_over(plan.key, statements)
+            if not one(self._db, f"SELECT 1 FROM sweeps WHERE {_KEY}", plan.key):
+                self._write_plan(plan)
+
+    def plans(self) -> list[Plan]:
+        """Every sweep that was ever started here, each with the registration of its claim."""
+        return [self._registered(self._plan(body)) for body in self._bodies()]
+
+    def readable_plans(self) -> Iterator[Plan]:
+        """As `plans`, without those that another version wrote and this one cannot read."""
         for body in self._bodies():
             with suppress(JournalError):
-                yield self.registered(understood(_PLAN, body, self._path))
-
-    def registered(self, plan: Plan) -> Plan:
-        """The plan with the registration of its claim."""
-        registration = registration_of(plan.about, self.statements(plan.key))
-        return replace(plan, about=replace(plan.about, registration=registration))
+                yield self._registered(self._plan(body))
 
     def statements(self, key: tuple[str, str]) -> list[Statement]:
         """Every statement of the claim of (ablation, scale), each once; empty in old journals."""
@@ -84,23 +91,23 @@ class JournalPlans:
             "ORDER BY stated_seconds, rowid",
             key,
         )
-        return [
-            Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
-            for content, num_pairs, seconds in rows
-        ]
+        names = ("content", "num_pairs", "stated_seconds")
+        return [Statement(**dict(zip(names, row, strict=True))) for row in rows]
 
     def trials(self) -> list[Listed]:
-        """The trials of every sweep, in a few columns; one that two sweeps share stands in both."""
+        """The trials of every sweep, in a few columns; one that two sweeps share is in both."""
         if self._format < 3:
-            return [row for plan in self._bare() for row in listed(plan)]
-        query = (
-            "SELECT ablation, scale, trial_id, probe, label, num_workers, num_cpus, num_gpus, "
-            "is_alone FROM trials"
-        )
+            return [row for body in self._bodies() for row in listed(self._plan(body))]
+        query = f"SELECT {', '.join(Listed._fields)} FROM trials"
         return [Listed(*row) for row in self._db.execute(query)]
 
-    def _bare(self) -> list[Plan]:
-        return [understood(_PLAN, body, self._path) for body in self._bodies()]
+    def _plan(self, body: bytes) -> Plan:
+        return understood(_PLAN, body, self.path)
+
+    def _registered(self, plan: Plan) -> Plan:
+        """The plan with the registration of its claim."""
+        registration = registration_of(plan.about, self.statements(plan.key))
+        return replace(plan, about=replace(plan.about, registration=registration))
 
     def _bodies(self) -> list[bytes]:
         rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
@@ -113,7 +120,7 @@ class JournalPlans:
         return num_seeds_seen(plan, lambda trial_id: bool(one(self._db, query, (trial_id,))))
 
     def _state(self, plan: Plan, num_pairs: int | None, seconds: float) -> None:
-        """Note the test as it stands now; a no-op where the very same was stated before."""
+        """Write the test of the claim as it is now, unless the very same was stated before."""
         content = content_of(plan.about)
         if content is not None:
             statement = Statement(content=content, num_pairs=num_pairs, stated_seconds=seconds)
@@ -122,26 +129,20 @@ class JournalPlans:
 
     def _state_what_was_kept(self, key: tuple[str, str]) -> None:
         """A plan from before statements were kept: if it has results, it is unknown since when."""
-        if self.statements(key):
-            return
         body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
-        if body is None:
+        if self.statements(key) or body is None:
             return
         with suppress(JournalError):  # of another version: what is stated now is then the first
-            kept = understood(_PLAN, body, self._path)
+            kept = self._plan(body)
             self._state(kept, None if self._num_seen(kept) else 0, 0.0)
 
-    def _take_over(self, key: tuple[str, str], statement: Statement) -> None:
-        row = (
-            *key, statement.sha256, statement.content, statement.num_pairs,
-            statement.stated_seconds,
-        )  # fmt: skip
-        self._db.execute(
-            f"INSERT INTO statements VALUES ({marks(row)}) "
+    def _take_over(self, key: tuple[str, str], statements: Iterable[Statement]) -> None:
+        self._db.executemany(
+            "INSERT INTO statements VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (ablation, scale, sha256) DO UPDATE SET num_pairs = excluded.num_pairs, "
             "stated_seconds = excluded.stated_seconds "
             "WHERE excluded.stated_seconds < stated_seconds",
-            row,
+            [(*key, s.sha256, s.content, s.num_pairs, s.stated_seconds) for s in statements],
         )
 
     def _write_plan(self, plan: Plan) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from models.model_spec import canonical_json
 from suite.schema import About, Cell, ClaimSpec, Plan, Registration
@@ -104,23 +105,18 @@ def _changes(first: Statement, current: Statement) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
         if old != new:
-            yield f"{name} {_said(old)} -> {_said(new)}{_remark(name, current)}"
+            is_late = name == "seeds" and current.num_pairs
+            remark = ", after results were seen" if is_late else ""
+            yield f"{name} {_shown(old)} -> {_shown(new)}{remark}"
 
 
-def _remark(name: str, current: Statement) -> str:
-    return ", after results were seen" if name == "seeds" and current.num_pairs else ""
-
-
-def _flat(content: Mapping[str, object]) -> dict[str, object]:
+def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
     """The claim's fields first, then seeds and settings, by name."""
-    found: dict[str, object] = {}
-    for name in ("claim", "seeds", "alpha", "settings"):
-        value = content[name]
-        found |= value if isinstance(value, dict) else {name: value}
-    return found
+    named: dict[str, Any] = {name: content[name] for name in ("seeds", "alpha")}
+    return {**content["claim"], **named, **content["settings"]}
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     if value is None or value == "":
         return "none"
     return f'"{value}"' if isinstance(value, str) and " " in value else str(value)

@@ -1,4 +1,4 @@
-"""How is the journal's file laid out, and how is one of an older format opened?
+"""Lays out the journal's file, and opens files of older formats.
 
 Every format so far has only added tables and columns, so what is newer is filled from what was
 there.
@@ -74,7 +74,7 @@ class JournalError(UnavailableError):
 
 
 def journal_in(out: Path) -> Path:
-    """Where the journal of an output folder stands."""
+    """The journal of an output folder."""
     return out.resolve() / "journal.db"
 
 
@@ -86,7 +86,10 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
         sqlite3.Error: if it cannot be opened.
     """
     if read_only:
-        db = sqlite3.connect(_read_only_uri(path), uri=True, timeout=20)
+        # Without a log beside it nobody writes: read the file as it is, and leave no log.
+        at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+        uri = f"{path.resolve().as_uri()}?mode=ro{at_rest}"
+        db = sqlite3.connect(uri, uri=True, timeout=20)
         if not format_of(db, path):
             raise JournalError(f"{path}: this is no journal of bakeoff.")
         db.execute("BEGIN")  # all reads see the same moment, whatever the driver writes meanwhile
@@ -98,16 +101,12 @@ def opened(path: Path, *, read_only: bool) -> sqlite3.Connection:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     if found < FORMAT:
-        db.executescript(_brought_up_from(found))
+        altered = _SINCE_FORMAT_3 if found == 3 else ""
+        db.executescript(  # all of it or nothing
+            f"BEGIN; {_TABLES} {altered} INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS}; "
+            f"PRAGMA user_version = {FORMAT}; COMMIT;"
+        )
     return db
-
-
-def _brought_up_from(found: int) -> str:
-    """What makes a file of this format one of ours: all of it or nothing."""
-    altered = _SINCE_FORMAT_3 if found == 3 else ""
-    return f"""BEGIN; {_TABLES} {altered}
-    INSERT OR IGNORE INTO ends {ENDS_OF_RESULTS};
-    PRAGMA user_version = {FORMAT}; COMMIT;"""
 
 
 def format_of(db: sqlite3.Connection, path: Path) -> int:
@@ -122,9 +121,3 @@ def format_of(db: sqlite3.Connection, path: Path) -> int:
             f"{path}: written by a newer bakeoff (format {found}; this one reads {FORMAT})."
         )
     return found
-
-
-def _read_only_uri(path: Path) -> str:
-    """Without a log beside it nobody writes: then read the file as it stands, and leave no log."""
-    at_rest = "" if Path(f"{path}-wal").exists() else "&immutable=1"
-    return f"{path.resolve().as_uri()}?mode=ro{at_rest}"

@@ -20,32 +20,18 @@ from suite.tracking.run_fields import Key
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
 
-def reports_from_store(
-    names: Iterable[str], store: Store, folder: Path, scale: str | None = None
-) -> tuple[Path, ...]:
-    """Write the report of each ablation, and the overview of all that the store holds.
-
-    Returns:
-        The pages asked for.
+def sweeps_in(store: Store, names: Collection[str] | None = None) -> Sweeps:
+    """What the store holds of these ablations; by default of all.
 
     Raises:
-        SpecError: for an ablation, or a scale, of which the store holds nothing.
         StoreUnavailable: if the store cannot be reached.
     """
-    return reports_of(names, all_sweeps_in(store), folder, scale)
-
-
-def sweeps_in(store: Store, ablation: str) -> list[Sweep]:
-    """What the store holds of an ablation, one a scale."""
-    with tempfile.TemporaryDirectory() as folder:
-        return _read(load_artifacts(store.uri, Path(folder), [ablation]).get(ablation, []))
-
-
-def all_sweeps_in(store: Store, names: Collection[str] | None = None) -> Sweeps:
-    """What the store holds of these ablations; by default of all."""
     with tempfile.TemporaryDirectory() as folder:
         held = load_artifacts(store.uri, Path(folder), names)
-        return {ablation: _read(found) for ablation, found in held.items()}
+        return {
+            ablation: [read_sweep(at / RESULTS_FILE, at / CURVES_FILE) for _, at in found]
+            for ablation, found in held.items()
+        }
 
 
 def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Sweeps:
@@ -68,7 +54,7 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
         sweeps.setdefault(plan.about.ablation, []).append(sweep_of(plan, results))
     known = {(name, sweep.about.scale) for name, found in sweeps.items() for sweep in found}
     if store is not None and (others := reported(folder) - known):
-        for name, found in all_sweeps_in(store, {ablation for ablation, _ in others}).items():
+        for name, found in sweeps_in(store, {ablation for ablation, _ in others}).items():
             wanted = [sweep for sweep in found if (name, sweep.about.scale) in others]
             sweeps[name] = [*sweeps.get(name, []), *wanted]
     return sweeps
@@ -87,10 +73,6 @@ def _keys_in(file: Path) -> set[Key]:
     return set(zip(rows["ablation"], rows["scale"], strict=True))
 
 
-def _read(found: Iterable[tuple[str, Path]]) -> list[Sweep]:
-    return [read_sweep(path / RESULTS_FILE, path / CURVES_FILE) for _, path in found]
-
-
 def reports_of(
     names: Iterable[str], sweeps: Sweeps, folder: Path, scale: str | None = None
 ) -> tuple[Path, ...]:
@@ -102,14 +84,15 @@ def reports_of(
     held = {name: found for name, found in sweeps.items() if found}
     pages = []
     for name in names:
-        _refuse_missing(name, held.get(name, ()), scale)
+        refuse_missing(name, held.get(name, ()), scale)
         pages.append(render(name, held[name], folder, scale))
     if held:
         render_overview(held, folder)
     return tuple(pages)
 
 
-def _refuse_missing(name: str, sweeps: Sequence[Sweep], scale: str | None) -> None:
+def refuse_missing(name: str, sweeps: Sequence[Sweep], scale: str | None = None) -> None:
+    """Raise SpecError where an ablation, or a scale of it, has no sweep."""
     scales = [sweep.about.scale for sweep in sweeps]
     if not sweeps:
         raise SpecError(f"nothing is recorded of {name!r} yet; `bakeoff run {name}` does that.")

@@ -21,7 +21,7 @@ from reports.compare.page import render_comparison
 from reports.compare.pairs import Selection
 from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
-from suite.reporting.build import sweeps_in
+from suite.reporting.build import refuse_missing, sweeps_in
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import Store, sqlite_path, store_of
@@ -79,11 +79,8 @@ def compare(
 
 
 def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
-    sweeps = sweeps_in(store_here(), ablation)
-    if not sweeps:
-        raise SpecError(
-            f"nothing is recorded of {ablation!r} yet; `bakeoff run {ablation}` does that."
-        )
+    sweeps = sweeps_in(store_here(), [ablation]).get(ablation, ())
+    refuse_missing(ablation, sweeps)
     return sweeps
 
 
@@ -154,7 +151,8 @@ def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
     file = sqlite_path(store.uri)
     if file is not None and not file.is_file():
         raise SpecError(f"--compare {name!r}: there is no store at {file}.")
-    sweeps = tuple(sweep for sweep in sweeps_in(store, ablation) if len(sweep.results))
+    found = sweeps_in(store, [ablation]).get(ablation, ())
+    sweeps = tuple(sweep for sweep in found if len(sweep.results))
     if not sweeps:
         raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
     identity = str(file.resolve()) if file is not None else redact(store.uri)

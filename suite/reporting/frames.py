@@ -10,17 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from suite.schema import (
-    About,
-    Cell,
-    Measurement,
-    MetricSpec,
-    Plan,
-    Point,
-    Result,
-    Specimen,
-    Status,
-)
+from suite.schema import About, Cell, Measurement, MetricSpec, Plan, Result, Specimen, Status
 
 if TYPE_CHECKING:
     from reports.results.frame import Sweep
@@ -29,6 +19,7 @@ RESULTS_FILE = "results.parquet"
 CURVES_FILE = "curves.parquet"
 
 Row = dict[str, object]
+_ByVariant = dict[str, tuple[Specimen, ...]]
 Results = Mapping[str, Sequence[Result]]  # by trial_id, one per environment
 
 MAX_VARIANTS_SHOWN = 24  # of a task, with specimens: a report holds no more than a few
@@ -81,7 +72,16 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
     for cell in plan.cells:
         for result in results.get(cell.trial_id, ()):
             for point in result.points:
-                yield _curve_row(plan.about, cell, result, point)
+                yield _cell_columns(plan.about, cell) | {
+                    "metric": point.metric,
+                    "step": point.step,
+                    "flops": point.flops,
+                    "value": point.value,
+                    "unit": point.unit,
+                    "better": point.better,
+                    "trial_id": cell.trial_id,
+                    "environment_id": result.provenance.environment_id,
+                }
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:
@@ -96,9 +96,9 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
     )
 
 
-def _specimens(plan: Plan, results: Results) -> dict[str, dict[str, tuple[Specimen, ...]]]:
+def _specimens(plan: Plan, results: Results) -> dict[str, _ByVariant]:
     """Task -> variant -> specimens of its first seed; the baseline is always among them."""
-    found: dict[str, dict[str, tuple[Specimen, ...]]] = {}
+    found: dict[str, _ByVariant] = {}
     for cell in plan.cells:
         specimens = _of_cell(results.get(cell.trial_id, ())) if cell.seed == 0 else ()
         if specimens:
@@ -112,9 +112,7 @@ def _of_cell(results: Sequence[Result]) -> tuple[Specimen, ...]:
     return showing[min(showing)] if showing else ()
 
 
-def _shown(
-    of_task: Mapping[str, tuple[Specimen, ...]], baseline: str
-) -> dict[str, tuple[Specimen, ...]]:
+def _shown(of_task: _ByVariant, baseline: str) -> _ByVariant:
     first = list(of_task)[:MAX_VARIANTS_SHOWN]
     if baseline in of_task and baseline not in first:
         first[-1] = baseline
@@ -135,14 +133,19 @@ def _missing(metric: MetricSpec, status: Status, reason: str) -> Measurement:
     )  # fmt: skip
 
 
-def _row(about: About, cell: Cell, result: Result | None, measurement: Measurement) -> Row:
-    made = result.provenance if result else None
+def _cell_columns(about: About, cell: Cell) -> Row:
     return {
         "ablation": about.ablation,
         "scale": about.scale,
         "variant": cell.variant,
         "seed": cell.seed,
         "task": cell.task,
+    }
+
+
+def _row(about: About, cell: Cell, result: Result | None, measurement: Measurement) -> Row:
+    made = result.provenance if result else None
+    return _cell_columns(about, cell) | {
         "probe": cell.probe,
         "metric": measurement.metric,
         "at": cell.at or measurement.at,
@@ -157,22 +160,4 @@ def _row(about: About, cell: Cell, result: Result | None, measurement: Measureme
         "environment_id": made.environment_id if made else "",
         "device": made.device if made else "",
         "commit": made.commit if made else "",
-    }
-
-
-def _curve_row(about: About, cell: Cell, result: Result, point: Point) -> Row:
-    return {
-        "ablation": about.ablation,
-        "scale": about.scale,
-        "variant": cell.variant,
-        "seed": cell.seed,
-        "task": cell.task,
-        "metric": point.metric,
-        "step": point.step,
-        "flops": point.flops,
-        "value": point.value,
-        "unit": point.unit,
-        "better": point.better,
-        "trial_id": cell.trial_id,
-        "environment_id": result.provenance.environment_id,
     }

@@ -16,9 +16,9 @@ from suite.journal.journal import Journal
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
-from suite.tracking.artifacts import digest_of
+from suite.tracking.artifacts import digest_of, files_in
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
-from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep, StoredTrial, files_in
+from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep
 from suite.tracking.run_fields import (
     Key,
     axes_of,
@@ -27,6 +27,7 @@ from suite.tracking.run_fields import (
     trial_params,
     trial_tags,
 )
+from suite.tracking.run_index import TrialRun
 
 _OUR_TAGS = "bakeoff."
 
@@ -83,10 +84,10 @@ class StoreCheck:
         """By trial and environment; there should be one complete run for each result."""
         kept = {(each.trial_id, each.provenance.environment_id): each for each in results}
         held = {(entry.trial_id, entry.environment_id) for entry in self._journal.entries()}
-        shown: dict[tuple[str, str], list[StoredTrial]] = {}
+        shown: dict[tuple[str, str], list[TrialRun]] = {}
         for run in self._stored.trials:
-            if run.recorded.is_complete:
-                place = (run.recorded.trial_id, run.recorded.environment_id)
+            if run.is_complete:
+                place = (run.trial_id, run.environment_id)
                 shown.setdefault(place, []).append(run)
         for trial_id, _ in [place for place in kept if place not in shown]:
             yield self._difference(f"trial {trial_id} is in the journal, not in the store.")
@@ -97,11 +98,11 @@ class StoreCheck:
                 sentence = f"trial {place[0]} is in the store, not in the journal."
                 yield self._difference(sentence, is_lost=True)
 
-    def _of_trial(self, result: Result, runs: Sequence[StoredTrial]) -> Iterator[Difference]:
+    def _of_trial(self, result: Result, runs: Sequence[TrialRun]) -> Iterator[Difference]:
         head = f"trial {result.trial_id}"
-        same = [run for run in runs if run.recorded.result_sha256 == result.sha256]
+        same = [run for run in runs if run.result_sha256 == result.sha256]
         chosen = (same or runs)[0]
-        doubled = tuple(run.recorded.run_id for run in runs if run is not chosen)
+        doubled = tuple(run.run_id for run in runs if run is not chosen)
         if doubled:
             yield self._difference(f"{head} is in the store {len(runs)} times.", run_ids=doubled)
         sentence = "" if same else f"{head} differs between journal and store."
@@ -109,9 +110,9 @@ class StoreCheck:
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
             sentence = f"{head} shows {faults[0]}{more}, in the store."
         if sentence:
-            yield self._difference(sentence, run_ids=(chosen.recorded.run_id,))
+            yield self._difference(sentence, run_ids=(chosen.run_id,))
 
-    def _faults(self, run: StoredTrial, result: Result) -> Iterator[str]:
+    def _faults(self, run: TrialRun, result: Result) -> Iterator[str]:
         """Parameters, tags and metrics that are not what the result gives, in a few words each."""
         trial, cells = self._trials[result.trial_id]
         params = trial_params(trial, cells, self._axes)
@@ -121,12 +122,12 @@ class StoreCheck:
         # One that is too long is a hash in the store, beside a file that holds it.
         ours = {k: v for k, v in tags.items() if k.startswith(_OUR_TAGS) and len(v) <= TAG_LIMIT}
         yield from _unlike("tag", ours, run.tags)
-        rows = result_rows(trial, cells, result, run.recorded.start_ms)
+        rows = result_rows(trial, cells, result, run.start_ms)
         # A failure may show more live points than its result has: they came before it died.
         yield from self._metric_faults(run, rows, may_have_more=result.status is not Status.OK)
 
     def _metric_faults(
-        self, run: StoredTrial, rows: Sequence[MetricRow], *, may_have_more: bool
+        self, run: TrialRun, rows: Sequence[MetricRow], *, may_have_more: bool
     ) -> Iterator[str]:
         curves: dict[str, list[MetricRow]] = {}
         for row in rows:
@@ -141,7 +142,7 @@ class StoreCheck:
             yield f"the metric {name}, which its result does not have"
         for name, curve in curves.items():
             if len(curve) > 1 and name in run.metrics:
-                logged = set(self._stored.history(run.recorded.run_id, name))
+                logged = set(self._stored.history(run.run_id, name))
                 if not (logged >= set(curve) if may_have_more else logged == set(curve)):
                     yield f"another curve of {name}"
 

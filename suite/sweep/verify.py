@@ -14,9 +14,10 @@ from suite.schema import Plan
 from suite.spec import SpecError
 from suite.sweep.folder_lock import FolderUnavailable, is_held
 from suite.sweep.store_check import Difference, StoreCheck
+from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, is_own, sqlite_path, store_of
-from suite.tracking.read_runs import StoreReader, files_in
+from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key
 
 
@@ -136,7 +137,8 @@ def _of_report(name: str, known: set[Key], store: Store, folder: Path) -> Iterat
     shown = known | reported(folder)
     with tempfile.TemporaryDirectory() as fresh:
         try:
-            sweeps = [each for each in sweeps_in(store, name) if (name, each.about.scale) in shown]
+            held = sweeps_in(store, [name]).get(name, ())
+            sweeps = [each for each in held if (name, each.about.scale) in shown]
             reports_of([name], {name: sweeps}, Path(fresh))
         except StoreUnavailable as error:
             yield Difference(sentence=f"{name}: the report cannot be compared: {error}")

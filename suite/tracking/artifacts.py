@@ -38,14 +38,20 @@ def sample_files(result: Result) -> dict[str, bytes]:
     return files
 
 
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path in it; empty where there is no folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
 def digest_of(folder: Path) -> str:
     """SHA-256 over the names and contents of the files in a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    digest = hashlib.sha256()
-    for path in files:
-        body = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{body}\n".encode())
-    return digest.hexdigest()
+    files = {name: hashlib.sha256(body) for name, body in files_in(folder).items()}
+    lines = (f"{name}\0{digest.hexdigest()}\n" for name, digest in files.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _file_name(title: str) -> str:

@@ -28,8 +28,8 @@ NO_FILE = "none"  # in place of a hash, while a file is sent for the first time
 _PAGE = 1_000
 _INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
-_NAME_LIMIT = 500  # characters; it stands in mlflow/utils/validation.py
-_DIGEST_LENGTH = 12  # of 36 that MLflow takes: it stands in every row of the table
+_NAME_LIMIT = 500  # characters; see mlflow/utils/validation.py
+_DIGEST_LENGTH = 12  # of 36 that MLflow takes: every row of the table shows it
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
@@ -57,9 +57,8 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
     for secret in secrets_of(uri):
         reason = reason.replace(secret, "***")
     reason = redact(reason)[:300]
-    if is_refused:
-        raise StoreRefuses(f"The MLflow store {redact(uri)} refuses: {reason}") from None
-    raise StoreUnavailable(f"The MLflow store {redact(uri)} is not available: {reason}") from None
+    kind, does = (StoreRefuses, "refuses") if is_refused else (StoreUnavailable, "is not available")
+    raise kind(f"The MLflow store {redact(uri)} {does}: {reason}") from None
 
 
 def now_ms() -> int:
@@ -129,17 +128,14 @@ class MlflowStore:
         )
         return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
-    def experiments(self) -> list[Any]:
-        """All experiments of the store, also those of other programs."""
-        return _all_pages(
-            lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
-        )
-
     def ablations(self, names: Collection[str] | None = None) -> dict[str, Any]:
         """experiment_id -> experiment, of the ablations of these names; by default of all."""
+        experiments = _all_pages(
+            lambda token: self.client.search_experiments(max_results=_PAGE, page_token=token)
+        )
         return {
             found.experiment_id: found
-            for found in self.experiments()
+            for found in experiments
             if found.tags.get("bakeoff.ablation") == found.name
             and (names is None or found.name in names)
         }
@@ -165,8 +161,8 @@ class MlflowStore:
             self.client.log_batch(
                 run_id,
                 [kinds.Metric(r.key, r.value, r.timestamp_ms, r.step) for r in request.rows],
-                [kinds.Param(name, value) for name, value in request.params.items()],
-                [kinds.RunTag(name, value) for name, value in request.tags.items()],
+                [kinds.Param(name, value) for name, value in request.params],
+                [kinds.RunTag(name, value) for name, value in request.tags],
                 synchronous=True,
             )
 
@@ -262,11 +258,9 @@ def dataset_fields(data_set: DataSet) -> dict[str, str]:
 
 
 def _all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
-    page = ask(None)
-    found = [*page]
+    found = [*(page := ask(None))]
     while page.token:
-        page = ask(page.token)
-        found.extend(page)
+        found += (page := ask(page.token))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Opens an MLflow store, and reads back the runs and the files that reports are made of.
+"""Opens an MLflow store, and fetches the files that reports are made of.
 
 The only module that imports mlflow; `run_writer` writes what is read here.
 """
@@ -24,7 +24,6 @@ from suite.tracking.client import (
     store_errors,
 )
 from suite.tracking.location import check_tracking_uri, sqlite_path
-from suite.tracking.run_index import TrialRun, trial_run
 
 # Read by mlflow when it is imported or called. An outage shows in seconds, not in the four minutes
 # of the default, since the journal keeps what could not be sent.
@@ -75,7 +74,8 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
     )  # fmt: skip
     with store_errors(uri, (*failures, sqlite3.Error)):
         database = sqlite_path(uri)
-        if database is not None and is_new_allowed and not _has_content(database):
+        has_content = database is not None and database.exists() and database.stat().st_size > 0
+        if database is not None and is_new_allowed and not has_content:
             _create_database(database, mlflow.MlflowClient)
         _check_reachable(uri, database)
         return MlflowStore(uri, mlflow.MlflowClient(uri), entities, failures)
@@ -95,10 +95,6 @@ def _check_reachable(uri: str, database: Path | None) -> None:
         connection.execute("PRAGMA schema_version")
 
 
-def _has_content(file: Path) -> bool:
-    return file.exists() and file.stat().st_size > 0
-
-
 def _create_database(database: Path, client: Callable[[str], object]) -> None:
     """Create the tables in a file beside it, which takes its name once it is complete.
 
@@ -107,24 +103,10 @@ def _create_database(database: Path, client: Callable[[str], object]) -> None:
     """
     database.parent.mkdir(parents=True, exist_ok=True)
     new = database.with_name(f"{database.name}.new")
-    for left_behind in (new, new.with_name(f"{new.name}-journal")):
-        left_behind.unlink(missing_ok=True)
+    for old in (new, Path(f"{new}-journal")):
+        old.unlink(missing_ok=True)
     client(f"sqlite:///{new}")
     new.replace(database)
-
-
-def trial_runs(tracking_uri: str, ablation: str, scale: str) -> tuple[TrialRun, ...]:
-    """Return the runs of a sweep's trials, duplicates included; the earliest first.
-
-    Raises:
-        BadUri, RefusedUri: see `check_tracking_uri`.
-        StoreUnavailable: if there is no store, or it does not answer.
-    """
-    store = connect(tracking_uri)
-    with store.reached():
-        experiment = store.client.get_experiment_by_name(ablation)
-        runs = store.runs(experiment.experiment_id, scale) if experiment else []
-    return tuple(trial_run(run) for run in runs if run.data.tags.get("bakeoff.role") == "trial")
 
 
 def load_artifacts(

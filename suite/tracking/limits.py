@@ -9,15 +9,17 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-PARAM_LIMIT = 6_000  # characters; these limits stand in mlflow/utils/validation.py
+PARAM_LIMIT = 6_000  # characters; these limits are in mlflow/utils/validation.py
 TAG_LIMIT = 8_000
 KEY_LIMIT = 220  # MLflow: 250; the difference is for our prefixes
 REQUEST_LIMIT = 500_000  # half of what a server accepts
 MAX_ENTITIES = 1_000  # of one request
 MAX_PARAMS = MAX_TAGS = 100
+_MOST = {"params": MAX_PARAMS, "tags": MAX_TAGS}
 
 _PLAIN = re.compile(r"(?:[/\w.=-]|, )*")
 
@@ -32,30 +34,13 @@ class MetricRow:
     step: int
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True)
 class LogRequest:
-    """The content of one request; its size is estimated in bytes."""
+    """The content of one request."""
 
-    params: dict[str, str] = field(default_factory=dict)
+    params: list[tuple[str, str]] = field(default_factory=list)
     rows: list[MetricRow] = field(default_factory=list)
-    tags: dict[str, str] = field(default_factory=dict)
-    size: int = 0
-
-    def add(self, entity: MetricRow | tuple[str, str], *, is_tag: bool = False) -> bool:
-        """Add a metric row, parameter or tag; return whether it fitted."""
-        size = self.size + len(json.dumps(str(entity))) + 50  # JSON escapes count
-        number = len(self.params) + len(self.rows) + len(self.tags)
-        texts, most = (self.tags, MAX_TAGS) if is_tag else (self.params, MAX_PARAMS)
-        if number and (size > REQUEST_LIMIT or number == MAX_ENTITIES):
-            return False
-        if isinstance(entity, MetricRow):
-            self.rows.append(entity)
-        elif len(texts) == most:
-            return False
-        else:
-            texts |= [entity]
-        self.size = size
-        return True
+    tags: list[tuple[str, str]] = field(default_factory=list)
 
 
 def entity_key(text: str) -> str:
@@ -90,16 +75,21 @@ def requests_for(
     params: Mapping[str, str], rows: Sequence[MetricRow], tags: Mapping[str, str]
 ) -> list[LogRequest]:
     """Split into as few requests as a server accepts, in this order, the last tag in the last."""
-    entities: list[tuple[MetricRow | tuple[str, str], bool]] = [
-        *((entity, False) for entity in params.items()),
-        *((entity, False) for entity in rows),
-        *((entity, True) for entity in tags.items()),
-    ]
+    kinds: dict[str, Iterable[MetricRow | tuple[str, str]]] = {
+        "params": params.items(), "rows": rows, "tags": tags.items(),
+    }  # fmt: skip
     requests: list[LogRequest] = []
-    for entity, is_tag in entities:
-        if not requests or not requests[-1].add(entity, is_tag=is_tag):
-            requests.append(LogRequest())
-            requests[-1].add(entity, is_tag=is_tag)
+    num_bytes, held = 0, Counter[str]()  # of the last request
+    for kind, entities in kinds.items():
+        for entity in entities:
+            size = len(json.dumps(str(entity))) + 50  # an estimate; JSON escapes count
+            is_full = held.total() == MAX_ENTITIES or held[kind] == _MOST.get(kind)
+            if not requests or is_full or num_bytes + size > REQUEST_LIMIT:
+                requests.append(LogRequest())
+                num_bytes, held = 0, Counter()
+            getattr(requests[-1], kind).append(entity)
+            num_bytes += size
+            held[kind] += 1
     return requests
 
 

@@ -93,9 +93,12 @@ def check_tracking_uri(uri: str) -> str:
         )
     if scheme == "sqlite":
         return _checked_sqlite(uri, shown)
-    if scheme in _SERVERS or scheme.partition("+")[0] in _DATABASES:
-        return _checked_address(uri, shown)
-    raise BadUri(f"--tracking-uri {shown!r} is no address of a store; allowed: {_ALLOWED}.")
+    if scheme not in _SERVERS and scheme.partition("+")[0] not in _DATABASES:
+        raise BadUri(f"--tracking-uri {shown!r} is no address of a store; allowed: {_ALLOWED}.")
+    parts = _split(uri)
+    if parts is None or not parts.hostname:
+        raise BadUri(f"--tracking-uri {shown!r} has no valid host and port; allowed: {_ALLOWED}.")
+    return uri.rstrip("/")
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -123,13 +126,6 @@ def _checked_sqlite(uri: str, shown: str) -> str:
             "give the plain path of the file."
         )
     return uri
-
-
-def _checked_address(uri: str, shown: str) -> str:
-    parts = _split(uri)
-    if parts is None or not parts.hostname:
-        raise BadUri(f"--tracking-uri {shown!r} has no valid host and port; allowed: {_ALLOWED}.")
-    return uri.rstrip("/")
 
 
 def _split(uri: str) -> SplitResult | None:

@@ -9,27 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.tracking.artifacts import files_in
 from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
 from suite.tracking.connect import connect
 from suite.tracking.limits import MetricRow
 from suite.tracking.run_fields import Key
-from suite.tracking.run_index import TrialRun, trial_run
+from suite.tracking.run_index import has_role, trial_run
 
 REPORT = "report"  # the parent's folder with a copy of the report
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredTrial:
-    """The run of a trial, with all that it shows.
-
-    Attributes:
-        metrics: The newest number under each name.
-    """
-
-    recorded: TrialRun
-    tags: Mapping[str, str]
-    params: Mapping[str, str]
-    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,20 +47,13 @@ class StoredSweep:
 
     Attributes:
         parents: There should be one.
-        trials: The children, doubles and unfinished ones included.
+        trials: The children, duplicates and unfinished ones included.
     """
 
     def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
         self._store = store
-        self.parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
-        self.trials = [
-            StoredTrial(
-                recorded=trial_run(run), tags=run.data.tags, params=run.data.params,
-                metrics=run.data.metrics,
-            )
-            for run in runs
-            if run.data.tags.get("bakeoff.role") == "trial"
-        ]  # fmt: skip
+        self.parents = [run for run in runs if has_role(run, "sweep")]
+        self.trials = [trial_run(run) for run in runs if has_role(run, "trial")]
 
     def digest(self, name: str) -> str:
         """What the earliest parent says of an artifact's hash; empty where it was never sent."""
@@ -82,10 +62,10 @@ class StoredSweep:
     def file(self, name: str) -> StoredFile:
         """An artifact of the earliest parent."""
         published = tuple(self.digest(name).split())
+        if not published:
+            return StoredFile(body=None, published=())
         with tempfile.TemporaryDirectory() as folder:
-            body = None
-            if published:
-                body = self._store.held_file(self.parents[0], name, Path(folder))
+            body = self._store.held_file(self.parents[0], name, Path(folder))
         return StoredFile(body=body, published=published)
 
     def report_files(self) -> Mapping[str, bytes]:
@@ -124,20 +104,8 @@ class StoreReader:
     def sweeps(self) -> list[Key]:
         """Every sweep that the store has, by name."""
         with self._store.reached():
-            names = {
-                experiment.experiment_id: experiment.name
-                for experiment in self._store.experiments()
-                if experiment.tags.get("bakeoff.ablation") == experiment.name
-            }
-            parents = self._store.parents(list(names))
-        found = {(names[p.info.experiment_id], p.data.tags["bakeoff.scale"]) for p in parents}
-        return sorted(found)
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path in it; empty where there is no folder."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+            ablations = self._store.ablations()
+            parents = self._store.parents(list(ablations))
+        return sorted(
+            {(ablations[p.info.experiment_id].name, p.data.tags["bakeoff.scale"]) for p in parents}
+        )

@@ -48,7 +48,9 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
-    if is_complete or not _may_exist(store):
+    file = sqlite_path(store.uri)
+    # To ask for a file that is missing would make one.
+    if is_complete or not mlflow_is_installed() or (file is not None and not file.is_file()):
         return ""
     try:
         _check_that_it_answers(store)
@@ -66,10 +68,10 @@ def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
     """Write into the journal what the store has of these sweeps and the journal has not.
 
     What is in the journal already, and is sound, stays; a row that is not what its hash says is
-    replaced. All sweeps are read before the first is written down.
+    replaced. All sweeps are read before the first is written.
 
     Returns:
-        How many results were written down.
+        How many results were written.
 
     Raises:
         DamagedStore: if a sweep's file is not what was published.
@@ -96,12 +98,6 @@ def _exported(reader: StoreReader, key: Key) -> SweepExport | None:
         return parsed(held.body)
     except ExportError as error:
         raise DamagedStore(f"{key[0]}, {key[1]}: {error}") from None
-
-
-def _may_exist(store: Store) -> bool:
-    """Whether to ask it at all; asking for a file that is missing would make one."""
-    file = sqlite_path(store.uri)
-    return mlflow_is_installed() and (file is None or file.is_file())
 
 
 def _check_that_it_answers(store: Store) -> None:

@@ -58,12 +58,11 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
 
 def trial_tags(key: Key, trial: Trial, cells: Sequence[Cell]) -> dict[str, str]:
     """Tags that identify a trial, before it has a result."""
-    ablation, scale = key
     return {
         "mlflow.runName": trial_name(trial, cells),
         "bakeoff.role": "trial",
-        "bakeoff.ablation": ablation,
-        "bakeoff.scale": scale,
+        "bakeoff.ablation": key[0],
+        "bakeoff.scale": key[1],
         "bakeoff.trial_id": trial.trial_id,
         "bakeoff.probe": trial.probe,
         "bakeoff.task": trial.task,
@@ -97,10 +96,9 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
         "length": trial.length,
         "batch": trial.batch,
     }
-    if trial.training is not None:
-        params |= {f"training.{name}": value for name, value in asdict(trial.training).items()}
-    if trial.parallel is not None:
-        params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
+    for part, settings in (("training", trial.training), ("parallel", trial.parallel)):
+        if settings is not None:
+            params |= {f"{part}.{name}": value for name, value in asdict(settings).items()}
     params |= _shared(trial.subjects)
     by_field = {name.rpartition(".")[2]: value for name, value in params.items()}
     params = {axis: by_field[axis] for axis in axes if axis in by_field} | params
@@ -203,14 +201,13 @@ def sweep_description(
     `finding` is the verdict in a sentence; empty while there is none.
     """
     trials = comparison_page(experiment_id, about.scale)
-    links = f"[The trials side by side]({trials})"
-    if has_report:
-        page = report_page(experiment_id, run_id)
-        links = f"[The report]({page}), [the trials side by side]({trials})"
+    page = report_page(experiment_id, run_id)
+    report = f"[The report]({page}), [the" if has_report else "[The"
+    links = f"{report} trials side by side]({trials})"
     parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
         f"**{_text(about.question)}** {links}",
         f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
-        f"Claim: {_text(_claim(about.claim))}" if about.claim else "",
+        _text(_claim(about.claim)) if about.claim else "",
         f"Again: `{about.regenerate}`",
         _text(about.note, keep_lines=True),
     ]
@@ -219,7 +216,7 @@ def sweep_description(
 
 def _claim(claim: ClaimSpec) -> str:
     published = f"; published: {claim.published}" if claim.published else ""
-    return f"{claim.statement} ({claim.source}{published})"
+    return f"Claim: {claim.statement} ({claim.source}{published})"
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:
@@ -244,18 +241,15 @@ def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
 
 def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
     label = labels[measurement.subject] if len(labels) > 1 else ""
-    return entity_key(
-        "/".join(part for part in (measurement.metric, label, measurement.at) if part)
-    )
+    return entity_key("/".join(filter(None, (measurement.metric, label, measurement.at))))
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
     """``model.*``, ``skeleton.*``, ``mixer.*`` fields that all subjects have with one value."""
     flat = [_flat(subject) for subject in subjects]
-    first = flat[0] if flat else {}
     return {
         name: value
-        for name, value in first.items()
+        for name, value in (flat[0] if flat else {}).items()
         if all(name in other and other[name] == value for other in flat)
     }
 
@@ -289,7 +283,7 @@ def _line(measurement: Measurement, labels: Sequence[str]) -> str:
     value = "" if measurement.value is None else f"{measurement.value:.6g}"
     if measurement.spread_low is not None and measurement.spread_high is not None:
         value += f" ({measurement.spread_low:.6g} to {measurement.spread_high:.6g})"
-    metric = " ".join(part for part in (measurement.metric, measurement.at) if part)
+    metric = " ".join(filter(None, (measurement.metric, measurement.at)))
     cells = (labels[measurement.subject], metric, value, measurement.unit, measurement.status.value)
     return "| " + " | ".join(_text(cell).replace("|", "\\|") for cell in cells) + " |"
 

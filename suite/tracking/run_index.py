@@ -19,9 +19,7 @@ class TrialRun:
         result_sha256: Of the result that it shows; empty while it has none.
         status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
         start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
-        attempt: Number of the attempt; empty where only the end was recorded.
-        variant: Its label in the plan.
-        axes: What was varied when it was begun; empty in older stores.
+        tags: All of them; so are `params`, and `metrics` with the newest number under each name.
     """
 
     trial_id: str
@@ -30,9 +28,9 @@ class TrialRun:
     status: str
     run_id: str
     start_ms: int
-    attempt: str
-    variant: str = ""
-    axes: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -50,10 +48,15 @@ def trial_run(run: Any) -> TrialRun:
         status=info.status,
         run_id=info.run_id,
         start_ms=info.start_time,
-        attempt=tags.get("bakeoff.attempt", ""),
-        variant=tags.get(VARIANT_TAG, ""),
-        axes=tags.get(AXES_TAG, ""),
+        tags=tags,
+        params=run.data.params,
+        metrics=run.data.metrics,
     )
+
+
+def has_role(run: Any, role: str) -> bool:
+    """Whether a run of MLflow's client is a ``trial``, or the parent of a ``sweep``."""
+    return bool(run.data.tags.get("bakeoff.role") == role)
 
 
 @dataclass(kw_only=True)
@@ -110,13 +113,14 @@ class SweepRuns:
         Args:
             variants: trial_id -> the variant that its run should show.
         """
-        return [
-            run
-            for run in self
-            if run.is_complete
-            and len(wanted := variants.get(run.trial_id, run.variant)) <= TAG_LIMIT
-            and (run.variant != wanted or run.axes not in ("", ", ".join(self.axes)))
-        ]
+        found, now = [], ", ".join(self.axes)
+        for run in [run for run in self if run.is_complete]:
+            variant, axes = run.tags.get(VARIANT_TAG, ""), run.tags.get(AXES_TAG, "")
+            wanted = variants.get(run.trial_id, variant)
+            is_same = variant == wanted and axes in ("", now)  # an older version wrote none
+            if not is_same and len(wanted) <= TAG_LIMIT:
+                found.append(run)
+        return found
 
     def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
         """Return what a result replaces: incomplete runs, and those of the same environment."""

@@ -19,18 +19,12 @@ from suite.text import redact
 from suite.tracking import run_fields as fields
 from suite.tracking.artifacts import digest_of, sample_files
 from suite.tracking.chart_view import comparison_page, view_tag
-from suite.tracking.client import (
-    NO_FILE,
-    SHA256_TAG,
-    StoreRefuses,
-    StoreUnavailable,
-    now_ms,
-)
+from suite.tracking.client import NO_FILE, SHA256_TAG, StoreRefuses, StoreUnavailable, now_ms
 from suite.tracking.connect import connect
 from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Findings, Key
-from suite.tracking.run_index import SweepRuns, TrialRun, trial_run
+from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run
 
 
 @dataclass
@@ -38,13 +32,12 @@ class _Sent:
     """What was sent of a run that this process has created; sending it twice costs time.
 
     Attributes:
-        params: The run's parameters, fitted to the store's limits.
-        has_params: Whether they were sent; they go with the first points.
+        params: The run's parameters, fitted to the store's limits, until they were sent: they go
+            with the first points.
         rows: The metric rows that were sent.
     """
 
     params: dict[str, str]
-    has_params: bool = False
     rows: set[MetricRow] = field(default_factory=set)
 
 
@@ -105,7 +98,7 @@ class RunWriter:
         """
         with self._sweep(key) as sweep:
             run = sweep.in_progress(trial.trial_id, self._live)
-            if run is not None and run.attempt == str(attempt):
+            if run is not None and run.tags.get("bakeoff.attempt") == str(attempt):
                 return
             runs = sweep.of_trial(trial.trial_id)
             self._delete(sweep, [run for run in runs if not run.is_complete])
@@ -132,13 +125,9 @@ class RunWriter:
             status = "FAILED" if result.status in FAILURES else "FINISHED"
             self._store.end(run.run_id, status)
             self._live.pop(run.run_id, None)
+            environment_id, sha256 = result.provenance.environment_id, result.sha256
             sweep.put(
-                replace(
-                    run,
-                    status=status,
-                    result_sha256=result.sha256,
-                    environment_id=result.provenance.environment_id,
-                )
+                replace(run, status=status, result_sha256=sha256, environment_id=environment_id)
             )
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
@@ -155,10 +144,7 @@ class RunWriter:
             self._tag(sweep, {SHA256_TAG + name: digests[name] for name in changed})
 
     def unpublish(self, key: Key, names: Collection[str]) -> None:
-        """Mark these artifacts as wrong: the next `publish` sends them again.
-
-        ``report`` stands for all files of the report.
-        """
+        """Mark these artifacts (``report``: all files of it) as wrong, to be published again."""
         with self._sweep(key) as sweep:
             self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
 
@@ -228,13 +214,12 @@ class RunWriter:
     def _load(self, about: About) -> SweepRuns:
         experiment_id = self._experiment(about)
         runs = self._store.runs(experiment_id, about.scale)
-        parents = [run for run in runs if run.data.tags.get("bakeoff.role") == "sweep"]
         tags = fields.sweep_tags(about)
-        if not parents:
-            parents = [self._store.create(experiment_id, tags, now_ms())]
-        for duplicate in parents[1:]:
+        parent, *duplicates = [run for run in runs if has_role(run, "sweep")] or [
+            self._store.create(experiment_id, tags, now_ms())
+        ]
+        for duplicate in duplicates:
             self._store.client.delete_run(duplicate.info.run_id)
-        parent = parents[0]
         sweep = SweepRuns(
             experiment_id=experiment_id,
             run_id=parent.info.run_id,
@@ -247,11 +232,10 @@ class RunWriter:
         self._describe(sweep, about)
         if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
             self._store.log_data_sets(sweep.run_id, about.data_sets)
-        for run in runs:
-            if run.data.tags.get("bakeoff.role") == "trial":
-                if run.data.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
-                    self._store.log(run.info.run_id, tags={"mlflow.parentRunId": sweep.run_id})
-                sweep.put(trial_run(run))
+        for trial in [trial_run(run) for run in runs if has_role(run, "trial")]:
+            if trial.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
+                self._store.log(trial.run_id, tags={"mlflow.parentRunId": sweep.run_id})
+            sweep.put(trial)
         self._delete(sweep, sweep.duplicates())
         return sweep
 
@@ -337,9 +321,8 @@ class RunWriter:
         """Log tags, and the parameters and metrics that were not sent before."""
         sent = self._live[run.run_id]
         new_rows = [row for row in rows if row not in sent.rows]
-        params = {} if sent.has_params else sent.params
-        self._store.log(run.run_id, params=params, rows=new_rows, tags=tags)
-        sent.has_params = True
+        self._store.log(run.run_id, params=sent.params, rows=new_rows, tags=tags)
+        sent.params = {}
         sent.rows.update(new_rows)
 
     def _fitting(

@@ -11,14 +11,11 @@ from suite.journal.journal import Journal
 from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files
-from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
+from suite.schema import Measurement, Plan, Point, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 from suite.tracking.run_writer import RunWriter
+from tests.suite.heads_sweep import HEADS
 
-PLACE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
-    versions={"torch": "2.13.0"},
-)  # fmt: skip
 PENALTY = {1: 0.2, 2: 0.05, 8: 0.0}  # bits, by the number of heads
 METRIC = "bits_per_character"
 
@@ -68,7 +65,7 @@ class FinishedSweep:
         ]  # fmt: skip
         measured = Measurement(metric=METRIC, value=value, unit="bit/character", better="lower")
         return Result(
-            trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=12.5,
+            trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=12.5,
             measurements=(measured,), points=tuple(points),
             specimens=_specimens() if trial.seed == 0 else (),
         )  # fmt: skip

@@ -24,6 +24,9 @@ from suite.schema import (
     Trial,
 )
 from suite.tracking.location import Store
+from suite.tracking.read_runs import StoreReader
+from suite.tracking.run_fields import Key
+from suite.tracking.run_index import TrialRun
 from suite.tracking.run_writer import RunWriter
 
 
@@ -145,6 +148,10 @@ class LocalStore:
 
     def writer(self) -> RunWriter:
         return RunWriter(Store(uri=self.uri, artifacts=self.out / "artifacts"))
+
+    def trials(self, key: Key = HEADS.key) -> list[TrialRun]:
+        """The runs of a sweep's trials, as a reader finds them."""
+        return StoreReader(self.uri).sweep(key).trials
 
     def copied_to(self, out: Path) -> LocalStore:
         """A store of its own: to make the tables costs seconds, to copy them nothing."""

@@ -141,9 +141,9 @@ def recorded(
 
 def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
     """Results that the store shows more than once, or for a trial that runs no more."""
-    from suite.tracking.connect import trial_runs
+    from suite.tracking.read_runs import StoreReader
 
-    found = trial_runs(uri or f"sqlite:///{out / 'mlflow.db'}", ablation, "quick")
+    found = StoreReader(uri or f"sqlite:///{out / 'mlflow.db'}").sweep((ablation, "quick")).trials
     shown = Counter((child.trial_id, child.environment_id) for child in found)
     return Figures(num_doubled=shown.total() - len(shown))
 

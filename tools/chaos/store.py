@@ -95,10 +95,10 @@ class _Sweep:
     def shown(self) -> set[str]:
         """Trials whose result the store shows; none while it does not answer."""
         from suite.tracking.client import StoreUnavailable
-        from suite.tracking.connect import trial_runs
+        from suite.tracking.read_runs import StoreReader
 
         with suppress(StoreUnavailable):
-            found = trial_runs(self.store.uri, self.name, "quick")
+            found = StoreReader(self.store.uri).sweep((self.name, "quick")).trials
             return {child.trial_id for child in found if child.is_complete}
         return set()
 

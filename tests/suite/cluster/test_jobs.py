@@ -187,9 +187,9 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
 
 
 def statuses_of_children(out: Path) -> set[str]:
-    from suite.tracking.connect import trial_runs
+    from tests.suite.heads_sweep import LocalStore
 
-    return {c.status for c in trial_runs(f"sqlite:///{out / 'mlflow.db'}", "cancelled", "quick")}
+    return {child.status for child in LocalStore(out).trials(("cancelled", "quick"))}
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,20 @@ from suite.journal.preregistration import (
 from suite.planning.plan import plan
 from suite.reporting.build import sweeps_in
 from suite.reporting.frames import by_trial, sweep_files, sweep_of
-from suite.schema import FAILURES, About, Plan, Provenance, Registration, Result, Status
+from suite.schema import FAILURES, About, Plan, Registration, Result, Status
 from suite.spec import Ablation, Claim
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.tracking.location import store_of
+from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
 MakeAblation = Callable[..., Ablation]
-HERE = Provenance(
-    commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={"torch": "2"}
-)
+Make = Callable[..., Plan]
 
 
 @pytest.fixture(scope="session")
-def make(make_ablation: MakeAblation) -> Callable[..., Plan]:
+def make(make_ablation: MakeAblation) -> Make:
     """A plan whose claim, seeds or scale differ as asked."""
 
     def made(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
@@ -57,14 +56,13 @@ def registered(about: About) -> Registration:
     return about.registration
 
 
-def commit_all(journal: Journal, planned: Plan, seeds: range = range(100)) -> None:
+def commit_all(journal: Journal, planned: Plan, status: Status = Status.OK) -> None:
     for trial in planned.trials:
-        if trial.seed in seeds:
-            journal.commit(ok(trial.trial_id), journal.begin(trial.trial_id, "here"))
+        journal.commit(ok(trial.trial_id, status), journal.begin(trial.trial_id, "here"))
 
 
 def ok(trial_id: str, status: Status = Status.OK) -> Result:
-    return Result(trial_id=trial_id, status=status, provenance=HERE, seconds=1.0)
+    return Result(trial_id=trial_id, status=status, provenance=HEADS.place, seconds=1.0)
 
 
 @pytest.fixture
@@ -76,7 +74,7 @@ def journal(tmp_path: Path):  # type: ignore[no-untyped-def]
 # --- what fixes a test ---------------------------------------------------------------------------
 
 
-def test_the_hash_is_that_of_the_canonical_json(make: Callable[..., Plan]) -> None:
+def test_the_hash_is_that_of_the_canonical_json(make: Make) -> None:
     content = content_of(make().about)
     assert content is not None
     said = json.loads(content)
@@ -106,8 +104,8 @@ def test_alpha_is_that_of_the_reports() -> None:
         ({"scale": {"cpus": 2, "threads": 1, "memory_gib": 1.0}}, False),
     ],
 )
-def test_what_moves_the_test_moves_its_hash(
-    make: Callable[..., Plan], change: dict[str, Any], *, is_part: bool
+def test_what_changes_the_test_changes_its_hash(
+    make: Make, change: dict[str, Any], *, is_part: bool
 ) -> None:
     """What others found, and where it runs, is no part of the test."""
     assert (content_of(make(**change).about) != content_of(make().about)) == is_part
@@ -132,7 +130,7 @@ def at_another(planned: Plan, **claim: str) -> Plan:
     )
 
 
-def test_a_seed_is_known_by_either_side(make: Callable[..., Plan]) -> None:
+def test_a_seed_is_known_by_either_side(make: Make) -> None:
     planned = make()
     of = {(cell.variant, cell.seed): cell.trial_id for cell in planned.cells}
     some = {of["heads=4", 0], of["heads=1", 0], of["heads=1", 2]}
@@ -143,20 +141,17 @@ def test_a_seed_is_known_by_either_side(make: Callable[..., Plan]) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-def test_only_what_says_nothing_of_a_variant_is_not_known(
-    make: Callable[..., Plan], journal: Journal, status: Status
-) -> None:
+def test_failures_and_skips_are_not_seen(make: Make, journal: Journal, status: Status) -> None:
     planned = make()
-    for trial in planned.trials:
-        journal.commit(ok(trial.trial_id, status), journal.begin(trial.trial_id, "here"))
+    commit_all(journal, planned, status=status)
     says_nothing = status in {*FAILURES, Status.SKIPPED}
     made = registered(journal.keep_plan(planned).about)
     assert made.num_pairs_before == (0 if says_nothing else 3)
 
 
 @pytest.mark.parametrize("sides", [{"heads=1"}, {"heads=4"}, {"heads=1", "heads=4"}])
-def test_a_claim_that_is_edited_after_results_of_any_side_is_exploratory(
-    make: Callable[..., Plan], journal: Journal, sides: set[str]
+def test_an_edit_after_results_is_exploratory(
+    make: Make, journal: Journal, sides: set[str]
 ) -> None:
     """A sweep that is interrupted may leave those of one side."""
     for cell in journal.keep_plan(make()).cells:
@@ -167,7 +162,7 @@ def test_a_claim_that_is_edited_after_results_of_any_side_is_exploratory(
     assert not edited.is_confirmatory
 
 
-def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Callable[..., Plan]) -> None:
+def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Make) -> None:
     cells = tuple(replace(cell, at=f"length={8 + cell.seed}") for cell in make().cells)
     swept = replace(make(), cells=cells)
     assert num_seeds_seen(swept, lambda trial_id: True) == 3
@@ -181,7 +176,7 @@ def test_a_timing_knows_both_sides_at_once(make_ablation: MakeAblation) -> None:
     assert num_seeds_seen(planned, lambda trial_id: trial_id == first) == 1
 
 
-def test_a_result_of_another_ablation_counts(make: Callable[..., Plan], journal: Journal) -> None:
+def test_a_result_of_another_ablation_counts(make: Make, journal: Journal) -> None:
     mine = make()
     other = replace(mine, about=replace(mine.about, ablation="other"))
     journal.keep_plan(other)
@@ -193,9 +188,7 @@ def test_a_result_of_another_ablation_counts(make: Callable[..., Plan], journal:
 # --- the life of a claim -------------------------------------------------------------------------
 
 
-def test_a_claim_stated_first_is_confirmatory_and_stays_so(
-    make: Callable[..., Plan], journal: Journal
-) -> None:
+def test_a_claim_stated_first_is_confirmatory_and_stays_so(make: Make, journal: Journal) -> None:
     stated = registered(journal.keep_plan(make()).about)
     content = content_of(make().about)
     assert content is not None
@@ -205,28 +198,27 @@ def test_a_claim_stated_first_is_confirmatory_and_stays_so(
     assert stated.is_confirmatory
 
 
-def test_a_claim_edited_before_any_result_is_confirmatory_and_says_what_changed(
-    make: Callable[..., Plan], journal: Journal
-) -> None:
+@pytest.mark.parametrize(
+    ("edit", "is_late", "num_before", "changes"),
+    [
+        ({"by": 0.01, "seeds": 5}, False, 0, ("by 0.02 -> 0.01", "seeds 3 -> 5")),
+        ({"seeds": 5}, True, 3, ("seeds 3 -> 5, after results were seen",)),
+        ({"scale": {"steps": 5}}, True, 0, ("steps 4 -> 5",)),  # other trials: none was seen
+    ],
+)
+def test_an_edit_says_what_changed_and_what_was_seen(
+    make: Make, journal: Journal, edit: dict[str, Any], num_before: int, changes: tuple[str, ...],
+    *, is_late: bool,
+) -> None:  # fmt: skip
     journal.keep_plan(make())
-    edited = registered(journal.keep_plan(make(by=0.01, seeds=5)).about)
-    assert edited.is_confirmatory
-    assert edited.changes == ("by 0.02 -> 0.01", "seeds 3 -> 5")
+    if is_late:
+        commit_all(journal, make())
+    edited = registered(journal.keep_plan(make(**edit)).about)
+    assert (edited.num_pairs_before, edited.changes) == (num_before, changes)
+    assert edited.is_confirmatory == (num_before == 0)
 
 
-def test_seeds_added_after_a_look_are_a_change_and_it_says_so(
-    make: Callable[..., Plan], journal: Journal
-) -> None:
-    journal.keep_plan(make())
-    commit_all(journal, make())
-    more = registered(journal.keep_plan(make(seeds=5)).about)
-    assert more.num_pairs_before == 3
-    assert more.changes == ("seeds 3 -> 5, after results were seen",)
-
-
-def test_back_at_the_first_statement_it_is_confirmatory_again(
-    make: Callable[..., Plan], journal: Journal
-) -> None:
+def test_back_at_the_first_statement_it_is_confirmatory_again(make: Make, journal: Journal) -> None:
     first = registered(journal.keep_plan(make()).about)
     commit_all(journal, make())
     second = registered(journal.keep_plan(make(by=0.01)).about)
@@ -236,17 +228,7 @@ def test_back_at_the_first_statement_it_is_confirmatory_again(
     assert len(journal.statements(make().key)) == 2
 
 
-def test_other_settings_are_other_trials_and_nobody_knew_those(
-    make: Callable[..., Plan], journal: Journal
-) -> None:
-    journal.keep_plan(make())
-    commit_all(journal, make())
-    other = registered(journal.keep_plan(make(scale={"steps": 5})).about)
-    assert other.is_confirmatory
-    assert other.changes == ("steps 4 -> 5",)
-
-
-def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Callable[..., Plan]) -> None:
+def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Make) -> None:
     plain, swept = make().about, make(statement="all beat one").about
     assert swept.claim is not None
     swept = replace(swept, claim=replace(swept.claim, at="length=8"))
@@ -265,9 +247,7 @@ def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Callable[..., Pl
 # --- where it travels ----------------------------------------------------------------------------
 
 
-def test_it_travels_in_the_frame(
-    make: Callable[..., Plan], journal: Journal, tmp_path: Path
-) -> None:
+def test_it_travels_in_the_frame(make: Make, journal: Journal, tmp_path: Path) -> None:
     journal.keep_plan(make())
     commit_all(journal, make())
     kept = journal.keep_plan(make(by=0.01))
@@ -280,9 +260,7 @@ def test_it_travels_in_the_frame(
     assert read.about == sweep_of(kept, results).about
 
 
-def test_another_folders_statements_come_with_its_results_and_the_earliest_holds(
-    make: Callable[..., Plan], tmp_path: Path
-) -> None:
+def test_statements_of_another_folder_are_adopted(make: Make, tmp_path: Path) -> None:
     with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
         there.keep_plan(make())
         commit_all(there, make())
@@ -292,9 +270,7 @@ def test_another_folders_statements_come_with_its_results_and_the_earliest_holds
         assert registered(here.keep_plan(make()).about).is_confirmatory
 
 
-def test_what_was_stated_here_late_was_stated_there_early(
-    make: Callable[..., Plan], tmp_path: Path
-) -> None:
+def test_what_was_stated_here_late_was_stated_there_early(make: Make, tmp_path: Path) -> None:
     with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
         there.keep_plan(make())
         commit_all(here, make())
@@ -305,9 +281,7 @@ def test_what_was_stated_here_late_was_stated_there_early(
         assert there.statements(make().key) == late
 
 
-def test_a_rebuilt_journal_knows_what_the_old_one_knew(
-    make: Callable[..., Plan], tmp_path: Path
-) -> None:
+def test_a_rebuilt_journal_knows_what_the_old_one_knew(make: Make, tmp_path: Path) -> None:
     with Journal(tmp_path / "old.db") as old:
         old.keep_plan(make())
         commit_all(old, make())
@@ -330,7 +304,7 @@ def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
         text = file.read_text().replace("probes=", f"claim={claim}, probes=")
         file.write_text(text.replace("import Ablation", "import Ablation, Claim"))
         run(str(file), options=Options(out=work.out, executor="inline"))
-        (sweep,) = sweeps_in(store_of(work.out, None), "small")
+        (sweep,) = sweeps_in(store_of(work.out, None))["small"]
         assert differences(work.out, None).differences == ()
         return sweep.about
 
@@ -352,7 +326,7 @@ def without_statements(path: Path) -> None:
 
 
 @pytest.fixture
-def old(make: Callable[..., Plan], tmp_path: Path) -> Path:
+def old(make: Make, tmp_path: Path) -> Path:
     """A journal of format 2 that holds the plan and all of its results."""
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
@@ -362,7 +336,7 @@ def old(make: Callable[..., Plan], tmp_path: Path) -> Path:
     return path
 
 
-def test_of_an_old_journal_no_registration_is_known(make: Callable[..., Plan], old: Path) -> None:
+def test_of_an_old_journal_no_registration_is_known(make: Make, old: Path) -> None:
     with Journal(old, read_only=True) as journal:
         (planned,) = journal.plans()
         assert planned.about.registration is None
@@ -371,17 +345,13 @@ def test_of_an_old_journal_no_registration_is_known(make: Callable[..., Plan], o
         assert journal.keep_plan(make()).about.registration is None
 
 
-def test_a_claim_edited_in_an_old_journal_is_exploratory(
-    make: Callable[..., Plan], old: Path
-) -> None:
+def test_a_claim_edited_in_an_old_journal_is_exploratory(make: Make, old: Path) -> None:
     with Journal(old) as journal:
         edited = registered(journal.keep_plan(make(by=0.01)).about)
     assert (edited.num_pairs_before, edited.changes) == (3, ("by 0.02 -> 0.01",))
 
 
-def test_an_old_journal_without_results_has_nothing_to_hide(
-    make: Callable[..., Plan], tmp_path: Path
-) -> None:
+def test_an_old_journal_without_results_has_nothing_to_hide(make: Make, tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(make())
     without_statements(tmp_path / "journal.db")
@@ -389,9 +359,7 @@ def test_an_old_journal_without_results_has_nothing_to_hide(
         assert registered(journal.keep_plan(make()).about).is_confirmatory
 
 
-def test_what_an_old_journal_brings_is_not_taken_for_stated_here(
-    make: Callable[..., Plan], old: Path, tmp_path: Path
-) -> None:
+def test_results_of_an_old_journal_stay_unregistered(make: Make, old: Path, tmp_path: Path) -> None:
     with Journal(old, read_only=True) as there, Journal(tmp_path / "new.db") as here:
         assert here.adopt_plan(make(), there).about.registration is None
         for result in there.results(trial.trial_id for trial in make().trials):

@@ -22,7 +22,7 @@ from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.timeouts import Deadline
-from suite.tracking.connect import trial_runs
+from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace, is_alive
 
 SOON = 1.0  # seconds after the deadline by which everything must have ended
@@ -44,8 +44,7 @@ def held(work: Workplace) -> Counter[tuple[str, int, Status]]:
 
 def shown(work: Workplace) -> Counter[str]:
     """The status of every trial in the store."""
-    uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    return Counter(child.status for child in trial_runs(uri, "small", "quick"))
+    return Counter(child.status for child in LocalStore(work.out).trials(("small", "quick")))
 
 
 MIXERS = """

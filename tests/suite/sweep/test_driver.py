@@ -26,8 +26,8 @@ from suite.sweep.driver import Options, _folder_for, record_journal, run
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import trial_runs
 from suite.tracking.run_writer import RunWriter
+from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 
 
@@ -225,13 +225,12 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
     with pytest.raises(KeyboardInterrupt):
         run(file, options=inline(work))
     assert statuses(work) == {Status.OK: 2}
-    uri = f"sqlite:///{work.out / 'mlflow.db'}"
-    shown = Counter(child.status for child in trial_runs(uri, "small", "quick"))
-    assert shown == {"FINISHED": 2, "KILLED": 1}
+    store, key = LocalStore(work.out), ("small", "quick")
+    assert Counter(run.status for run in store.trials(key)) == {"FINISHED": 2, "KILLED": 1}
     monkeypatch.undo()
     assert run(file, options=inline(work)).num_run == 2
     assert sorted(attempts(work).values()) == [1, 1, 1, 2]
-    assert Counter(c.status for c in trial_runs(uri, "small", "quick")) == {"FINISHED": 4}
+    assert Counter(run.status for run in store.trials(key)) == {"FINISHED": 4}
     assert agrees(work)
 
 

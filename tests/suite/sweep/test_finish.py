@@ -14,7 +14,7 @@ from suite.commands import run as command_run
 from suite.errors import DONE, UNAVAILABLE
 from suite.journal.journal import Journal
 from suite.reporting import build
-from suite.reporting.build import reported, reports_from_store
+from suite.reporting.build import reported, reports_of, sweeps_in
 from suite.schema import Status
 from suite.sweep.driver import Options
 from suite.sweep.finish import SweepOutcome, conclude, counted
@@ -62,7 +62,7 @@ class Folder:
 
     def report(self, *names: str) -> None:
         """As `bakeoff report`."""
-        reports_from_store(names, self.store, self.out / "reports")
+        reports_of(names, sweeps_in(self.store), self.out / "reports")
 
     def overview(self) -> str:
         return (self.out / "reports" / "index.md").read_text()

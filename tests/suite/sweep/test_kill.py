@@ -162,9 +162,9 @@ def finish(work: Workplace, file: str, undisturbed: Workplace) -> None:
 
 def children_of(work: Workplace) -> Counter[tuple[str, int]]:
     """(status, how often the trial is there) of each trial in the store, complete or not."""
-    from suite.tracking.connect import trial_runs
+    from tests.suite.heads_sweep import LocalStore
 
-    shown = trial_runs(f"sqlite:///{work.out / 'mlflow.db'}", "small", "quick")
+    shown = LocalStore(work.out).trials(("small", "quick"))
     times = Counter(child.trial_id for child in shown)
     return Counter((child.status, times[child.trial_id]) for child in shown)
 

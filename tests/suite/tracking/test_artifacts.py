@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.schema import Provenance, Result, Specimen, Status
+from suite.schema import Specimen
 from suite.tracking.artifacts import sample_files
+from tests.suite.heads_sweep import HEADS
 
-HERE = Provenance(
-    commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)
 MAP = Specimen(
     kind="attention", title="layer 1, head 2", text="a\nb", num_rows=3, num_columns=3,
     levels=base64.b64encode(bytes([255, 0, 0, 64, 191, 0, 20, 150, 105])).decode(),
@@ -23,11 +21,7 @@ MAP = Specimen(
 
 
 def files(*specimens: Specimen) -> dict[str, bytes]:
-    return sample_files(
-        Result(
-            trial_id="0" * 32, status=Status.OK, provenance=HERE, seconds=1.0, specimens=specimens
-        )
-    )
+    return sample_files(replace(HEADS.result(HEADS.trial()), specimens=specimens))
 
 
 def test_every_kind_has_its_folder() -> None:
@@ -58,10 +52,6 @@ def test_a_picture_shows_the_matrix_darker_where_there_is_more() -> None:
     assert middles.min() < 60
 
 
-def test_a_result_without_specimens_has_no_files() -> None:
-    assert files() == {}
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -70,7 +60,7 @@ def test_a_result_without_specimens_has_no_files() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_matrix_is_left_out(changes: dict[str, object]) -> None:
-    assert files(replace(MAP, **changes)) == {}  # type: ignore[arg-type]
+    assert files(replace(MAP, **changes)) == files() == {}  # type: ignore[arg-type]
 
 
 def test_titles_lead_nowhere_and_never_overwrite() -> None:

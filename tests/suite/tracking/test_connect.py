@@ -18,8 +18,9 @@ import pytest
 
 from suite.schema import DataSet
 from suite.tracking.client import MlflowStore, StoreUnavailable, dataset_fields, store_errors
-from suite.tracking.connect import connect, load_artifacts, trial_runs
+from suite.tracking.connect import connect, load_artifacts
 from suite.tracking.location import RefusedUri, Store, store_of
+from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_writer import RunWriter
 from tests.suite.fake_server import http_server
 from tests.suite.heads_sweep import HEADS, LocalStore
@@ -99,7 +100,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
     for read in (
-        lambda uri: trial_runs(uri, "heads", "quick"),
+        lambda uri: StoreReader(uri).sweep(("heads", "quick")).trials,
         lambda uri: load_artifacts(uri, tmp_path / "into"),
     ):
         with pytest.raises(StoreUnavailable, match="`bakeoff run` makes it"):

@@ -18,13 +18,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from suite.journal.journal import Journal
 from suite.spec import SpecError
 from suite.sweep.finish import SweepOutcome, conclude, counted
+from suite.tracking.artifacts import files_in
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import trial_runs
 from suite.tracking.dashboard import (
     Dashboard,
     dashboard_command,
@@ -33,6 +34,7 @@ from suite.tracking.dashboard import (
     serve,
 )
 from suite.tracking.location import BadUri, RefusedUri, Store, store_of
+from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_writer import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
@@ -61,15 +63,8 @@ def _free_port() -> int:
 
 def _processes_with(text: str) -> list[int]:
     """Running processes whose command line holds the text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if text in line:
-            found.append(int(folder.name))
-    return found
+    processes = psutil.process_iter(["pid", "cmdline"])
+    return [p.info["pid"] for p in processes if text in " ".join(p.info["cmdline"] or [])]
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +176,7 @@ def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: sign
 
 def test_a_foreign_host_name_is_turned_away(shown: Dashboard) -> None:
     """A page of another site, whose name was made to point here, reads nothing."""
-    base = shown.url.partition("/#")[0]
-    request = urllib.request.Request(f"{base}/api/2.0/mlflow/experiments/get-by-name")
+    request = urllib.request.Request(f"{_base(shown)}/api/2.0/mlflow/experiments/get-by-name")
     request.add_header("Host", "evil.example.org")
     with pytest.raises(urllib.error.HTTPError) as refusal:
         urllib.request.urlopen(request, timeout=10)
@@ -200,11 +194,11 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
         store = Store(uri=base, artifacts=None)
         outcome = _conclude(sweep, RunWriter(store), tmp_path / folder, store)
         assert outcome.trouble == ""
-    assert len(trial_runs(base, "over_http", "quick")) == len(sweep.plan.trials)
+    assert len(StoreReader(base).sweep(("over_http", "quick")).trials) == len(sweep.plan.trials)
     (comparison,) = outcome.comparisons
     assert comparison.startswith(f"{base}/#/experiments/")
-    made = _contents(tmp_path / "again" / "reports")
-    assert {Path("index.html"), Path("over_http/index.html")} <= set(made)
+    made = files_in(tmp_path / "again" / "reports")
+    assert {"index.html", "over_http/index.html"} <= set(made)
     shutil.rmtree(tmp_path / "again")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -214,16 +208,12 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    remade = _contents(elsewhere / "out" / "reports")
-    overviews = [Path("index.html"), Path("index.md")]
+    remade = files_in(elsewhere / "out" / "reports")
+    overviews = ["index.html", "index.md"]
     assert b"heads/index.html" in remade[overviews[1]]  # which has all that the server holds
     for name in overviews:
         del made[name], remade[name]
     assert remade == made
-
-
-def _contents(folder: Path) -> dict[Path, bytes]:
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_it_opens_at_one_ablation_or_the_last_one(

@@ -15,6 +15,7 @@ from suite.tracking.limits import (
     PARAM_LIMIT,
     REQUEST_LIMIT,
     TAG_LIMIT,
+    LogRequest,
     MetricRow,
     entity_key,
     requests_for,
@@ -80,7 +81,7 @@ def _rows(count: int) -> list[MetricRow]:
 
 def test_what_fits_is_one_request() -> None:
     (batch,) = requests_for({"a": "1"}, _rows(3), {"b": "2"})
-    assert (batch.params, batch.rows, batch.tags) == ({"a": "1"}, _rows(3), {"b": "2"})
+    assert batch == LogRequest([("a", "1")], _rows(3), [("b", "2")])
     assert requests_for({}, [], {}) == []
 
 
@@ -98,10 +99,9 @@ def test_every_request_is_within_the_limits_and_nothing_is_lost(
         assert len(batch.params) <= MAX_PARAMS
         assert len(batch.tags) <= MAX_TAGS
         assert 0 < len(batch.params) + len(batch.tags) + len(batch.rows) <= MAX_ENTITIES
-        size = sum(map(len, [*batch.params.values(), *batch.tags.values()]))
-        assert size <= REQUEST_LIMIT
+        assert sum(len(value) for _, value in [*batch.params, *batch.tags]) <= REQUEST_LIMIT
     assert [row for batch in sent for row in batch.rows] == _rows(rows)
-    assert len({name for batch in sent for name in batch.params}) == params
-    assert [name for batch in sent for name in batch.tags] == [f"t{i}" for i in range(tags)]
+    assert len({name for batch in sent for name, _ in batch.params}) == params
+    assert [name for batch in sent for name, _ in batch.tags] == [f"t{i}" for i in range(tags)]
     if tags:
-        assert f"t{tags - 1}" in sent[-1].tags  # the last tag says that all has arrived
+        assert f"t{tags - 1}" in dict(sent[-1].tags)  # the last tag says that all has arrived

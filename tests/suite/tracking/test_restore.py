@@ -18,7 +18,7 @@ from mlflow.tracking._tracking_service import utils
 
 from suite.journal.export import JOURNAL_FILE, ExportError, packed, parsed, unpacked
 from suite.journal.journal import Journal
-from suite.reporting.build import reports_from_store
+from suite.reporting.build import reports_of, sweeps_in
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Result, Status
 from suite.sweep.mlflow_sync import MlflowSync
@@ -171,7 +171,7 @@ def test_what_is_damaged_is_refused_in_one_sentence(out: Path, fault: str) -> No
 
 def test_a_report_does_not_need_the_lines(out: Path) -> None:
     next((out / "artifacts").rglob(JOURNAL_FILE)).write_bytes(b"")
-    (page,) = reports_from_store([SWEEP.name], store_of(out, None), out / "reports")
+    (page,) = reports_of([SWEEP.name], sweeps_in(store_of(out, None)), out / "reports")
     assert page.is_file()
 
 

@@ -17,11 +17,13 @@ import pytest
 from suite.schema import About, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.connect import load_artifacts, trial_runs
+from suite.tracking.connect import load_artifacts
 from suite.tracking.run_fields import Findings, Key, variant_of
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
+KEY, TRIAL = HEADS.key, HEADS.trial()
+CELLS, RESULT = HEADS.cells(TRIAL), HEADS.result(TRIAL)
 FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
 FINDINGS = Findings(
     verdict="supported", sentence="8 heads beat one: supported.",
@@ -73,15 +75,15 @@ def test_a_sweep_from_start_to_end(store: LocalStore) -> None:
     cells, result = HEADS.cells(trial), HEADS.result(trial)
     writer = store.writer()
     assert writer.open_sweep(HEADS.about) == {}
-    writer.start_trial(HEADS.key, trial, cells, 1)
+    writer.start_trial(KEY, trial, cells, 1)
     run = _the_trial(store)
     assert _active(store, "trial") == [(run, "RUNNING")]
-    writer.log_points(HEADS.key, trial.trial_id, HEADS.points((0, 10)))
+    writer.log_points(KEY, trial.trial_id, HEADS.points((0, 10)))
     assert len(_history(store, run, "bits_per_character")) == 2  # live
     params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
     assert (params["variant"], params["heads"]) == ("heads=4", "4")  # no curve without them
-    writer.finish_trial(HEADS.key, trial, cells, result)
-    writer.close_sweep(HEADS.key, {"ok": 1}, finished=True)
+    writer.finish_trial(KEY, trial, cells, result)
+    writer.close_sweep(KEY, {"ok": 1}, finished=True)
     assert _active(store, "trial") == [(run, "FINISHED")]
     ((parent, status),) = _active(store, "sweep")
     assert status == "FINISHED"
@@ -95,21 +97,19 @@ def test_a_sweep_from_start_to_end(store: LocalStore) -> None:
 
 
 def test_every_call_twice_writes_nothing_the_second_time(store: LocalStore, tmp_path: Path) -> None:
-    trial = HEADS.trial()
-    cells, result = HEADS.cells(trial), HEADS.result(trial)
     report = tmp_path / "report"
     report.mkdir()
     (report / "index.html").write_text("<p>8 heads</p>")
     writer = store.writer()
     calls: list[Callable[[], object]] = [
         lambda: writer.open_sweep(HEADS.about),
-        lambda: writer.start_trial(HEADS.key, trial, cells, 1),
-        lambda: writer.log_points(HEADS.key, trial.trial_id, HEADS.points((0, 10))),
-        lambda: writer.finish_trial(HEADS.key, trial, cells, result),
-        lambda: writer.publish(HEADS.key, FILES),
-        lambda: writer.publish_report(HEADS.key, report),
-        lambda: writer.publish_findings(HEADS.key, FINDINGS),
-        lambda: writer.close_sweep(HEADS.key, {"ok": 1}, finished=True),
+        lambda: writer.start_trial(KEY, TRIAL, CELLS, 1),
+        lambda: writer.log_points(KEY, TRIAL.trial_id, HEADS.points((0, 10))),
+        lambda: writer.finish_trial(KEY, TRIAL, CELLS, RESULT),
+        lambda: writer.publish(KEY, FILES),
+        lambda: writer.publish_report(KEY, report),
+        lambda: writer.publish_findings(KEY, FINDINGS),
+        lambda: writer.close_sweep(KEY, {"ok": 1}, finished=True),
     ]
     for call in calls:
         before = _dump(store)
@@ -122,69 +122,63 @@ def test_every_call_twice_writes_nothing_the_second_time(store: LocalStore, tmp_
 
 def test_a_second_run_of_a_finished_sweep_writes_nothing(store: LocalStore) -> None:
     trials = [HEADS.trial(seed=seed) for seed in range(3)]
-    _replay(store.writer(), HEADS.about, trials)
+    _drive(store.writer(), HEADS.about, trials)
     before, files = _dump(store), sorted(store.out.rglob("*.parquet"))
     stamps = [file.stat().st_mtime_ns for file in files]
     writer = store.writer()
     client = FaultyClient(writer._store.client, 0, "never", Killed())
     writer._store.client = client
-    _replay(writer, HEADS.about, trials)
+    _drive(writer, HEADS.about, trials)
     assert client.num_requests == 2  # the experiment, and one search
     assert _dump(store) == before
     assert [file.stat().st_mtime_ns for file in files] == stamps
 
 
-def test_live_points_sent_again_by_another_process_are_absorbed(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
-    writer.log_points(HEADS.key, trial.trial_id, HEADS.points())
+def test_live_points_sent_again_are_absorbed(store: LocalStore, writer: RunWriter) -> None:
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
+    writer.log_points(KEY, TRIAL.trial_id, HEADS.points())
     writer._live[_the_trial(store)].rows.clear()  # as after an answer that was lost
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
     assert len(_history(store, _the_trial(store), "bits_per_character")) == 3
 
 
 def test_two_scales_of_an_ablation_have_a_parent_each(store: LocalStore) -> None:
     writer = store.writer()
-    trial = HEADS.trial()
     for scale in ("quick", "standard"):
         writer.open_sweep(replace(HEADS.about, scale=scale))
         key = ("heads", scale)
-        writer.finish_trial(key, trial, HEADS.cells(trial), HEADS.result(trial))
+        writer.finish_trial(key, TRIAL, CELLS, RESULT)
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
     assert len(_rows(store, "SELECT * FROM experiments WHERE name = 'heads'")) == 1
-    assert [child.trial_id for child in trial_runs(store.uri, "heads", "quick")] == [trial.trial_id]
+    assert [child.trial_id for child in store.trials()] == [TRIAL.trial_id]
 
 
-def test_the_parent_tells_the_answer_and_changes_it(store: LocalStore, writer: RunWriter) -> None:
+def test_the_parent_shows_the_verdict(store: LocalStore, writer: RunWriter) -> None:
     ((parent, _),) = _active(store, "sweep")
     assert "none yet" in _tags(store, parent)["mlflow.note.content"]
-    writer.publish_findings(HEADS.key, FINDINGS)
+    writer.publish_findings(KEY, FINDINGS)
     better = {"bits_per_character/heads:8": 2.25}  # less than before: the later counts
     refuted = Findings(verdict="refuted", sentence="8 < 1: refuted.", means=better)
-    writer.publish_findings(HEADS.key, refuted)
+    writer.publish_findings(KEY, refuted)
     tags = _tags(store, parent)
     assert tags["bakeoff.verdict"] == "refuted"
     assert "Verdict: 8 &lt; 1: refuted." in tags["mlflow.note.content"]
     shown = writer._store.client.get_run(parent).data.metrics
     assert shown == {"bits_per_character/heads:1": 2.7, **better}
-    writer.publish_findings(HEADS.key, Findings())  # the claim was taken back
+    writer.publish_findings(KEY, Findings())  # the claim was taken back
     assert _tags(store, parent)["bakeoff.verdict"] == ""
-    writer.publish_findings(HEADS.key, refuted)
+    writer.publish_findings(KEY, refuted)
     before = _dump(store)
     store.writer().open_sweep(HEADS.about)  # another driver: the answer stays until the next
     assert _dump(store) == before
 
 
-def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
-    store: LocalStore, writer: RunWriter
-) -> None:
+def test_data_sets_are_inputs(store: LocalStore, writer: RunWriter) -> None:
     trained, timed = HEADS.trial(), HEADS.timing()
     for trial in (trained, timed):
-        writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial))
     ((parent, _),) = _active(store, "sweep")
-    runs = {child.trial_id: child.run_id for child in trial_runs(store.uri, *HEADS.key)}
+    runs = {child.trial_id: child.run_id for child in store.trials()}
     client = writer._store.client
     for run in (parent, runs[trained.trial_id]):
         (given,) = client.get_run(run).inputs.dataset_inputs
@@ -197,16 +191,13 @@ def test_the_data_sets_are_inputs_of_the_parent_and_of_what_trains(
     assert not client.get_run(runs[timed.trial_id]).inputs.dataset_inputs
 
 
-def test_what_a_trained_model_does_is_among_its_artifacts(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
+def test_samples_are_artifacts(store: LocalStore, writer: RunWriter) -> None:
     text = Specimen(kind="text", title="continuation", text="To be")
     weights = Specimen(
         kind="attention", title="layer 1, head 2", num_rows=1, num_columns=2, levels="AP8="
     )
-    result = replace(HEADS.result(trial), specimens=(text, weights))
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+    result = replace(RESULT, specimens=(text, weights))
+    writer.finish_trial(KEY, TRIAL, CELLS, result)
     (sample,) = store.out.rglob("artifacts/samples/continuation.txt")
     assert sample.read_text() == "To be"
     (picture,) = store.out.rglob("artifacts/attention/layer1_head2.png")
@@ -229,27 +220,17 @@ def test_everything_is_fetched_at_once(store: LocalStore, tmp_path: Path) -> Non
     assert list(load_artifacts(store.uri, tmp_path / "into", ["b"])) == ["b"]
 
 
-def _replay(writer: RunWriter, about: About, trials: list[Trial]) -> None:
-    """What a driver does that starts with all results in its journal."""
+def _drive(writer: RunWriter, about: About, trials: list[Trial], *, is_live: bool = False) -> None:
+    """What a driver does: while trials run, or with all results in its journal."""
     key = (about.ablation, about.scale)
     shown = writer.open_sweep(about)
+    for trial in trials if is_live else ():
+        writer.start_trial(key, trial, HEADS.cells(trial), 1)
+        writer.log_points(key, trial.trial_id, HEADS.points((0, 10)))
     for trial in trials:
         result = HEADS.result(trial)
         if shown.get(trial.trial_id) != result.sha256:
             writer.finish_trial(key, trial, HEADS.cells(trial), result)
-    writer.publish(key, FILES)
-    writer.close_sweep(key, {"ok": len(trials)}, finished=True)
-
-
-def _live(writer: RunWriter, about: About, trials: list[Trial]) -> None:
-    """What a driver does while trials run."""
-    key = (about.ablation, about.scale)
-    writer.open_sweep(about)
-    for trial in trials:
-        writer.start_trial(key, trial, HEADS.cells(trial), 1)
-        writer.log_points(key, trial.trial_id, HEADS.points((0, 10)))
-    for trial in trials:
-        writer.finish_trial(key, trial, HEADS.cells(trial), HEADS.result(trial))
     writer.publish(key, FILES)
     writer.close_sweep(key, {"ok": len(trials)}, finished=True)
 
@@ -287,7 +268,7 @@ def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
     parents = "SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active' AND name = ?"
     ((parent,),) = _rows(store, parents, " · ".join(key))
     assert _rows(store, "SELECT status FROM runs WHERE run_uuid = ?", parent) == [("FINISHED",)]
-    found = trial_runs(store.uri, *key)
+    found = store.trials(key)
     assert sorted((child.trial_id, child.result_sha256, child.status) for child in found) == sorted(
         (trial.trial_id, HEADS.result(trial).sha256, "FINISHED") for trial in trials
     )
@@ -304,9 +285,7 @@ def _check_once(store: LocalStore, key: Key, trials: list[Trial]) -> None:
 # What stands after one request stands before the next: the other half repeats it, slowly.
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 @pytest.mark.parametrize("fault", ["killed", "outage"])
-def test_interrupted_at_any_request_nothing_is_lost_or_doubled(
-    store: LocalStore, when: str, fault: str
-) -> None:
+def test_interrupted_anywhere_nothing_is_lost(store: LocalStore, when: str, fault: str) -> None:
     trials = [HEADS.trial(seed=0), HEADS.trial(seed=1)]
     for fail_at in range(1, 1000):
         about = replace(HEADS.about, ablation=f"heads_{fail_at}")
@@ -315,76 +294,60 @@ def test_interrupted_at_any_request_nothing_is_lost_or_doubled(
         client = FaultyClient(writer._store.client, fail_at, when, error)
         writer._store.client = client
         try:
-            _live(writer, about, trials)
+            _drive(writer, about, trials, is_live=True)
         except Killed:
             writer = store.writer()
         except StoreUnavailable:
             pass
         else:
             break
-        _replay(writer, about, trials)
+        _drive(writer, about, trials)
         _check_once(store, ("heads_" + str(fail_at), "quick"), trials)
     assert client.num_requests == fail_at - 1 > 10
 
 
-def test_after_an_answer_that_was_lost_the_store_is_asked_again(
-    store: LocalStore, writer: RunWriter
-) -> None:
+def test_a_lost_answer_is_asked_for_again(store: LocalStore, writer: RunWriter) -> None:
     """The child was created, but nobody heard of it: the next call finds it."""
-    trial = HEADS.trial()
     real = writer._store.client
     writer._store.client = FaultyClient(real, 1, "after", ConnectionError("gone"))
     with pytest.raises(StoreUnavailable, match="gone"):
-        writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
+        writer.start_trial(KEY, TRIAL, CELLS, 1)
     assert len(_active(store, "trial")) == 1
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
     assert len(_active(store, "trial")) == 1
 
 
-def test_an_unfinished_attempt_is_replaced_so_that_no_curve_mixes_two(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
-    stray = replace(HEADS.points((0,))[0], value=99.0)
-    writer.log_points(HEADS.key, trial.trial_id, [stray])
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 2)
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
-    run = _the_trial(store)
-    assert _tags(store, run)["bakeoff.attempt"] == "2"
-    assert 99.0 not in [value for _, value in _history(store, run, "bits_per_character")]
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_no_curve_mixes_attempts(store: LocalStore, writer: RunWriter, *, is_dead: bool) -> None:
+    """A run that is not finished is replaced: by the next attempt, or by another process."""
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
+    writer.log_points(KEY, TRIAL.trial_id, [replace(HEADS.points((0,))[0], value=99.0)])
+    if is_dead:
+        writer = store.writer()
+    else:
+        writer.start_trial(KEY, TRIAL, CELLS, 2)
+        assert _tags(store, _the_trial(store))["bakeoff.attempt"] == "2"
+    _drive(writer, HEADS.about, [TRIAL])
+    _check_once(store, KEY, [TRIAL])
+    history = _history(store, _the_trial(store), "bits_per_character")
+    assert 99.0 not in [value for _, value in history]
 
 
-def test_a_leftover_of_a_dead_process_is_not_gone_on_with(store: LocalStore) -> None:
-    trial = HEADS.trial()
-    dead = store.writer()
-    dead.open_sweep(HEADS.about)
-    dead.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
-    stray = replace(HEADS.points((0,))[0], value=99.0)
-    dead.log_points(HEADS.key, trial.trial_id, [stray])
-    _replay(store.writer(), HEADS.about, [trial])
-    _check_once(store, HEADS.key, [trial])
-
-
-def test_what_still_runs_when_a_sweep_is_left_is_shown_as_killed(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
-    writer.close_sweep(HEADS.key, {}, finished=False)
+def test_what_still_runs_at_the_end_is_killed(store: LocalStore, writer: RunWriter) -> None:
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
+    writer.close_sweep(KEY, {}, finished=False)
     assert [status for _, status in _active(store, "trial")] == ["KILLED"]
     assert [status for _, status in _active(store, "sweep")] == ["KILLED"]
     assert store.writer().open_sweep(HEADS.about) == {}
     again = store.writer()
     again.open_sweep(HEADS.about)
-    again.start_trial(HEADS.key, trial, HEADS.cells(trial), 2)
+    again.start_trial(KEY, TRIAL, CELLS, 2)
     assert [status for _, status in _active(store, "sweep")] == ["RUNNING"]
 
 
-def test_doubles_are_healed_and_the_earliest_is_kept(store: LocalStore) -> None:
-    trial = HEADS.trial()
+def test_of_duplicates_the_earliest_is_kept(store: LocalStore) -> None:
     writer = store.writer()
-    _replay(writer, HEADS.about, [trial])
+    _drive(writer, HEADS.about, [TRIAL])
     ((parent, _),) = _active(store, "sweep")
     run = _the_trial(store)
     client = writer._store.client
@@ -393,7 +356,7 @@ def test_doubles_are_healed_and_the_earliest_is_kept(store: LocalStore) -> None:
         copy = client.create_run(experiment, tags=client.get_run(original).data.tags)
         client.set_terminated(copy.info.run_id)
     assert len(_active(store, "sweep")) == len(_active(store, "trial")) == 2
-    assert len(trial_runs(store.uri, *HEADS.key)) == 2  # `verify` sees them
+    assert len(store.trials()) == 2  # `verify` sees them
     store.writer().open_sweep(HEADS.about)
     assert _active(store, "sweep") == [(parent, "FINISHED")]
     assert _active(store, "trial") == [(run, "FINISHED")]
@@ -402,95 +365,76 @@ def test_doubles_are_healed_and_the_earliest_is_kept(store: LocalStore) -> None:
 def test_what_a_person_deleted_in_the_dashboard_comes_back(store: LocalStore) -> None:
     trials = [HEADS.trial(seed=seed) for seed in range(2)]
     writer = store.writer()
-    _replay(writer, HEADS.about, trials)
+    _drive(writer, HEADS.about, trials)
     ((parent, _),) = _active(store, "sweep")
-    first, *_ = trial_runs(store.uri, *HEADS.key)
+    first, *_ = store.trials()
     client = writer._store.client
     client.delete_run(parent)
     client.delete_run(first.run_id)
-    _replay(store.writer(), HEADS.about, trials)
-    _check_once(store, HEADS.key, trials)
+    _drive(store.writer(), HEADS.about, trials)
+    _check_once(store, KEY, trials)
     client.delete_experiment(client.get_experiment_by_name("heads").experiment_id)
-    _replay(store.writer(), HEADS.about, trials)
-    _check_once(store, HEADS.key, trials)
+    _drive(store.writer(), HEADS.about, trials)
+    _check_once(store, KEY, trials)
 
 
-def test_a_failure_shows_as_one_and_gives_way_to_a_result(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
-    failure = replace(HEADS.result(trial, Status.ERROR), traceback="Traceback: boom" * 1000)
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), failure)
-    ((run, status),) = _active(store, "trial")
-    assert status == "FAILED"
-    assert _tags(store, run)["bakeoff.reason"] == "it went wrong."
-    (kept,) = store.out.rglob("traceback.txt")
-    assert kept.read_text() == failure.traceback
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
-    assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
-
-
-def test_what_is_called_otherwise_by_now_is_shown_anew(
-    store: LocalStore, writer: RunWriter
-) -> None:
-    trial = HEADS.trial()
-    result, name = HEADS.result(trial), variant_of(trial, HEADS.cells(trial))
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+def test_a_renamed_variant_is_shown_anew(store: LocalStore, writer: RunWriter) -> None:
+    name = variant_of(TRIAL, CELLS)
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
     before = _dump(store)
     again = store.writer()
     again.open_sweep(HEADS.about)
-    assert again.delete_stale(HEADS.key, {trial.trial_id: name}) == set()
-    assert again.delete_stale(HEADS.key, {}) == set()
+    assert again.delete_stale(KEY, {TRIAL.trial_id: name}) == set()
+    assert again.delete_stale(KEY, {}) == set()
     assert _dump(store) == before
     with_axis = replace(HEADS.about, variants=(*HEADS.about.variants, "depth=2"))
     for about, wanted in ((HEADS.about, "another name"), (with_axis, name)):
         again = store.writer()
         again.open_sweep(about)
-        assert again.delete_stale(HEADS.key, {trial.trial_id: wanted}) == {trial.trial_id}
-        again.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+        assert again.delete_stale(KEY, {TRIAL.trial_id: wanted}) == {TRIAL.trial_id}
+        again.finish_trial(KEY, TRIAL, CELLS, RESULT)
     assert [status for _, status in _active(store, "trial")] == ["FINISHED"]
 
 
-def test_a_failure_stays_until_there_is_another_result(
-    store: LocalStore, writer: RunWriter
-) -> None:
+def test_a_failure_stays_until_the_next_result(store: LocalStore, writer: RunWriter) -> None:
     """As in the journal: the new attempt may be cut, or end well in another environment."""
-    trial = HEADS.trial()
-    failure = HEADS.result(trial, Status.ERROR)
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), failure)
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 2)
-    writer.close_sweep(HEADS.key, {}, finished=False)
+    failure = replace(HEADS.result(TRIAL, Status.ERROR), traceback="Traceback: boom" * 1000)
+    writer.finish_trial(KEY, TRIAL, CELLS, failure)
+    ((run, status),) = _active(store, "trial")
+    assert status == "FAILED"
+    assert _tags(store, run)["bakeoff.reason"] == "it went wrong."
+    (kept,) = store.out.rglob("traceback.txt")
+    assert kept.read_text() == failure.traceback
+    writer.start_trial(KEY, TRIAL, CELLS, 2)
+    writer.close_sweep(KEY, {}, finished=False)
     assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "KILLED"]
-    elsewhere = replace(HEADS.result(trial), provenance=HEADS.other_place)
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 3)
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), elsewhere)
+    elsewhere = replace(RESULT, provenance=HEADS.other_place)
+    writer.start_trial(KEY, TRIAL, CELLS, 3)
+    writer.finish_trial(KEY, TRIAL, CELLS, elsewhere)
     assert sorted(status for _, status in _active(store, "trial")) == ["FAILED", "FINISHED"]
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
     assert sorted(status for _, status in _active(store, "trial")) == ["FINISHED", "FINISHED"]
 
 
 @pytest.mark.parametrize("status", [Status.DIVERGED, Status.OUT_OF_MEMORY, Status.SKIPPED])
 def test_a_finding_is_no_failure(store: LocalStore, status: Status, writer: RunWriter) -> None:
-    trial = HEADS.trial()
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial, status))
+    writer.finish_trial(KEY, TRIAL, CELLS, HEADS.result(TRIAL, status))
     assert [shown for _, shown in _active(store, "trial")] == ["FINISHED"]
 
 
-def test_timings_of_two_environments_stand_side_by_side(
-    store: LocalStore, writer: RunWriter
-) -> None:
+def test_environments_are_kept_side_by_side(store: LocalStore, writer: RunWriter) -> None:
     trial = HEADS.timing()
     here = replace(HEADS.result(trial), measurements=(), points=())
     there = replace(here, provenance=HEADS.other_place)
     for result in (here, there):
-        writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), result)
     before = _dump(store)
     again = store.writer()
     again.open_sweep(HEADS.about)
     for result in (here, there):
-        again.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+        again.finish_trial(KEY, trial, HEADS.cells(trial), result)
     assert _dump(store) == before
-    environments = {child.environment_id for child in trial_runs(store.uri, *HEADS.key)}
+    environments = {child.environment_id for child in store.trials()}
     assert environments == {here.provenance.environment_id, there.provenance.environment_id}
 
 
@@ -501,7 +445,7 @@ def test_long_and_many_values_arrive_whole(store: LocalStore, writer: RunWriter)
     trial = HEADS.trial(**many, text=long)
     points = HEADS.points(range(2500))
     result = replace(HEADS.result(trial), points=points, reason="because " * 2000)
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), result)
+    writer.finish_trial(KEY, trial, HEADS.cells(trial), result)
     run = _the_trial(store)
     params = dict(_rows(store, "SELECT key, value FROM params WHERE run_uuid = ?", run))
     assert len(_history(store, run, "bits_per_character")) == 2500
@@ -512,22 +456,19 @@ def test_long_and_many_values_arrive_whole(store: LocalStore, writer: RunWriter)
 
 
 def test_numbers_that_are_not_finite_are_tags(store: LocalStore, writer: RunWriter) -> None:
-    trial = HEADS.trial()
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
     (point,) = HEADS.points((10,))
     wild = [replace(point, value=value) for value in (float("nan"), float("inf"))]
-    writer.log_points(HEADS.key, trial.trial_id, wild)
+    writer.log_points(KEY, TRIAL.trial_id, wild)
     run = _the_trial(store)
     assert _history(store, run, "bits_per_character") == []
     assert _tags(store, run)["bakeoff.not_finite.bits_per_character"] == "nan from step 10"
 
 
-def test_artifacts_come_back_and_a_changed_one_is_sent_again(
-    store: LocalStore, tmp_path: Path, writer: RunWriter
-) -> None:
+def test_changed_files_are_sent_again(store: LocalStore, tmp_path: Path, writer: RunWriter) -> None:
     assert _fetched(store.uri, tmp_path / "none") == []
-    writer.publish(HEADS.key, FILES)
-    writer.publish(HEADS.key, {**FILES, "curves.parquet": b"more"})
+    writer.publish(KEY, FILES)
+    writer.publish(KEY, {**FILES, "curves.parquet": b"more"})
     ((scale, folder),) = _fetched(store.uri, tmp_path / "into")
     assert scale == "quick"
     assert folder.is_relative_to(tmp_path / "into")
@@ -536,9 +477,7 @@ def test_artifacts_come_back_and_a_changed_one_is_sent_again(
     assert _fetched(store.uri, tmp_path / "into", "unheard_of") == []
 
 
-def test_what_a_reader_meets_while_files_are_sent(
-    store: LocalStore, tmp_path: Path, writer: RunWriter
-) -> None:
+def test_a_reader_meets_whole_files(store: LocalStore, tmp_path: Path, writer: RunWriter) -> None:
     """Before the first has arrived: nothing. Then whole files, old or new, at any moment."""
     real = writer._store.client
     met: list[dict[str, bytes]] = []
@@ -550,23 +489,20 @@ def test_what_a_reader_meets_while_files_are_sent(
             return getattr(real, name)
 
     writer._store.client = Watched()
-    writer.publish(HEADS.key, FILES)
+    writer.publish(KEY, FILES)
     assert met == [{}] * len(met)
     assert len(met) == 4
     newer = {name: body + b" more" for name, body in FILES.items()}
-    writer.publish(HEADS.key, newer)
+    writer.publish(KEY, newer)
     assert met[4:7] == [FILES, FILES, {**FILES, "results.parquet": newer["results.parquet"]}]
     assert met[7:] == [newer]
 
 
-def test_a_file_that_was_not_published_is_no_result(
-    store: LocalStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    writer: RunWriter,
+def test_a_damaged_file_is_no_result(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: RunWriter
 ) -> None:
     monkeypatch.setattr(mlflow_store, "_SECONDS_TO_SETTLE", 0.0)
-    writer.publish(HEADS.key, FILES)
+    writer.publish(KEY, FILES)
     (file,) = (store.out / "artifacts").rglob("results.parquet")
     file.write_bytes(b"resultz")
     with pytest.raises(StoreUnavailable, match=r"results\.parquet .* not the file .* published"):
@@ -578,7 +514,7 @@ def test_a_moved_output_folder_can_be_read_and_is_not_written_beside(
     tmp_path_factory: pytest.TempPathFactory,
     writer: RunWriter,
 ) -> None:
-    writer.publish(HEADS.key, FILES)
+    writer.publish(KEY, FILES)
     moved = type(store)(tmp_path_factory.mktemp("elsewhere") / "out")
     shutil.move(store.out, moved.out)
     ((_, folder),) = _fetched(moved.uri, moved.out / "into")
@@ -588,7 +524,7 @@ def test_a_moved_output_folder_can_be_read_and_is_not_written_beside(
     assert not store.out.exists()
 
 
-def test_what_mlflow_does_not_take_is_told_from_a_store_that_is_away(store: LocalStore) -> None:
+def test_a_refusal_is_told_from_an_outage(store: LocalStore) -> None:
     asked = store.writer()._store
     run = asked.create(asked.client.create_experiment("of somebody else"), {}, 0).info.run_id
     asked.log(run, params={"heads": "8"})
@@ -596,16 +532,14 @@ def test_what_mlflow_does_not_take_is_told_from_a_store_that_is_away(store: Loca
         asked.log(run, params={"heads": "16"})
 
 
-def test_a_trial_that_was_refused_is_begun_anew(store: LocalStore) -> None:
-    writer, trial = store.writer(), HEADS.trial()
-    writer.open_sweep(HEADS.about)
-    writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
+def test_a_refused_trial_is_started_again(store: LocalStore, writer: RunWriter) -> None:
+    writer.start_trial(KEY, TRIAL, CELLS, 1)
     writer._store.log(_the_trial(store), params={"mixer.heads": "of somebody else"})
     with pytest.raises(StoreRefuses):
-        writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
-    writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
-    (shown,) = trial_runs(store.uri, *HEADS.key)
-    assert shown.result_sha256 == HEADS.result(trial).sha256
+        writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
+    (shown,) = store.trials()
+    assert shown.result_sha256 == RESULT.sha256
 
 
 def test_a_trial_costs_four_requests_and_little_time(writer: RunWriter) -> None:
@@ -622,5 +556,5 @@ def test_a_trial_costs_four_requests_and_little_time(writer: RunWriter) -> None:
 
 def _finish(writer: RunWriter, trials: list[Trial]) -> None:
     for trial in trials:
-        writer.start_trial(HEADS.key, trial, HEADS.cells(trial), 1)
-        writer.finish_trial(HEADS.key, trial, HEADS.cells(trial), HEADS.result(trial))
+        writer.start_trial(KEY, trial, HEADS.cells(trial), 1)
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial))
