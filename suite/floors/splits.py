@@ -6,25 +6,16 @@ Where a task has an epoch, that is one epoch; where its examples are drawn, as m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from suite.tasks.task import UNSCORED, Batch, Split, Task
-from suite.tasks.text_windows import Corpus
+from suite.tasks.text_windows import TextWindows
 
 NUM_DRAWN = 4_096  # examples, of a task that draws them
 _SEED = 0
 _TOKENS_AT_ONCE = 16_384
-
-
-@runtime_checkable
-class HasCorpus(Protocol):
-    """A task that is about a text."""
-
-    def read(self) -> Corpus:
-        """Its tokens."""
 
 
 def training_batches(task: Task) -> Iterator[Batch]:
@@ -44,7 +35,7 @@ def held_out_batches(task: Task, split: Split) -> Iterator[Batch]:
 
 def training_counts(task: Task) -> NDArray[np.int64]:
     """`[classes]`: how often each is the answer in training; of a text, each of its symbols."""
-    if isinstance(task, HasCorpus):
+    if isinstance(task, TextWindows):
         return np.bincount(task.read().training, minlength=task.output_size)
     return sum(
         (_counts(task, batch) for batch in training_batches(task)),
