@@ -48,12 +48,6 @@ class Enwik8(TextWindows):
         if len(content) != NUM_BYTES:
             raise malformed(SOURCE, f"{len(content)} bytes where {NUM_BYTES} are expected")
         text = np.frombuffer(content, dtype=np.uint8)
-        first_test = NUM_BYTES - NUM_HELD_OUT
-        first_validation = first_test - NUM_HELD_OUT
-        return Corpus(
-            training=text[:first_validation],
-            held_out={
-                "validation": (text[first_validation:first_test],),
-                "test": (text[first_test:],),
-            },
-        )
+        first_validation = NUM_BYTES - 2 * NUM_HELD_OUT
+        training, validation, test = np.split(text, [first_validation, NUM_BYTES - NUM_HELD_OUT])
+        return Corpus(training=training, held_out={"validation": (validation,), "test": (test,)})

@@ -69,7 +69,7 @@ class GeneratedTask(Task):
         """As many of each kind, one kind after the other."""
         whole = _whole_split(type(self), self.length, split)
         for first in range(0, len(whole.targets), batch):
-            yield _copied(whole, slice(first, first + batch))
+            yield whole.rows(slice(first, first + batch))
 
 
 @lru_cache(maxsize=8)
@@ -84,8 +84,3 @@ def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -
         targets=torch.cat([part.targets for part in parts]),
         mask=torch.cat(masks) if masks else None,
     )
-
-
-def _copied(whole: Batch, rows: slice) -> Batch:
-    mask = None if whole.mask is None else whole.mask[rows].clone()
-    return Batch(inputs=whole.inputs[rows].clone(), targets=whole.targets[rows].clone(), mask=mask)

@@ -77,9 +77,8 @@ def _split_of(name: str, text: bytes) -> str:
 
 
 def _encoded(reviews: list[tuple[str, bytes]]) -> Examples:
+    ordered = sorted(reviews)
     return examples_of(
-        [
-            (np.frombuffer(text, dtype=np.uint8) + np.uint16(1), _LABELS[name.split("/")[2]])
-            for name, text in sorted(reviews)
-        ]
+        [np.frombuffer(text, dtype=np.uint8) + np.uint16(1) for _, text in ordered],
+        [_LABELS[name.split("/")[2]] for name, _ in ordered],
     )

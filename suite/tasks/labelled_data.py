@@ -74,9 +74,9 @@ class LabelledTask(Task):
             yield self.batch_of(examples[first : first + batch])
 
 
-def examples_of(texts: Sequence[tuple[NDArray[Any], int]]) -> Examples:
+def examples_of(texts: Sequence[NDArray[Any]], labels: Sequence[int]) -> Examples:
     """Texts of different lengths, as arrays of integers, with their classes."""
     return Examples(
-        inputs=np.fromiter((text for text, _ in texts), dtype=object, count=len(texts)),
-        labels=np.array([label for _, label in texts], dtype=np.int64),
+        inputs=np.fromiter(texts, dtype=object, count=len(texts)),
+        labels=np.array(labels, dtype=np.int64),
     )

@@ -83,9 +83,5 @@ def _vocabulary(texts: Sequence[tuple[list[str], int]]) -> tuple[str, ...]:
 
 
 def _encoded(texts: Sequence[tuple[list[str], int]], symbols: Mapping[str, int]) -> Examples:
-    return examples_of(
-        [
-            (np.array([symbols.get(word, UNKNOWN) for word in words]), label)
-            for words, label in texts
-        ]
-    )
+    tokens = [np.array([symbols.get(word, UNKNOWN) for word in words]) for words, _ in texts]
+    return examples_of(tokens, [label for _, label in texts])

@@ -119,8 +119,8 @@ def grow(stream: RandomStream, num_trees: int, length: int) -> list[Level]:
     level = _level(stream, roots, np.zeros_like(roots), depth=1)
     levels, num_tokens = [level], level.num_tokens(num_trees)
     while level.is_operator.any():
-        goes_on = level.is_operator & (num_tokens < length)[level.tree]
-        parent = np.repeat(np.flatnonzero(goes_on), level.num_arguments[goes_on])
+        continues = level.is_operator & (num_tokens < length)[level.tree]
+        parent = np.repeat(np.flatnonzero(continues), level.num_arguments[continues])
         level = _level(stream, level.tree[parent], parent, depth=len(levels) + 1)
         levels.append(level)
         num_tokens += level.num_tokens(num_trees)

@@ -65,10 +65,9 @@ class ShakespeareCharacters(TextWindows):
     def read() -> Corpus:
         """See `TextWindows.read`."""
         plays = {name: _encode(name, text) for name, text in read_plays().items()}
-        held_out = {
-            split: tuple(plays.pop(name) for name in names)
-            for split, names in HELD_OUT_PLAYS.items()
-        }
+        held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
+        for split, names in HELD_OUT_PLAYS.items():
+            held_out[split] = tuple(plays.pop(name) for name in names)
         return Corpus(training=np.concatenate(list(plays.values())), held_out=held_out)
 
 

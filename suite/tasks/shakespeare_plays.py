@@ -64,19 +64,20 @@ class ShakespearePlays(Task):
         windows = [
             self._window(plays[label], int(at)) for label, at in zip(labels, drawn, strict=True)
         ]
-        return _batch(np.stack(windows), labels)
+        return _batch(windows, labels)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Play by play, the windows of its act from the first to the last."""
         count, act = WINDOWS_PER_PLAY[split], HELD_OUT_ACT[split]
         for first in range(0, NUM_PLAYS * count, batch):
             chosen = range(first, min(first + batch, NUM_PLAYS * count))
-            texts = [acts()[index // count][act] for index in chosen]
-            windows = [
-                self._cut(text, (len(text) - self.length) * (index % count) // (count - 1))
-                for text, index in zip(texts, chosen, strict=True)
-            ]
-            yield _batch(np.stack(windows), np.array(chosen) // count)
+            labels = np.array(chosen) // count
+            windows = []
+            for label, index in zip(labels, chosen, strict=True):
+                text = acts()[label][act]
+                start = (len(text) - self.length) * (index % count) // (count - 1)
+                windows.append(text[start : start + self.length])
+            yield _batch(windows, labels)
 
     def _window(self, of_play: Acts, drawn: int) -> NDArray[np.uint8]:
         """The window at one of all places of all acts for training, laid end to end."""
@@ -85,12 +86,9 @@ class ShakespearePlays(Task):
         start = drawn % sum(max(0, num) for num in num_starts)
         for text, num in zip(texts, num_starts, strict=True):
             if start < num:
-                return self._cut(text, start)
+                return text[start : start + self.length]
             start -= max(0, num)
         raise AssertionError("the start lies in one of the acts")
-
-    def _cut(self, text: NDArray[np.uint8], start: int) -> NDArray[np.uint8]:
-        return text[start : start + self.length]
 
 
 @cache
@@ -107,16 +105,10 @@ def _acts(name: str, text: str) -> Acts:
     _, *found = _HEADING.split(text)
     if len(found) != NUM_ACTS:
         raise malformed(SOURCE, f"{len(found)} acts of {name} where {NUM_ACTS} are expected")
-    return tuple(_codes(act) for act in found)
+    plain = (_LINE_ENDS.sub("\n", act.strip().replace("\u2014", "--")) for act in found)
+    return tuple(np.frombuffer(act.encode("ascii"), dtype=np.uint8) for act in plain)
 
 
-def _codes(text: str) -> NDArray[np.uint8]:
-    plain = _LINE_ENDS.sub("\n", text.strip().replace("\u2014", "--"))
-    return np.frombuffer(plain.encode("ascii"), dtype=np.uint8)
-
-
-def _batch(windows: NDArray[np.uint8], labels: NDArray[np.int64]) -> Batch:
-    return Batch(
-        inputs=torch.from_numpy(windows.astype(np.int64)),
-        targets=torch.from_numpy(labels.astype(np.int64)),
-    )
+def _batch(windows: list[NDArray[np.uint8]], labels: NDArray[np.int64]) -> Batch:
+    inputs = torch.from_numpy(np.stack(windows).astype(np.int64))
+    return Batch(inputs=inputs, targets=torch.from_numpy(labels))

@@ -65,11 +65,15 @@ class Batch:
         """The batch on `device`; itself where it already is there."""
         if self.inputs.device.type == torch.device(device).type:
             return self
-        return Batch(
-            inputs=self.inputs.to(device, non_blocking=True),
-            targets=self.targets.to(device, non_blocking=True),
-            mask=None if self.mask is None else self.mask.to(device, non_blocking=True),
-        )
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def rows(self, chosen: slice) -> Batch:
+        """A copy of some examples."""
+        return self._changed(lambda tensor: tensor[chosen].clone())
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        mask = None if self.mask is None else change(self.mask)
+        return Batch(inputs=change(self.inputs), targets=change(self.targets), mask=mask)
 
 
 @dataclass(frozen=True, kw_only=True)
