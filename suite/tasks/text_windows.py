@@ -47,7 +47,7 @@ class TextWindows(Task):
 
     skeleton = "language_model"
     metric = Metric(name="bits_per_byte", unit="bit", better="lower")
-    floors = ("uniform", "majority", "trigram", "five_gram")
+    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256
     output_size = 256
     characters = BYTES_AS_TEXT

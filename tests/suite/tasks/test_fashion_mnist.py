@@ -10,7 +10,6 @@ from suite.tasks.fashion_mnist import (
     FashionMnistPatches,
     FashionMnistPixels,
     cut_into_patches,
-    data_set,
 )
 from suite.tasks.task import Split, TaskError
 
@@ -24,8 +23,9 @@ FIRST_LABELS = {"training": [9, 0, 0, 3, 0, 2, 7, 2], "test": [9, 2, 1, 1, 6, 1,
 
 
 def _images() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    splits = {"training": data_set().training, **data_set().held_out}
-    return {name: (images.pixels, images.labels) for name, images in splits.items()}
+    data = FashionMnistPatches.data()
+    splits = {"training": data.training, **data.held_out}
+    return {name: (images.inputs, images.labels) for name, images in splits.items()}
 
 
 def test_the_counts_per_class_are_the_recorded_ones() -> None:

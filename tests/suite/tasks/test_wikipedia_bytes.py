@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from suite.tasks.task import Split
-from suite.tasks.wikipedia_bytes import WikipediaBytes, corpus, read_articles
+from suite.tasks.wikipedia_bytes import WikipediaBytes, read_articles
 
+corpus = WikipediaBytes.read
 SPLITS: tuple[Split, ...] = ("validation", "test")
 HELD_OUT = {
     "validation": [
