@@ -361,6 +361,29 @@ def test_a_length_that_cannot_be_is_refused_in_one_sentence(task: Task, length: 
         build_task(task.name, length)
 
 
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("listops", "16 to 8192 tokens", (15, 8_193)),
+        ("parity", "2 to 16384 bits", (1, 16_385)),
+        ("mqar", "an even number of 32 to 16384 tokens", (30, 65, 16_386)),
+        ("selective_copying", "32 to 16384 tokens", (31, 16_385)),
+        ("shakespeare_plays", "1 to 8192 bytes", (8_193,)),
+        ("fashion_mnist_pixels", "784", (128, 49)),
+        ("fashion_mnist_patches", "49", (784,)),
+        ("imdb", "1 to 16384 bytes", (0, 16_385)),
+        ("movie_reviews", "1 to 512 words", (513,)),
+        ("wikipedia_bytes", "1 to 1048576 tokens", (1_048_577,)),
+    ],
+)
+def test_a_refused_length_is_answered_with_the_allowed_ones(
+    name: str, allowed: str, refused: tuple[int, ...]
+) -> None:
+    for length in refused:
+        with pytest.raises(TaskError, match=f"length must be {allowed}, not {length}$"):
+            build_task(name, length)
+
+
 def test_text_has_a_letter_or_nothing_for_tokens(task: Task) -> None:
     if task.input_kind != "tokens":
         assert task.text([]) == ""

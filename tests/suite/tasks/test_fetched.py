@@ -136,12 +136,6 @@ def test_bytes_are_shifted_and_padded_behind(small_imdb: None) -> None:
     assert next(Imdb(5).held_out("test", 1)).inputs[0].tolist() == [byte + 1 for byte in text[:5]]
 
 
-def test_an_epoch_shows_each_review_once(small_imdb: None) -> None:
-    num_reviews = len(Imdb.data().training.labels)
-    rows = Imdb(100).training_batch(0, num_reviews, seed=0).inputs
-    assert len({row.numpy().tobytes() for row in rows}) == num_reviews
-
-
 def test_a_malformed_imdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _put(imdb, _tar(REVIEWS), monkeypatch)
     with pytest.raises(TaskError, match="200 reviews where 50000"):
