@@ -1,6 +1,5 @@
 """What is hidden is hidden, what is asked for was there, and the held-out masks stay."""
 
-
 import pytest
 import torch
 

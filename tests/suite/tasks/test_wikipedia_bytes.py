@@ -1,7 +1,5 @@
 """The excerpt is the one announced, and whole articles are held out."""
 
-
-
 from suite.tasks.task import Split
 from suite.tasks.wikipedia_bytes import WikipediaBytes, read_articles
 
