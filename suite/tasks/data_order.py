@@ -16,14 +16,6 @@ from numpy.typing import NDArray
 from suite.tasks.task import Split
 
 
-def random_starts(*, seed: int, step: int, batch: int, num_starts: int) -> NDArray[np.int64]:
-    """`[batch]` integers in 0..num_starts-1, uniform and independent.
-
-    The remainder favours small numbers by less than num_starts / 2**64.
-    """
-    return (RandomStream(seed, step).bits(batch) % np.uint64(num_starts)).astype(np.int64)
-
-
 def shuffled_indices(*, seed: int, step: int, batch: int, num_examples: int) -> NDArray[np.int64]:
     """`[batch]` indices into a data set that is shuffled afresh each epoch.
 

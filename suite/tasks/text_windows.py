@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from suite.tasks.data_order import random_starts
+from suite.tasks.data_order import RandomStream
 from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
 
 # One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each.
@@ -66,7 +66,7 @@ class TextWindows(Task):
         """Windows at independent random places; one may run from a piece into the next."""
         text = self.read().training
         num_starts = len(text) - self.length
-        starts = random_starts(seed=seed, step=step, batch=batch, num_starts=num_starts)
+        starts = RandomStream(seed, step).integers(batch, low=0, high=num_starts)
         windows = text[starts[:, None] + np.arange(self.length + 1)]
         return Batch(inputs=as_tokens(windows[:, :-1]), targets=as_tokens(windows[:, 1:]))
 
