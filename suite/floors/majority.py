@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.floors.floor import Floor
-from suite.floors.splits import test_counts, training_counts
+from suite.floors.splits import answer_counts, held_out_batches, training_batches
 from suite.tasks.task import Task
+from suite.tasks.text_windows import TextWindows
 
 
 class Majority(Floor):
@@ -34,7 +35,11 @@ class Majority(Floor):
 
     def score(self, task: Task) -> float:
         """From how often each class stands in training, and how often in the test split."""
-        seen, asked = training_counts(task), test_counts(task)
+        if isinstance(task, TextWindows):  # also of a masked text all symbols count
+            seen = np.bincount(task.read().training, minlength=task.output_size)
+        else:
+            seen = answer_counts(task, training_batches(task))
+        asked = answer_counts(task, held_out_batches(task, "test"))
         if task.metric.unit == "bit":
             return float(-(asked * np.log2(smoothed(seen))).sum() / asked.sum())
         return float(asked[seen.argmax()] / asked.sum())

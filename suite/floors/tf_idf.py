@@ -51,7 +51,7 @@ class TfIdf(Floor):
         """Of the classifier that is best on the validation split."""
         training = list(training_batches(task))
         words = _vectorizer().fit(_documents(task, training))
-        texts, labels = words.transform(_documents(task, training)), _labels(training)
+        texts, labels = words.transform(_documents(task, training)), _targets(training).numpy()
         validation = _Split(task, "validation", words)
         fitted = [_fitted(texts, labels, strength) for strength in STRENGTHS]
         best = max(fitted, key=validation.score)  # the first of several
@@ -71,8 +71,8 @@ class _Split:
         known = classifier.predict_log_proba(self.texts)
         logits = torch.full((len(known), self.task.output_size), -torch.inf, dtype=torch.float64)
         logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known)
-        targets = torch.cat([batch.targets for batch in self.batches])
-        total, count = self.task.score(logits, _answers(targets))
+        answers = Batch(inputs=torch.empty(len(known), 0), targets=_targets(self.batches))
+        total, count = self.task.score(logits, answers)
         return total / count
 
 
@@ -114,10 +114,5 @@ def _words_of_row(task: Task, tokens: Sequence[int]) -> Document:
     return words_of(text) if text else [str(token) for token in tokens]
 
 
-def _labels(batches: Iterable[Batch]) -> NDArray[np.int64]:
-    labels: NDArray[np.int64] = torch.cat([batch.targets for batch in batches]).numpy()
-    return labels
-
-
-def _answers(targets: Tensor) -> Batch:
-    return Batch(inputs=torch.empty(len(targets), 0), targets=targets)
+def _targets(batches: Iterable[Batch]) -> Tensor:
+    return torch.cat([batch.targets for batch in batches])

@@ -13,13 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-
-def random_starts(*, seed: int, step: int, batch: int, num_starts: int) -> NDArray[np.int64]:
-    """`[batch]` integers in 0..num_starts-1, uniform and independent.
-
-    The remainder favours small numbers by less than num_starts / 2**64.
-    """
-    return (_random_bits(seed, step, batch) % np.uint64(num_starts)).astype(np.int64)
+from suite.tasks.task import Split
 
 
 def shuffled_indices(*, seed: int, step: int, batch: int, num_examples: int) -> NDArray[np.int64]:
@@ -39,15 +33,16 @@ def shuffled_indices(*, seed: int, step: int, batch: int, num_examples: int) -> 
 
 @lru_cache(maxsize=8)
 def _epoch_order(seed: int, epoch: int, num_examples: int) -> NDArray[np.int64]:
-    return np.argsort(_random_bits(seed, epoch, num_examples), kind="stable")
-
-
-def _random_bits(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
-    return RandomStream(seed, stream).bits(count)
+    return np.argsort(RandomStream(seed, epoch).bits(num_examples), kind="stable")
 
 
 # No training has this seed: what is held out comes from streams that no training reads.
 HELD_OUT_SEED = 2**64 - 1
+
+
+def held_out_stream(split: Split) -> RandomStream:
+    """The stream from which a held-out split is drawn."""
+    return RandomStream(HELD_OUT_SEED, ("validation", "test").index(split))
 
 
 class RandomStream:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import ClassVar
 
@@ -21,8 +21,8 @@ import numpy as np
 
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.download import source_of
-from suite.tasks.task import Metric, Split
-from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
+from suite.tasks.task import Split
+from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = source_of("enwik8")
 NUM_BYTES = 100_000_000
@@ -33,40 +33,21 @@ class Enwik8(TextWindows):
     """Predict the next byte; bits per byte."""
 
     name = "enwik8"
-    version = 1
-    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
     source = SOURCE
     num_scored: ClassVar[Mapping[Split, int]] = {"validation": 524_288, "test": NUM_HELD_OUT - 1}
-    input_size = 256
-    output_size = 256
 
-    def read(self) -> Corpus:
-        """The bytes; see `corpus`."""
-        return corpus()
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return bytes_as_text(tokens)
-
-
-@cache
-def corpus() -> Corpus:
-    """The bytes of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(read_verified(SOURCE))) as archive:
-            content = archive.read("enwik8")
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise malformed(SOURCE, f"no zip archive of enwik8 ({error})") from error
-    if len(content) != NUM_BYTES:
-        raise malformed(SOURCE, f"{len(content)} bytes where {NUM_BYTES} are expected")
-    text = np.frombuffer(content, dtype=np.uint8)
-    first_test = NUM_BYTES - NUM_HELD_OUT
-    first_validation = first_test - NUM_HELD_OUT
-    return Corpus(
-        training=text[:first_validation],
-        held_out={"validation": (text[first_validation:first_test],), "test": (text[first_test:],)},
-    )
+    @staticmethod
+    @cache
+    def read() -> Corpus:
+        """See `TextWindows.read`."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(read_verified(SOURCE))) as archive:
+                content = archive.read("enwik8")
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise malformed(SOURCE, f"no zip archive of enwik8 ({error})") from error
+        if len(content) != NUM_BYTES:
+            raise malformed(SOURCE, f"{len(content)} bytes where {NUM_BYTES} are expected")
+        text = np.frombuffer(content, dtype=np.uint8)
+        first_validation = NUM_BYTES - 2 * NUM_HELD_OUT
+        training, validation, test = np.split(text, [first_validation, NUM_BYTES - NUM_HELD_OUT])
+        return Corpus(training=training, held_out={"validation": (validation,), "test": (test,)})

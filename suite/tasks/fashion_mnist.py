@@ -18,21 +18,17 @@ shifted and scaled by mean and standard deviation over the training images. No a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from models.model_spec import InputKind
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.data_order import shuffled_indices
-from suite.tasks.metrics import num_right
-from suite.tasks.task import Batch, DataSource, Metric, Split, Task, TaskError
+from suite.tasks.labelled_data import Examples, LabelledData, LabelledTask
+from suite.tasks.task import Batch, DataSource
 
 SOURCE = DataSource(
     name="fashion_mnist",
@@ -54,75 +50,33 @@ PIXEL_MEAN = 0.2857
 PIXEL_STANDARD_DEVIATION = 0.3534
 
 
-@dataclass(frozen=True, kw_only=True)
-class Images:
-    """Some images and their classes.
-
-    Attributes:
-        pixels: `[images, 28, 28]`, 0..255.
-        labels: `[images]`, 0..9.
-    """
-
-    pixels: NDArray[np.uint8]
-    labels: NDArray[np.uint8]
-
-    def __getitem__(self, chosen: slice | NDArray[np.int64]) -> Images:
-        return Images(pixels=self.pixels[chosen], labels=self.labels[chosen])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageSplits:
-    """The three splits."""
-
-    training: Images
-    held_out: Mapping[Split, Images]
-
-
-class _FashionMnist(Task):
+class _FashionMnist(LabelledTask):
     """What the two readings share: all but the cutting of an image into patches."""
 
-    version = 1
-    skeleton = "classifier"
-    metric = Metric(name="accuracy", unit="1", better="higher")
     source = SOURCE
     input_kind: ClassVar[InputKind] = "vectors"
     output_size = NUM_CLASSES
     patch_side: ClassVar[int]
 
-    def __init__(self, length: int) -> None:
-        if length != self.fixed_length:
-            raise TaskError(
-                f"{self.name}: an image is {self.fixed_length} tokens, so length must be"
-                f" {self.fixed_length}, not {length}"
-            )
-        super().__init__(length)
-
-    def num_training_examples(self) -> int:
-        """The images for training."""
-        return len(data_set().training.labels)
-
-    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
-        """Without replacement within an epoch; every epoch in an order of its own."""
-        images = data_set().training
-        chosen = shuffled_indices(
-            seed=seed, step=step, batch=batch, num_examples=len(images.labels)
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        content = read_content(SOURCE)
+        first, content = _take_images(content, NUM_TRAINING + NUM_VALIDATION)
+        test, content = _take_images(content, NUM_TEST)
+        if content:
+            raise malformed(SOURCE, f"{len(content)} bytes after the last array")
+        return LabelledData(
+            training=first[:NUM_TRAINING],
+            held_out={"validation": first[NUM_TRAINING:], "test": test},
         )
-        return self._batch(images[chosen])
 
-    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
-        """The split's images in the order of the file."""
-        images = data_set().held_out[split]
-        for first in range(0, len(images.labels), batch):
-            yield self._batch(images[first : first + batch])
-
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Images whose class has the largest logit, and the number of images."""
-        return num_right(outputs, batch.targets)
-
-    def _batch(self, images: Images) -> Batch:
-        patches = cut_into_patches(images.pixels, self.patch_side).astype(np.float32)
+    def batch_of(self, examples: Examples) -> Batch:
+        """See `LabelledTask.batch_of`."""
+        patches = cut_into_patches(examples.inputs, self.patch_side).astype(np.float32)
         inputs = (torch.from_numpy(patches) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
-        return Batch(inputs=inputs, targets=torch.from_numpy(images.labels.astype(np.int64)))
+        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
 
 
 class FashionMnistPixels(_FashionMnist):
@@ -150,32 +104,13 @@ def cut_into_patches(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return grid.swapaxes(2, 3).reshape(-1, across * across, side * side)
 
 
-@cache
-def data_set() -> ImageSplits:
-    """The images of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    content = read_content(SOURCE)
-    num_examples = NUM_TRAINING + NUM_VALIDATION
-    first, content = _take_images(content, num_examples)
-    test, content = _take_images(content, NUM_TEST)
-    if content:
-        raise malformed(SOURCE, f"{len(content)} bytes after the last array")
-    return ImageSplits(
-        training=first[:NUM_TRAINING],
-        held_out={"validation": first[NUM_TRAINING:], "test": test},
-    )
-
-
-def _take_images(content: bytes, num_images: int) -> tuple[Images, bytes]:
+def _take_images(content: bytes, num_images: int) -> tuple[Examples, bytes]:
     pixels, content = _take_array(content, (num_images, IMAGE_SIDE, IMAGE_SIDE))
     labels, content = _take_array(content, (num_images,))
     if labels.max() >= NUM_CLASSES:
         place = int(labels.argmax())
         raise malformed(SOURCE, f"label {labels[place]} of image {place} is not in 0..9")
-    return Images(pixels=pixels, labels=labels), content
+    return Examples(inputs=pixels, labels=labels.astype(np.int64)), content
 
 
 def _take_array(content: bytes, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], bytes]:

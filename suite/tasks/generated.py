@@ -1,4 +1,4 @@
-"""Tasks whose examples are drawn, not read: what they share.
+"""Draw the examples of tasks that have no data file.
 
 A training batch is drawn from the stream (seed, step), so no example comes twice but by chance,
 and no epoch ends. The held-out splits are drawn once from streams that no training reads
@@ -6,7 +6,7 @@ and no epoch ends. The held-out splits are drawn once from streams that no train
 training by chance only: where so few examples are possible that this matters, a task says so.
 
 There is no file to check. What identifies the data is their definition: the digest of its text
-stands where others have that of a file, so a changed definition changes the ids of trials too.
+takes the place of that of a file, so a changed definition changes the ids of trials too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from suite.tasks.data_order import HELD_OUT_SEED, RandomStream
-from suite.tasks.metrics import num_right
-from suite.tasks.task import Batch, DataSource, Metric, Split, Task
-
-_HELD_OUT_STREAMS: dict[Split, int] = {"validation": 0, "test": 1}
+from suite.tasks.data_order import RandomStream, held_out_stream
+from suite.tasks.task import Batch, DataSource, Split, Task
 
 
 def definition_source(
@@ -53,7 +49,6 @@ def definition_source(
 class GeneratedTask(Task):
     """Accuracy over examples that are drawn by a definition."""
 
-    metric = Metric(name="accuracy", unit="1", better="higher")
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 1_000, "test": 2_000}
 
     @abstractmethod
@@ -74,17 +69,13 @@ class GeneratedTask(Task):
         """As many of each kind, one kind after the other."""
         whole = _whole_split(type(self), self.length, split)
         for first in range(0, len(whole.targets), batch):
-            yield _copied(whole, slice(first, first + batch))
-
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Scored targets with the largest logit, and the number of scored targets."""
-        return num_right(outputs, batch.targets)
+            yield whole.rows(slice(first, first + batch))
 
 
 @lru_cache(maxsize=8)
 def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -> Batch:
     task = kind_of_task(length)
-    stream, kinds = RandomStream(HELD_OUT_SEED, _HELD_OUT_STREAMS[split]), task.kinds()
+    stream, kinds = held_out_stream(split), task.kinds()
     count = task.num_held_out[split] // len(kinds)
     parts = [task.draw(stream, count, kind) for kind in kinds]
     masks = [part.mask for part in parts if part.mask is not None]
@@ -93,8 +84,3 @@ def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -
         targets=torch.cat([part.targets for part in parts]),
         mask=torch.cat(masks) if masks else None,
     )
-
-
-def _copied(whole: Batch, rows: slice) -> Batch:
-    mask = None if whole.mask is None else whole.mask[rows].clone()
-    return Batch(inputs=whole.inputs[rows].clone(), targets=whole.targets[rows].clone(), mask=mask)

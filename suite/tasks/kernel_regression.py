@@ -30,13 +30,12 @@ from torch import Tensor
 from models.model_spec import InputKind
 from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
-from suite.tasks.task import UNSCORED, Batch, Metric, TaskError
+from suite.tasks.task import UNSCORED, Batch, Metric
 
 VERSION = 1
 NUM_WAVES = 8
 SMOOTHNESS = 0.3  # width of the kernel of the process that the functions are close to
 NOISE = 0.3  # standard deviation
-MIN_LENGTH, MAX_LENGTH = 4, 8_192
 SOURCE = definition_source(
     name="kernel_regression",
     title="Noisy points of random smooth functions",
@@ -62,15 +61,9 @@ class KernelRegression(GeneratedTask):
     floors = ("mean", "nadaraya_watson")
     asks_for_numbers = True
     input_kind: ClassVar[InputKind] = "vectors"
+    lengths = (4, 8_192)
     input_size = 3
     output_size = 1
-
-    def __init__(self, length: int) -> None:
-        if not MIN_LENGTH <= length <= MAX_LENGTH:
-            raise TaskError(
-                f"{self.name}: length must be {MIN_LENGTH} to {MAX_LENGTH} tokens, not {length}"
-            )
-        super().__init__(length)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """A function of its own for each example."""

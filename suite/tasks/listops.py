@@ -24,16 +24,14 @@ drawn again anyway.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.model_spec import InputKind
 from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
-from suite.tasks.task import Batch, TaskError
+from suite.tasks.task import Batch
 
 VERSION = 1
 PADDING, FIRST_DIGIT, FIRST_OPERATOR, END = 0, 1, 11, 15
@@ -43,7 +41,6 @@ NUM_CLASSES = 10
 MAX_DEPTH = 10
 MIN_ARGUMENTS, MAX_ARGUMENTS = 2, 10
 OPERATOR_ONE_IN = 4
-MIN_LENGTH, MAX_LENGTH = 16, 8_192
 SOURCE = definition_source(
     name="listops",
     title="ListOps as in the Long Range Arena",
@@ -91,16 +88,9 @@ class ListOps(GeneratedTask):
     version = VERSION
     skeleton = "classifier"
     source = SOURCE
-    input_kind: ClassVar[InputKind] = "tokens"
+    lengths = (16, 8_192)
     input_size = NUM_SYMBOLS
     output_size = NUM_CLASSES
-
-    def __init__(self, length: int) -> None:
-        if not MIN_LENGTH <= length <= MAX_LENGTH:
-            raise TaskError(
-                f"{self.name}: length must be {MIN_LENGTH} to {MAX_LENGTH} tokens, not {length}"
-            )
-        super().__init__(length)
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """The first `count` trees of allowed length."""
@@ -129,8 +119,8 @@ def grow(stream: RandomStream, num_trees: int, length: int) -> list[Level]:
     level = _level(stream, roots, np.zeros_like(roots), depth=1)
     levels, num_tokens = [level], level.num_tokens(num_trees)
     while level.is_operator.any():
-        goes_on = level.is_operator & (num_tokens < length)[level.tree]
-        parent = np.repeat(np.flatnonzero(goes_on), level.num_arguments[goes_on])
+        continues = level.is_operator & (num_tokens < length)[level.tree]
+        parent = np.repeat(np.flatnonzero(continues), level.num_arguments[continues])
         level = _level(stream, level.tree[parent], parent, depth=len(levels) + 1)
         levels.append(level)
         num_tokens += level.num_tokens(num_trees)

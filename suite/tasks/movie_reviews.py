@@ -14,7 +14,8 @@ from __future__ import annotations
 from functools import cache
 
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.labelled_texts import LabelledTexts, TextClassification, split_texts
+from suite.tasks.labelled_data import LabelledData
+from suite.tasks.labelled_texts import TextClassification, split_texts
 from suite.tasks.task import DataSource
 
 SOURCE = DataSource(
@@ -33,26 +34,17 @@ class MovieReviews(TextClassification):
     """Negative (0) or positive (1)."""
 
     name = "movie_reviews"
-    version = 1
     source = SOURCE
     output_size = 2
 
-    def texts(self) -> LabelledTexts:
-        """The sentences; see `data_set`."""
-        return data_set()
-
-
-@cache
-def data_set() -> LabelledTexts:
-    """The sentences of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    rated = read_sentences()
-    return split_texts(
-        [(text, int(rating > 0)) for rating, text in rated if abs(rating) >= LEAST_RATING]
-    )
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        rated = read_sentences()
+        return split_texts(
+            [(text, int(rating > 0)) for rating, text in rated if abs(rating) >= LEAST_RATING]
+        )
 
 
 def read_sentences() -> list[tuple[float, str]]:

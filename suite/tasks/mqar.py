@@ -33,7 +33,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.model_spec import InputKind
 from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
@@ -44,8 +43,6 @@ ALPHA = 0.1
 FEWEST_PAIRS = 4
 MOST_PAIRS = 64
 TOKENS_PER_PAIR = 8  # at least: a pair and its query take three, and queries need room to vary
-MIN_LENGTH = FEWEST_PAIRS * TOKENS_PER_PAIR
-MAX_LENGTH = 16_384
 
 
 def _source(name: str, num_symbols: int) -> DataSource:
@@ -69,15 +66,16 @@ class Mqar(GeneratedTask):
     skeleton = "language_model"
     source = _source("mqar", 8_192)
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_500}
-    input_kind: ClassVar[InputKind] = "tokens"
+    lengths = (FEWEST_PAIRS * TOKENS_PER_PAIR, 16_384)
     input_size = 8_192
     output_size = 8_192
 
     def __init__(self, length: int) -> None:
-        if length % 2 or not MIN_LENGTH <= length <= MAX_LENGTH:
+        least, most = self.lengths
+        if length % 2 or not least <= length <= most:
             raise TaskError(
-                f"{self.name}: length must be an even number of {MIN_LENGTH} to {MAX_LENGTH}"
-                f" tokens, not {length}"
+                f"{self.name}: length must be an even number of {least} to {most} tokens,"
+                f" not {length}"
             )
         super().__init__(length)
 

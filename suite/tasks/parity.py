@@ -18,20 +18,15 @@ lengths show whether the task can be learned, not whether it generalises.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from models.model_spec import InputKind
 from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
-from suite.tasks.task import Batch, TaskError
+from suite.tasks.task import Batch
 
 VERSION = 1
-MAX_LENGTH = 16_384
 SOURCE = definition_source(
     name="parity",
     title="Running parity of uniform bits",
@@ -48,14 +43,11 @@ class Parity(GeneratedTask):
     version = VERSION
     skeleton = "language_model"
     source = SOURCE
-    input_kind: ClassVar[InputKind] = "tokens"
+    lengths = (2, 16_384)
+    token_name = "bits"
     input_size = 2
     output_size = 2
-
-    def __init__(self, length: int) -> None:
-        if not 2 <= length <= MAX_LENGTH:
-            raise TaskError(f"{self.name}: length must be 2 to {MAX_LENGTH} bits, not {length}")
-        super().__init__(length)
+    characters = "01"
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """Uniform bits and their running parity."""
@@ -74,10 +66,6 @@ class Parity(GeneratedTask):
             f"length={last}": ((num_bits > before) & (num_bits <= last)).expand(batch.targets.shape)
             for before, last in self._ranges()
         }
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return "".join(str(token) for token in tokens)
 
     def _ranges(self) -> list[tuple[int, int]]:
         """As (0, 1), (1, 2), (2, 4), ...: places above the first number up to the second."""

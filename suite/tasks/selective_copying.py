@@ -17,25 +17,18 @@ is how its authors' earlier code for copying has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 import numpy as np
 import torch
 
-from models.model_spec import InputKind
 from suite.tasks.data_order import RandomStream
 from suite.tasks.generated import GeneratedTask, definition_source
-from suite.tasks.task import UNSCORED, Batch, TaskError
+from suite.tasks.task import UNSCORED, Batch
 
 VERSION = 1
 NUM_SYMBOLS = 16
 NUM_DATA = 16
 NOISE = 0
 ASKING = NUM_SYMBOLS - 1
-SYMBOLS = ".abcdefghijklmn?"  # as text
-MIN_LENGTH = 2 * NUM_DATA
-MAX_LENGTH = 16_384
 SOURCE = definition_source(
     name="selective_copying",
     title="Selective copying of 16 tokens among noise",
@@ -55,16 +48,10 @@ class SelectiveCopying(GeneratedTask):
     version = VERSION
     skeleton = "language_model"
     source = SOURCE
-    input_kind: ClassVar[InputKind] = "tokens"
+    lengths = (2 * NUM_DATA, 16_384)
     input_size = NUM_SYMBOLS
     output_size = NUM_SYMBOLS
-
-    def __init__(self, length: int) -> None:
-        if not MIN_LENGTH <= length <= MAX_LENGTH:
-            raise TaskError(
-                f"{self.name}: length must be {MIN_LENGTH} to {MAX_LENGTH} tokens, not {length}"
-            )
-        super().__init__(length)
+    characters = ".abcdefghijklmn?"
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
         """Places first, then what stands there."""
@@ -77,7 +64,3 @@ class SelectiveCopying(GeneratedTask):
         targets = np.full_like(inputs, UNSCORED)
         targets[:, num_places:] = data
         return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return "".join(SYMBOLS[token] for token in tokens)

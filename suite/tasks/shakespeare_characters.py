@@ -17,7 +17,7 @@ and the split differs: bits per character here compare with each other only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import ClassVar
 
@@ -53,34 +53,22 @@ class ShakespeareCharacters(TextWindows):
     """Predict the next character; bits per character over held-out plays."""
 
     name = "shakespeare_characters"
-    version = 1
     metric = Metric(name="bits_per_character", unit="bit", better="lower")
     source = SOURCE
     num_scored: ClassVar[Mapping[Split, int]] = SCORED_CHARACTERS_PER_PLAY
     input_size = len(VOCABULARY)
     output_size = len(VOCABULARY)
+    characters = VOCABULARY
 
-    def read(self) -> Corpus:
-        """The plays; see `corpus`."""
-        return corpus()
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return "".join(VOCABULARY[token] for token in tokens)
-
-
-@cache
-def corpus() -> Corpus:
-    """The tokens of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    plays = {name: _encode(name, text) for name, text in read_plays().items()}
-    held_out = {
-        split: tuple(plays.pop(name) for name in names) for split, names in HELD_OUT_PLAYS.items()
-    }
-    return Corpus(training=np.concatenate(list(plays.values())), held_out=held_out)
+    @staticmethod
+    @cache
+    def read() -> Corpus:
+        """See `TextWindows.read`."""
+        plays = {name: _encode(name, text) for name, text in read_plays().items()}
+        held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
+        for split, names in HELD_OUT_PLAYS.items():
+            held_out[split] = tuple(plays.pop(name) for name in names)
+        return Corpus(training=np.concatenate(list(plays.values())), held_out=held_out)
 
 
 def read_plays() -> dict[str, str]:

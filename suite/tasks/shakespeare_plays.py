@@ -20,25 +20,19 @@ acts are left out, prologues and epilogues belong to the act in which they stand
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from models.model_spec import InputKind
 from suite.tasks.data_files import malformed
 from suite.tasks.data_order import RandomStream
-from suite.tasks.metrics import num_right
 from suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
-from suite.tasks.task import Batch, Metric, Split, Task, TaskError
-from suite.tasks.text_windows import bytes_as_text
+from suite.tasks.task import Batch, Split, Task
+from suite.tasks.text_windows import BYTES_AS_TEXT
 
-MAX_LENGTH = 8_192
 NUM_ACTS = 5
 TRAINING_ACTS = (0, 2, 4)
 HELD_OUT_ACT: Mapping[Split, int] = {"validation": 1, "test": 3}
@@ -46,105 +40,75 @@ WINDOWS_PER_PLAY: Mapping[Split, int] = {"validation": 16, "test": 32}
 _HEADING = re.compile(r"^ACT [IV]+\b.*\n", re.MULTILINE)
 _LINE_ENDS = re.compile(r"\n+")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Acts:
-    """All acts of all plays.
-
-    Attributes:
-        of_play: For each play its five acts, each `[bytes]`.
-    """
-
-    of_play: tuple[tuple[NDArray[np.uint8], ...], ...]
+Acts = tuple[NDArray[np.uint8], ...]  # of one play
 
 
 class ShakespearePlays(Task):
     """Name the play that a window is from."""
 
     name = "shakespeare_plays"
-    version = 1
     skeleton = "classifier"
-    metric = Metric(name="accuracy", unit="1", better="higher")
     source = SOURCE
     floors = ("uniform", "majority", "tf_idf")
-    input_kind: ClassVar[InputKind] = "tokens"
+    lengths = (1, 8_192)
+    token_name = "bytes"
     input_size = 128  # the text is ASCII
     output_size = NUM_PLAYS
-
-    def __init__(self, length: int) -> None:
-        if not 1 <= length <= MAX_LENGTH:
-            raise TaskError(f"{self.name}: length must be 1 to {MAX_LENGTH} bytes, not {length}")
-        super().__init__(length)
+    characters = BYTES_AS_TEXT[:128]
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Play uniform; within its acts for training, place uniform."""
-        stream, plays = RandomStream(seed, step), acts().of_play
+        stream, plays = RandomStream(seed, step), acts()
         labels = stream.integers(batch, low=0, high=NUM_PLAYS)
         drawn = stream.bits(batch)
         windows = [
             self._window(plays[label], int(at)) for label, at in zip(labels, drawn, strict=True)
         ]
-        return _batch(np.stack(windows), labels)
+        return _batch(windows, labels)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Play by play, the windows of its act from the first to the last."""
         count, act = WINDOWS_PER_PLAY[split], HELD_OUT_ACT[split]
         for first in range(0, NUM_PLAYS * count, batch):
             chosen = range(first, min(first + batch, NUM_PLAYS * count))
-            texts = [acts().of_play[index // count][act] for index in chosen]
-            windows = [
-                self._cut(text, (len(text) - self.length) * (index % count) // (count - 1))
-                for text, index in zip(texts, chosen, strict=True)
-            ]
-            yield _batch(np.stack(windows), np.array(chosen) // count)
+            labels = np.array(chosen) // count
+            windows = []
+            for label, index in zip(labels, chosen, strict=True):
+                text = acts()[label][act]
+                start = (len(text) - self.length) * (index % count) // (count - 1)
+                windows.append(text[start : start + self.length])
+            yield _batch(windows, labels)
 
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Windows whose play has the largest logit, and the number of windows."""
-        return num_right(outputs, batch.targets)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return bytes_as_text(tokens)
-
-    def _window(self, of_play: tuple[NDArray[np.uint8], ...], drawn: int) -> NDArray[np.uint8]:
+    def _window(self, of_play: Acts, drawn: int) -> NDArray[np.uint8]:
         """The window at one of all places of all acts for training, laid end to end."""
         texts = [of_play[act] for act in TRAINING_ACTS]
         num_starts = [len(text) - self.length + 1 for text in texts]
         start = drawn % sum(max(0, num) for num in num_starts)
         for text, num in zip(texts, num_starts, strict=True):
             if start < num:
-                return self._cut(text, start)
+                return text[start : start + self.length]
             start -= max(0, num)
         raise AssertionError("the start lies in one of the acts")
 
-    def _cut(self, text: NDArray[np.uint8], start: int) -> NDArray[np.uint8]:
-        return text[start : start + self.length]
-
 
 @cache
-def acts() -> Acts:
+def acts() -> tuple[Acts, ...]:
     """The acts of all plays, read once per process.
 
     Raises:
         TaskError: if the data file is missing, altered or malformed.
     """
-    return Acts(of_play=tuple(_acts(name, text) for name, text in read_plays().items()))
+    return tuple(_acts(name, text) for name, text in read_plays().items())
 
 
-def _acts(name: str, text: str) -> tuple[NDArray[np.uint8], ...]:
+def _acts(name: str, text: str) -> Acts:
     _, *found = _HEADING.split(text)
     if len(found) != NUM_ACTS:
         raise malformed(SOURCE, f"{len(found)} acts of {name} where {NUM_ACTS} are expected")
-    return tuple(_codes(act) for act in found)
+    plain = (_LINE_ENDS.sub("\n", act.strip().replace("\u2014", "--")) for act in found)
+    return tuple(np.frombuffer(act.encode("ascii"), dtype=np.uint8) for act in plain)
 
 
-def _codes(text: str) -> NDArray[np.uint8]:
-    plain = _LINE_ENDS.sub("\n", text.strip().replace("\u2014", "--"))
-    return np.frombuffer(plain.encode("ascii"), dtype=np.uint8)
-
-
-def _batch(windows: NDArray[np.uint8], labels: NDArray[np.int64]) -> Batch:
-    return Batch(
-        inputs=torch.from_numpy(windows.astype(np.int64)),
-        targets=torch.from_numpy(labels.astype(np.int64)),
-    )
+def _batch(windows: list[NDArray[np.uint8]], labels: NDArray[np.int64]) -> Batch:
+    inputs = torch.from_numpy(np.stack(windows).astype(np.int64))
+    return Batch(inputs=inputs, targets=torch.from_numpy(labels))

@@ -1,4 +1,4 @@
-"""The contract of a task: data with fixed splits, a loss, and one number that says how good.
+"""Define the contract of a task: data with fixed splits, a loss, and one number to judge by.
 
 A task file holds one subclass and nothing about mixers. Data order is a pure function of
 (seed, step): any batch can be asked for at any time, in any process, and is the same, so that
@@ -7,6 +7,7 @@ a resumed trial sees what the uninterrupted one saw, and all variants of a seed 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Batch:
         inputs: `[batch, time]` integers, or `[batch, time, features]` floats.
         targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
             floats where a task asks for numbers; `UNSCORED` where nothing is asked.
-        mask: `[batch, time]`, True where a real token stands; None where all are real.
+        mask: `[batch, time]`, True for real tokens, False for padding; None where all are real.
     """
 
     inputs: Tensor
@@ -57,18 +58,22 @@ class Batch:
     mask: Tensor | None = None
 
     def through(self, model: Callable[..., Tensor]) -> Tensor:
-        """What the model says to the inputs; it is told of a mask only where there is one."""
+        """The outputs of the model; it is given a mask only where there is one."""
         return model(self.inputs) if self.mask is None else model(self.inputs, mask=self.mask)
 
     def to(self, device: str) -> Batch:
         """The batch on `device`; itself where it already is there."""
         if self.inputs.device.type == torch.device(device).type:
             return self
-        return Batch(
-            inputs=self.inputs.to(device, non_blocking=True),
-            targets=self.targets.to(device, non_blocking=True),
-            mask=None if self.mask is None else self.mask.to(device, non_blocking=True),
-        )
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def rows(self, chosen: slice) -> Batch:
+        """A copy of some examples."""
+        return self._changed(lambda tensor: tensor[chosen].clone())
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        mask = None if self.mask is None else change(self.mask)
+        return Batch(inputs=change(self.inputs), targets=change(self.targets), mask=mask)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,25 +99,40 @@ class DataSource:
 class Task(ABC):
     """Data and metric. Constructed with the sequence length in tokens; loads data on first use.
 
+    Without a metric of its own, a task is judged by its accuracy.
+
     Raises:
         TaskError: from the constructor, if the length does not suit the task; from the first
             batch, if the data file is missing, altered or malformed.
     """
 
     name: ClassVar[str]
-    version: ClassVar[int]  # goes up whenever a change here moves a number
+    version: ClassVar[int] = 1  # goes up whenever a change here moves a number
     skeleton: ClassVar[str]  # the skeleton that this task asks for, a key of models.SKELETONS
-    metric: ClassVar[Metric]
+    metric: ClassVar[Metric] = Metric(name="accuracy", unit="1", better="higher")
+    lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
+    token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
     source: ClassVar[DataSource]
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS
     asks_for_numbers: ClassVar[bool] = False  # and not for classes or symbols
 
-    input_kind: ClassVar[InputKind]
+    input_kind: ClassVar[InputKind] = "tokens"
     input_size: ClassVar[int]
     output_size: ClassVar[int]
+    characters: ClassVar[str] = ""  # how a person reads each token; empty where they are no text
 
     def __init__(self, length: int) -> None:
+        least, most = self.lengths
+        if self.fixed_length and length != self.fixed_length:
+            raise TaskError(
+                f"{self.name}: an example is {self.fixed_length} tokens, so length must be"
+                f" {self.fixed_length}, not {length}"
+            )
+        if not least <= length <= most:
+            raise TaskError(
+                f"{self.name}: length must be {least} to {most} {self.token_name}, not {length}"
+            )
         self.length = length
 
     @abstractmethod
@@ -152,17 +172,21 @@ class Task(ABC):
         """
         return {}
 
-    @abstractmethod
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Sum of the metric over the batch, and the number of things summed.
 
-        The metric of a split is the sum of the sums over the sum of the counts. Logits that are
-        not numbers must give NaN: chance would look like a result.
+        The metric of a split is the sum of the sums over the sum of the counts. Here: the scored
+        targets that have the largest logit, and the number of scored targets.
         """
+        is_scored = batch.targets != UNSCORED
+        logits, asked = outputs[is_scored], batch.targets[is_scored]
+        if logits.isnan().any():  # `argmax` would name a class all the same
+            return math.nan, len(asked)
+        return float((logits.argmax(dim=-1) == asked).sum()), len(asked)
 
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens as a person reads them; empty where they are no text."""
-        return ""
+        return "".join(self.characters[token] for token in tokens) if self.characters else ""
 
 
 class TaskError(UsageError):

@@ -10,8 +10,9 @@ scored.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,13 +20,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from models.model_spec import InputKind
-from suite.tasks.data_order import random_starts
-from suite.tasks.metrics import bits
-from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+from suite.tasks.data_order import RandomStream
+from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
 
-MAX_LENGTH = 1_048_576
+# One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each.
+BYTES_AS_TEXT = bytes(range(256)).decode("ascii", errors="replace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,20 +43,19 @@ class Corpus:
 
 
 class TextWindows(Task):
-    """Predict the next symbol; bits per symbol over what is held out."""
+    """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
 
     skeleton = "language_model"
-    floors = ("uniform", "majority", "trigram", "five_gram")
-    input_kind: ClassVar[InputKind] = "tokens"
+    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
+    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
+    input_size = 256
+    output_size = 256
+    characters = BYTES_AS_TEXT
     num_scored: ClassVar[Mapping[Split, int]]  # symbols of each held-out piece
 
-    def __init__(self, length: int) -> None:
-        if not 1 <= length <= MAX_LENGTH:
-            raise TaskError(f"{self.name}: length must be 1 to {MAX_LENGTH} tokens, not {length}")
-        super().__init__(length)
-
+    @staticmethod
     @abstractmethod
-    def read(self) -> Corpus:
+    def read() -> Corpus:
         """The tokens of all splits, read once per process.
 
         Raises:
@@ -66,7 +66,7 @@ class TextWindows(Task):
         """Windows at independent random places; one may run from a piece into the next."""
         text = self.read().training
         num_starts = len(text) - self.length
-        starts = random_starts(seed=seed, step=step, batch=batch, num_starts=num_starts)
+        starts = RandomStream(seed, step).integers(batch, low=0, high=num_starts)
         windows = text[starts[:, None] + np.arange(self.length + 1)]
         return Batch(inputs=as_tokens(windows[:, :-1]), targets=as_tokens(windows[:, 1:]))
 
@@ -89,12 +89,9 @@ class TextWindows(Task):
 
     def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
         """Bits, and the number of symbols predicted."""
-        return bits(outputs, batch.targets)
-
-
-def bytes_as_text(tokens: Sequence[int]) -> str:
-    """One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each."""
-    return bytes(tokens).decode("ascii", errors="replace")
+        targets, logits = batch.targets.flatten(), outputs.flatten(0, -2).float()
+        nats = cross_entropy(logits, targets, reduction="none", ignore_index=UNSCORED)
+        return nats.double().sum().item() / math.log(2), int((targets != UNSCORED).sum())
 
 
 def as_tokens(codes: NDArray[np.uint8]) -> Tensor:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import ClassVar
 
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.task import DataSource, Metric, Split
-from suite.tasks.text_windows import Corpus, TextWindows, bytes_as_text
+from suite.tasks.task import DataSource, Split
+from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = DataSource(
     name="wikipedia",
@@ -46,38 +46,22 @@ class WikipediaBytes(TextWindows):
     """Predict the next byte; bits per byte over held-out articles."""
 
     name = "wikipedia_bytes"
-    version = 1
-    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
     source = SOURCE
     num_scored: ClassVar[Mapping[Split, int]] = dict.fromkeys(
         NUM_HELD_OUT, SCORED_BYTES_PER_ARTICLE
     )
-    input_size = 256
-    output_size = 256
 
-    def read(self) -> Corpus:
-        """The articles; see `corpus`."""
-        return corpus()
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """See `Task.text`."""
-        return bytes_as_text(tokens)
-
-
-@cache
-def corpus() -> Corpus:
-    """The bytes of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    articles = read_articles()
-    eligible = [title for title, xml in articles.items() if len(xml) in HELD_OUT_BYTES]
-    order = iter(sorted(eligible, key=lambda title: hashlib.sha256(title).digest()))
-    held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
-    for split, count in NUM_HELD_OUT.items():
-        held_out[split] = tuple(_codes(articles.pop(next(order))) for _ in range(count))
-    return Corpus(training=_codes(b"".join(articles.values())), held_out=held_out)
+    @staticmethod
+    @cache
+    def read() -> Corpus:
+        """See `TextWindows.read`."""
+        articles = read_articles()
+        eligible = [title for title, xml in articles.items() if len(xml) in HELD_OUT_BYTES]
+        order = iter(sorted(eligible, key=lambda title: hashlib.sha256(title).digest()))
+        held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
+        for split, count in NUM_HELD_OUT.items():
+            held_out[split] = tuple(_codes(articles.pop(next(order))) for _ in range(count))
+        return Corpus(training=_codes(b"".join(articles.values())), held_out=held_out)
 
 
 def read_articles() -> dict[bytes, bytes]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from functools import cache
 
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.labelled_texts import LabelledTexts, TextClassification, split_texts
+from suite.tasks.labelled_data import LabelledData
+from suite.tasks.labelled_texts import TextClassification, split_texts
 from suite.tasks.task import DataSource
 
 SOURCE = DataSource(
@@ -37,24 +38,15 @@ class WordnetGlosses(TextClassification):
     """The supersense, by its place in `SUPERSENSES`."""
 
     name = "wordnet_glosses"
-    version = 1
     source = SOURCE
     output_size = len(SUPERSENSES)
 
-    def texts(self) -> LabelledTexts:
-        """The definitions; see `data_set`."""
-        return data_set()
-
-
-@cache
-def data_set() -> LabelledTexts:
-    """The definitions of all splits, read once per process.
-
-    Raises:
-        TaskError: if the data file is missing, altered or malformed.
-    """
-    classes = {name: index for index, name in enumerate(SUPERSENSES)}
-    return split_texts([(gloss, classes[name]) for name, gloss in read_glosses()])
+    @staticmethod
+    @cache
+    def data() -> LabelledData:
+        """See `LabelledTask.data`."""
+        classes = {name: index for index, name in enumerate(SUPERSENSES)}
+        return split_texts([(gloss, classes[name]) for name, gloss in read_glosses()])
 
 
 def read_glosses() -> list[tuple[str, str]]:

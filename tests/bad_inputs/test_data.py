@@ -155,7 +155,11 @@ HARM = {
     "line-44 a link in a tar": (
         _tar("a", tarfile.SYMTYPE, "/etc/passwd"), "a.tar.gz", "is a link or a device",
     ),
-    "a device": (_tar("a", tarfile.CHRTYPE), "a.tar.gz", "is a link or a device"),
+    "a hard link in a tar": (
+        _tar("a", tarfile.LNKTYPE, "/etc/passwd"), "a.tar.gz", "'a' is a link or a device",
+    ),
+    "a pipe": (_tar("a", tarfile.FIFOTYPE), "a.tar.gz", "'a' is a link or a device"),
+    "a device": (_tar("a", tarfile.CHRTYPE), "a.tar.gz", "'a' is a link or a device"),
 }  # fmt: skip
 
 
@@ -192,7 +196,8 @@ BROKEN["flipped bits in a zip"] = (_flipped(_zip("a", bytes(range(256)) * 9)), "
 def test_an_archive_that_is_damaged_is_one_sentence(
     case: str, offered: Callable[[bytes, str], None], place: Place, called: Called
 ) -> None:
-    offered(*BROKEN[case])
+    content, name = BROKEN[case]
+    offered(content, name)
     ended = called("data", "fetch", "odd", "--to", "data")
     expect(ended, 2, ["cannot be unpacked"])
-    assert not (place.here / "data" / "odd" / "unpacked").exists()
+    assert [path.name for path in (place.here / "data" / "odd").iterdir()] == [name]

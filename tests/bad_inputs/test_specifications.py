@@ -159,22 +159,12 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", SOURCES)
-def test_a_file_that_is_no_ablation(
+@pytest.mark.parametrize("case", [*SOURCES, *PARTS])
+def test_a_file_that_is_no_ablation_or_cannot_be_meant(
     case: str, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
-    source, fragments = SOURCES[case]
-    path = write_ablation(source)
-    expect_refused(called("run", str(path)), 2, [str(path), *fragments])
-    assert place.made() == []
-
-
-@pytest.mark.parametrize("case", PARTS)
-def test_a_specification_that_cannot_be_meant(
-    case: str, write_ablation: WriteAblation, place: Place, called: Called
-) -> None:
-    parts, fragments = PARTS[case]
-    path = write_ablation(**parts)
+    said, fragments = (SOURCES | PARTS)[case]
+    path = write_ablation(said) if isinstance(said, str) else write_ablation(**said)
     expect_refused(called("run", str(path)), 2, [str(path), *fragments])
     assert place.made() == []
 

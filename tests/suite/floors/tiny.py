@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from suite.tasks.labelled_texts import LabelledTexts, TextClassification, Texts
-from suite.tasks.metrics import num_right
+from suite.tasks.labelled_data import LabelledData, examples_of
+from suite.tasks.labelled_texts import TextClassification
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task
 from suite.tasks.text_windows import Corpus, TextWindows
 
@@ -21,14 +20,14 @@ class TinyText(TextWindows):
     """Three symbols, in training only two; of each held-out piece the first three are scored."""
 
     name = "tiny_text"
-    version = 1
     metric = Metric(name="bits_per_character", unit="bit", better="lower")
     source = SOURCE
     num_scored: ClassVar = {"validation": 3, "test": 3}
     input_size = 3
     output_size = 3
 
-    def read(self) -> Corpus:
+    @staticmethod
+    def read() -> Corpus:
         return Corpus(
             training=np.array([0, 1, 0, 1, 0], dtype=np.uint8),
             held_out={
@@ -42,9 +41,7 @@ class TinyClasses(Task):
     """An epoch of five examples, of classes 0 1 2 1 1; asked are 1 1 0 2."""
 
     name = "tiny_classes"
-    version = 1
     skeleton = "classifier"
-    metric = Metric(name="accuracy", unit="1", better="higher")
     source = SOURCE
     input_kind = "vectors"
     input_size = 1
@@ -64,9 +61,6 @@ class TinyClasses(Task):
         for first in range(0, len(self.asked), batch):
             yield _without_inputs(self.asked[first : first + batch])
 
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        return num_right(outputs, batch.targets)
-
 
 def _without_inputs(classes: list[int]) -> Batch:
     return Batch(inputs=torch.zeros(len(classes), 1, 1), targets=torch.tensor(classes))
@@ -76,24 +70,17 @@ class TinyReviews(TextClassification):
     """2 is a kind word, 3 an unkind one, 4 stands in both; the last test text is mislabelled."""
 
     name = "tiny_reviews"
-    version = 1
     source = SOURCE
     output_size = 2
 
-    def texts(self) -> LabelledTexts:
-        return LabelledTexts(
-            training=_texts([[2], [2, 4], [3, 4], [3]], [1, 1, 0, 0]),
+    @staticmethod
+    def data() -> LabelledData:
+        words = (np.array(text) for text in ([2], [2, 4], [3, 4], [3], [4, 2]))
+        kind, kind_film, unkind_film, unkind, film_kind = words
+        return LabelledData(
+            training=examples_of([kind, kind_film, unkind_film, unkind], [1, 1, 0, 0]),
             held_out={
-                "validation": _texts([[2, 4], [3]], [1, 0]),
-                "test": _texts([[2], [3, 4], [4, 2], [3]], [1, 0, 1, 1]),
+                "validation": examples_of([kind_film, unkind], [1, 0]),
+                "test": examples_of([kind, unkind_film, film_kind, unkind], [1, 0, 1, 1]),
             },
-            vocabulary=("<pad>", "<unknown>", "kind", "unkind", "film"),
         )
-
-
-def _texts(words: list[list[int]], labels: list[int]) -> Texts:
-    padded = [[*row, 0, 0][:2] for row in words]
-    return Texts(
-        words=np.array(padded), num_words=np.array([len(row) for row in words]),
-        labels=np.array(labels),
-    )  # fmt: skip

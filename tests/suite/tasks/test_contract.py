@@ -329,22 +329,16 @@ def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     outputs = torch.randn(
         *batch.targets.shape, task.output_size, generator=torch.Generator().manual_seed(0)
     )
-    whole, few = task.score(outputs, batch), _first_rows(batch, 4)
-    first, last = task.score(outputs, few), task.score(outputs, _last_rows(batch, 4))
+    whole = task.score(outputs, batch)
+    is_first = (torch.arange(6) < 4).reshape(6, *[1] * (batch.targets.dim() - 1))
+    first, last = (
+        task.score(
+            outputs, replace(batch, targets=batch.targets.masked_fill(is_left_out, UNSCORED))
+        )
+        for is_left_out in (~is_first, is_first)
+    )
     assert first[1] + last[1] == whole[1]
     assert first[0] + last[0] == pytest.approx(whole[0], rel=1e-12)
-
-
-def _first_rows(batch: Batch, num_rows: int) -> Batch:
-    targets = batch.targets.clone()
-    targets[num_rows:] = UNSCORED
-    return replace(batch, targets=targets)
-
-
-def _last_rows(batch: Batch, num_skipped: int) -> Batch:
-    targets = batch.targets.clone()
-    targets[:num_skipped] = UNSCORED
-    return replace(batch, targets=targets)
 
 
 def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
@@ -359,6 +353,29 @@ def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
 def test_a_length_that_cannot_be_is_refused_in_one_sentence(task: Task, length: int) -> None:
     with pytest.raises(TaskError, match=rf"{task.name}: .*length must be .* not {length}$"):
         build_task(task.name, length)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "refused"),
+    [
+        ("listops", "16 to 8192 tokens", (15, 8_193)),
+        ("parity", "2 to 16384 bits", (1, 16_385)),
+        ("mqar", "an even number of 32 to 16384 tokens", (30, 65, 16_386)),
+        ("selective_copying", "32 to 16384 tokens", (31, 16_385)),
+        ("shakespeare_plays", "1 to 8192 bytes", (8_193,)),
+        ("fashion_mnist_pixels", "784", (128, 49)),
+        ("fashion_mnist_patches", "49", (784,)),
+        ("imdb", "1 to 16384 bytes", (0, 16_385)),
+        ("movie_reviews", "1 to 512 words", (513,)),
+        ("wikipedia_bytes", "1 to 1048576 tokens", (1_048_577,)),
+    ],
+)
+def test_a_refused_length_is_answered_with_the_allowed_ones(
+    name: str, allowed: str, refused: tuple[int, ...]
+) -> None:
+    for length in refused:
+        with pytest.raises(TaskError, match=f"length must be {allowed}, not {length}$"):
+            build_task(name, length)
 
 
 def test_text_has_a_letter_or_nothing_for_tokens(task: Task) -> None:

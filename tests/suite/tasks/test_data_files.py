@@ -3,66 +3,46 @@
 import hashlib
 import lzma
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from suite.tasks import (
-    data_files,
-    fashion_mnist,
-    movie_reviews,
-    registry,
-    shakespeare_characters,
-    shakespeare_plays,
-    wikipedia_bytes,
-    wordnet_glosses,
-)
-from suite.tasks.task import DataSource, TaskError
+from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
+from suite.tasks.fashion_mnist import FashionMnistPatches
+from suite.tasks.movie_reviews import MovieReviews
+from suite.tasks.shakespeare_characters import ShakespeareCharacters
+from suite.tasks.task import DataSource, Task, TaskError
+from suite.tasks.wikipedia_bytes import WikipediaBytes
+from suite.tasks.wordnet_glosses import WordnetGlosses
 
 
-def _flip_one_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+def _write(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(change(path.read_bytes()))
 
 
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _append(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
-def _make_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGES: list[tuple[Callable[[Path], None], str]] = [
-    (_flip_one_bit, "is not the one that shipped"),
-    (_truncate, "is not the one that shipped"),
-    (_empty, "SHA-256 of its 0 bytes is"),
-    (_append, "is not the one that shipped"),
-    (Path.unlink, "is missing"),
-    (_make_a_folder, "cannot be read"),
-]
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a bit flipped": (
+        _write(lambda content: content[:9] + bytes([content[9] ^ 1]) + content[10:]),
+        "is not the one that shipped",
+    ),
+    "a byte short": (_write(lambda content: content[:-1]), "is not the one that shipped"),
+    "empty": (_write(lambda content: b""), "SHA-256 of its 0 bytes is"),
+    "a byte more": (_write(lambda content: content + b"\0"), "is not the one that shipped"),
+    "missing": (Path.unlink, "is missing"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot be read"),
+}
 
 
 REMEMBERED = [
-    shakespeare_characters.corpus,
-    fashion_mnist.data_set,
+    ShakespeareCharacters.read,
+    FashionMnistPatches.data,
     shakespeare_plays.acts,
-    wikipedia_bytes.corpus,
-    movie_reviews.data_set,
-    wordnet_glosses.data_set,
+    WikipediaBytes.read,
+    MovieReviews.data,
+    WordnetGlosses.data,
 ]
 ON_SHIPPED_FILES = [
     name
@@ -87,10 +67,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     _forget()
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("name", ON_SHIPPED_FILES)
 def test_a_damaged_file_is_refused_at_the_first_batch(
-    folder: Path, name: str, damage: Callable[[Path], None], message: str
+    folder: Path, name: str, damage: Callable[[Path], object], message: str
 ) -> None:
     task = registry.build_task(name, registry.task_class(name).fixed_length or 64)
     damage(folder / task.source.file)
@@ -155,89 +135,45 @@ def test_malformed_plays_are_refused(
     source = _ship(shakespeare_characters.SOURCE, lzma.compress(content))
     monkeypatch.setattr(shakespeare_characters, "SOURCE", source)
     with pytest.raises(TaskError, match=message):
-        shakespeare_characters.corpus()
+        ShakespeareCharacters.read()
+
+
+Change = Callable[[bytes], bytes]
+MALFORMED: list[tuple[type[Task], Change, str]] = [
+    (FashionMnistPatches, lambda content: b"", r"no IDX array of bytes of shape \[10000, 28, 28\]"),
+    (FashionMnistPatches, lambda content: content[:-1], r"no IDX array of bytes of shape \[2000\]"),
+    (FashionMnistPatches, lambda content: b"\x80\x04" + content[2:], "no IDX array"),
+    (FashionMnistPatches, lambda content: content[:7] + b"\x11" + content[8:], "no IDX array"),
+    (FashionMnistPatches, lambda content: content + b"\0", "1 bytes after the last array"),
+    (FashionMnistPatches, lambda content: content[:-1] + b"\x0a", "label 10 of image 1999 is not"),
+    (WikipediaBytes, lambda content: b"", "0 whole articles where 106"),
+    (
+        WikipediaBytes,
+        lambda content: content + b"x",
+        "106 whole articles where 106 and nothing else",
+    ),
+    (WikipediaBytes, lambda content: content[:-2], "105 whole articles where 106"),
+    (WikipediaBytes, lambda content: b"  <page>\n  </page>\n" + content, "article without a title"),
+    (MovieReviews, lambda content: b"\xff" + content, "no rating, tab and sentence"),
+    (MovieReviews, lambda content: content + b"x\ty\n", "no rating, tab and sentence"),
+    (MovieReviews, lambda content: content + b"1.0\n", "no rating, tab and sentence"),
+    (MovieReviews, lambda content: content + b"1.0\ta film\n", "10606 sentences where 10605"),
+    (WordnetGlosses, lambda content: b"\xff" + content, "no supersense, tab and definition"),
+    (WordnetGlosses, lambda content: content + b"act\n", "no supersense, tab and definition"),
+    (WordnetGlosses, lambda content: content + b"act\ta\n", "48001 definitions where 48000"),
+    (WordnetGlosses, lambda content: b"x" + content, "and x[a-zT]* among the supersenses"),
+]
 
 
 @pytest.mark.bad_input(43)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: b"", r"no IDX array of bytes of shape \[10000, 28, 28\]"),
-        (lambda content: content[:-1], r"no IDX array of bytes of shape \[2000\]"),
-        (lambda content: b"\x80\x04" + content[2:], "no IDX array"),
-        (lambda content: content[:7] + b"\x11" + content[8:], "no IDX array"),
-        (lambda content: content + b"\0", "1 bytes after the last array"),
-        (lambda content: content[:-1] + b"\x0a", "label 10 of image 1999 is not in 0..9"),
-    ],
-)
-def test_malformed_images_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
+@pytest.mark.parametrize(("task", "change", "message"), MALFORMED)
+def test_malformed_content_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, task: type[Task], change: Change, message: str
 ) -> None:
-    content = change(data_files.read_content(fashion_mnist.SOURCE))
-    monkeypatch.setattr(fashion_mnist, "read_content", lambda source: content)
+    content = change(data_files.read_content(task.source))
+    monkeypatch.setattr(sys.modules[task.__module__], "read_content", lambda source: content)
     with pytest.raises(TaskError, match=message):
-        fashion_mnist.data_set()
-
-
-def _other_content(module: ModuleType, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(module, "read_content", lambda source: content)
-
-
-@pytest.mark.bad_input(43)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: b"", "0 whole articles where 106"),
-        (lambda content: content + b"x", "106 whole articles where 106 and nothing else"),
-        (lambda content: content[:-2], "105 whole articles where 106"),
-        (lambda content: b"  <page>\n  </page>\n" + content, "an article without a title"),
-    ],
-)
-def test_malformed_articles_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
-) -> None:
-    content = change(data_files.read_content(wikipedia_bytes.SOURCE))
-    _other_content(wikipedia_bytes, monkeypatch, content)
-    with pytest.raises(TaskError, match=message):
-        wikipedia_bytes.corpus()
-
-
-@pytest.mark.bad_input(43)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: b"\xff" + content, "no rating, tab and sentence"),
-        (lambda content: content + b"x\ty\n", "no rating, tab and sentence"),
-        (lambda content: content + b"1.0\n", "no rating, tab and sentence"),
-        (lambda content: content + b"1.0\ta film\n", "10606 sentences where 10605"),
-    ],
-)
-def test_malformed_reviews_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
-) -> None:
-    content = change(data_files.read_content(movie_reviews.SOURCE))
-    _other_content(movie_reviews, monkeypatch, content)
-    with pytest.raises(TaskError, match=message):
-        movie_reviews.data_set()
-
-
-@pytest.mark.bad_input(43)
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: b"\xff" + content, "no supersense, tab and definition"),
-        (lambda content: content + b"act\n", "no supersense, tab and definition"),
-        (lambda content: content + b"act\ta deed\n", "48001 definitions where 48000"),
-        (lambda content: b"x" + content, "and x[a-zT]* among the supersenses"),
-    ],
-)
-def test_malformed_definitions_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytes], bytes], message: str
-) -> None:
-    content = change(data_files.read_content(wordnet_glosses.SOURCE))
-    _other_content(wordnet_glosses, monkeypatch, content)
-    with pytest.raises(TaskError, match=message):
-        wordnet_glosses.data_set()
+        task(task.fixed_length or 8).training_batch(0, 1, seed=0)
 
 
 def test_a_play_without_its_five_acts_is_refused(

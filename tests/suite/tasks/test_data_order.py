@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, random_starts, shuffled_indices
+from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, shuffled_indices
 
 
 def test_the_order_is_the_recorded_one() -> None:
     """Another order is another experiment: it must raise the version of every task."""
-    starts = random_starts(seed=0, step=0, batch=4, num_starts=1000)
+    starts = RandomStream(0, 0).integers(4, low=0, high=1000)
     assert starts.tolist() == [259, 458, 49, 556]
     order = shuffled_indices(seed=1, step=0, batch=6, num_examples=6)
     assert order.tolist() == [3, 5, 2, 0, 1, 4]
@@ -35,25 +35,6 @@ def test_the_batch_size_only_cuts_the_order() -> None:
     assert np.array_equal(whole, np.concatenate(parts))
 
 
-def test_starts_are_uniform_over_the_whole_range() -> None:
-    starts = np.concatenate(
-        [random_starts(seed=5, step=step, batch=100, num_starts=10) for step in range(200)]
-    )
-    counts = np.bincount(starts, minlength=10)
-    assert len(counts) == 10
-    chi_squared = ((counts - 2000) ** 2 / 2000).sum()
-    assert chi_squared < 27.9  # 99.9 % of chi-squared with 9 degrees of freedom
-
-
-def test_neighbouring_seeds_and_steps_are_unrelated() -> None:
-    def draw(seed: int, step: int) -> np.ndarray:
-        return random_starts(seed=seed, step=step, batch=2000, num_starts=10**6).astype(float)
-
-    for other in (draw(0, 1), draw(1, 0), draw(1, 1)):
-        assert abs(np.corrcoef(draw(0, 0), other)[0, 1]) < 0.1
-    assert not np.array_equal(draw(2, 3), draw(3, 2))
-
-
 def test_the_numbers_are_the_recorded_ones() -> None:
     """Other numbers are another experiment: they must raise the version of every task."""
     stream = RandomStream(3, 5)
@@ -70,8 +51,9 @@ def test_the_numbers_are_the_recorded_ones() -> None:
 
 def test_streams_and_seeds_are_unrelated() -> None:
     first = RandomStream(0, 0).uniform(4000)
-    for other in (RandomStream(0, 1), RandomStream(1, 0), RandomStream(HELD_OUT_SEED, 0)):
-        assert abs(np.corrcoef(first, other.uniform(4000))[0, 1]) < 0.06
+    for key in ((0, 1), (1, 0), (1, 1), (HELD_OUT_SEED, 0)):
+        assert abs(np.corrcoef(first, RandomStream(*key).uniform(4000))[0, 1]) < 0.06
+    assert not np.array_equal(RandomStream(2, 3).bits(9), RandomStream(3, 2).bits(9))
 
 
 def test_integers_are_uniform_and_keep_to_their_bounds() -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import io
-import stat
 import tarfile
 import threading
 import zipfile
@@ -254,21 +253,18 @@ def test_the_list_holds_every_set(capsys: pytest.CaptureFixture[str]) -> None:
         assert told.count(f"\n{name}: ") + told.startswith(f"{name}: ") == 1
 
 
-def _zip(path: Path, members: dict[str, bytes], mode: int = 0) -> Path:
+def _zip(path: Path, members: dict[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
-            about = zipfile.ZipInfo(name)
-            about.external_attr = mode << 16
-            archive.writestr(about, content)
+            archive.writestr(name, content)
     return path
 
 
-def _tar(path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -> Path:
+def _tar(path: Path, members: dict[str, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():
             about = tarfile.TarInfo(name)
-            about.type, about.linkname = kind, "/etc/passwd"
-            about.size = len(content) if kind == tarfile.REGTYPE else 0
+            about.size = len(content)
             archive.addfile(about, io.BytesIO(content))
     return path
 
@@ -291,21 +287,6 @@ def test_a_member_that_would_stand_elsewhere_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
-)
-def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
-    with pytest.raises(TaskError, match="'l' is a link or a device"):
-        unpack(_tar(tmp_path / "x", {"l": b""}, kind), tmp_path / "out", most_bytes=10_000)
-    assert not (tmp_path / "out").exists()
-
-
-def test_links_in_a_zip_are_refused(tmp_path: Path) -> None:
-    archive = _zip(tmp_path / "x", {"l": b"/etc/passwd"}, stat.S_IFLNK | 0o777)
-    with pytest.raises(TaskError, match="'l' is a link or a device"):
-        unpack(archive, tmp_path / "out", most_bytes=10_000)
-
-
 @pytest.mark.parametrize("make", [_zip, _tar])
 def test_more_bytes_than_expected_are_refused(tmp_path: Path, make: Maker) -> None:
     archive = make(tmp_path / "x", {"a": bytes(5_000), "b": bytes(5_001)})
@@ -313,18 +294,3 @@ def test_more_bytes_than_expected_are_refused(tmp_path: Path, make: Maker) -> No
         unpack(archive, tmp_path / "out", most_bytes=10_000)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     unpack(archive, tmp_path / "out", most_bytes=10_001)
-
-
-@pytest.mark.parametrize("make", [_zip, _tar])
-def test_a_damaged_archive_is_refused(tmp_path: Path, make: Maker) -> None:
-    archive = make(tmp_path / "x", {"a": bytes(range(256)) * 400})
-    archive.write_bytes(archive.read_bytes()[:-40])
-    with pytest.raises(TaskError, match="cannot be unpacked"):
-        unpack(archive, tmp_path / "out", most_bytes=1_000_000)
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"<html>not found</html>")
-    with pytest.raises(TaskError, match="cannot be unpacked"):
-        unpack(tmp_path / "x", tmp_path / "out", most_bytes=10_000)

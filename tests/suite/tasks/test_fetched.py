@@ -25,8 +25,8 @@ BYTES = np.random.default_rng(0).integers(0, 256, 20_000, dtype=np.uint8).tobyte
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(data_files.FETCHED_FOLDER_VARIABLE, str(tmp_path))
     yield tmp_path
-    enwik8.corpus.cache_clear()
-    imdb.data_set.cache_clear()
+    Enwik8.read.cache_clear()
+    Imdb.data.cache_clear()
 
 
 def _put(module: ModuleType, packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def small_enwik8(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_enwik8_is_cut_from_its_end(small_enwik8: None, monkeypatch: pytest.MonkeyPatch) -> None:
     _put(enwik8, _zip("enwik8", BYTES), monkeypatch)
-    corpus = enwik8.corpus()
+    corpus = Enwik8.read()
     assert corpus.training.tobytes() == BYTES[:18_000]
     assert corpus.held_out["validation"][0].tobytes() == BYTES[18_000:19_000]
     assert corpus.held_out["test"][0].tobytes() == BYTES[19_000:]
@@ -118,28 +118,22 @@ def small_imdb(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reviews_are_divided_as_published_and_by_their_content(small_imdb: None) -> None:
-    data = imdb.data_set()
+    data = Imdb.data()
     assert len(data.held_out["test"].labels) == 100
     assert len(data.training.labels) + len(data.held_out["validation"].labels) == 100
     assert 3 <= len(data.held_out["validation"].labels) <= 20
     assert data.held_out["test"].labels.mean() == 0.5
-    for text, label in zip(data.training.texts, data.training.labels, strict=True):
-        assert text.startswith(b"train pos" if label else b"train neg")
+    for text, label in zip(data.training.inputs, data.training.labels, strict=True):
+        assert bytes((text - 1).tolist()).startswith(b"train pos" if label else b"train neg")
 
 
 def test_bytes_are_shifted_and_padded_behind(small_imdb: None) -> None:
     batch = next(Imdb(200).held_out("test", 10))
     assert batch.mask is not None
     assert (batch.inputs[~batch.mask] == 0).all()
-    text = imdb.data_set().held_out["test"].texts[0]
+    text = bytes((Imdb.data().held_out["test"].inputs[0] - 1).tolist())
     assert bytes((batch.inputs[0][batch.mask[0]] - 1).tolist()) == text
     assert next(Imdb(5).held_out("test", 1)).inputs[0].tolist() == [byte + 1 for byte in text[:5]]
-
-
-def test_an_epoch_shows_each_review_once(small_imdb: None) -> None:
-    num_reviews = len(imdb.data_set().training.labels)
-    rows = Imdb(100).training_batch(0, num_reviews, seed=0).inputs
-    assert len({row.numpy().tobytes() for row in rows}) == num_reviews
 
 
 def test_a_malformed_imdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

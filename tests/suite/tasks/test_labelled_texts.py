@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 from suite.tasks.labelled_texts import (
     NUM_SYMBOLS,
@@ -48,22 +49,22 @@ def test_a_held_out_word_that_training_never_showed_is_unknown() -> None:
     assert data.vocabulary[:3] == ("<pad>", "<unknown>", "common")
     common = data.vocabulary.index("common")
     for held_out in data.held_out.values():
-        assert (held_out.words == [UNKNOWN, common]).all()
-    assert UNKNOWN not in data.training.words
+        assert {tuple(text) for text in held_out.inputs} == {(UNKNOWN, common)}
+    assert UNKNOWN not in np.concatenate(data.training.inputs)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_vocabulary_is_full_and_of_training_words_only(name: str) -> None:
     task = _task(name)
-    vocabulary = task.texts().vocabulary
+    vocabulary = task.data().vocabulary
     assert len(vocabulary) == len(set(vocabulary)) == NUM_SYMBOLS == task.input_size
-    seen = np.bincount(task.texts().training.words.ravel(), minlength=NUM_SYMBOLS)
+    seen = np.bincount(np.concatenate(task.data().training.inputs), minlength=NUM_SYMBOLS)
     assert (seen[2:] > 0).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_splits_are_all_the_texts_in_their_shares(name: str) -> None:
-    texts = _task(name).texts()
+    texts = _task(name).data()
     sizes = {"training": len(texts.training.labels)}
     sizes |= {split: len(held_out.labels) for split, held_out in texts.held_out.items()}
     total = sum(sizes.values())
@@ -83,16 +84,12 @@ def test_no_text_stands_in_two_splits() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_text_is_cut_at_the_length_and_padded_behind(name: str) -> None:
-    long, short = (
-        next(_task(name, 60).held_out("test", 50)),
-        next(_task(name, 7).held_out("test", 50)),
-    )
+    long, short = (next(_task(name, length).held_out("test", 50)) for length in (60, 7))
     assert long.mask is not None
     assert short.mask is not None
     assert np.array_equal(long.inputs[:, :7], short.inputs)
     assert np.array_equal(long.mask[:, :7], short.mask)
-    assert (long.inputs[~long.mask] == PADDING).all()
-    assert (long.inputs[long.mask] != PADDING).all()
+    assert torch.equal(long.inputs != PADDING, long.mask)
 
 
 def test_reviews_are_positive_and_negative_in_equal_parts() -> None:
@@ -104,9 +101,9 @@ def test_reviews_are_positive_and_negative_in_equal_parts() -> None:
 
 
 def test_words_of_praise_stand_in_positive_reviews() -> None:
-    texts = MovieReviews(40).texts()
+    texts = MovieReviews(40).data()
     index = texts.vocabulary.index("wonderful"), texts.vocabulary.index("dull")
-    praised, blamed = ((texts.training.words == word).any(axis=1) for word in index)
+    praised, blamed = ([word in text for text in texts.training.inputs] for word in index)
     assert texts.training.labels[praised].mean() > 0.85
     assert texts.training.labels[blamed].mean() < 0.15
 

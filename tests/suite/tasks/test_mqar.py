@@ -6,7 +6,7 @@ import torch
 
 from suite.tasks.data_order import RandomStream
 from suite.tasks.mqar import ALPHA, FILLER, Mqar, MqarSmall, draw_gaps
-from suite.tasks.task import UNSCORED, Batch, TaskError
+from suite.tasks.task import UNSCORED, Batch
 
 
 def _drawn(task: Mqar, num_pairs: int, count: int = 40) -> Batch:
@@ -90,12 +90,6 @@ def test_accuracy_by_number_of_pairs_is_over_all_queries_of_such_examples() -> N
     parts = task.in_parts(batch)
     assert parts["pairs=4"].all(dim=1).tolist() == [True] * 3 + [False] * 2
     assert parts["pairs=8"].all(dim=1).tolist() == [False] * 3 + [True] * 2
-
-
-@pytest.mark.parametrize("length", [30, 65, 16_386])
-def test_odd_lengths_and_lengths_without_room_are_refused(length: int) -> None:
-    with pytest.raises(TaskError, match=f"an even number of 32 to 16384 tokens, not {length}"):
-        Mqar(length)
 
 
 def test_both_vocabularies_are_data_sets_of_their_own() -> None:

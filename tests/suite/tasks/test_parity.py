@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from suite.tasks.parity import Parity
-from suite.tasks.task import TaskError
 
 
 def test_each_answer_is_the_parity_of_the_bits_so_far() -> None:
@@ -32,9 +31,3 @@ def test_a_part_holds_the_places_above_half_its_length() -> None:
     assert parts["length=8"][1].nonzero().flatten().tolist() == [4, 5, 6, 7]
     assert parts["length=20"][2].nonzero().flatten().tolist() == [16, 17, 18, 19]
     assert torch.stack(list(parts.values())).sum(dim=0).eq(1).all()
-
-
-@pytest.mark.parametrize("length", [1, 16_385])
-def test_lengths_without_sense_are_refused(length: int) -> None:
-    with pytest.raises(TaskError, match=f"length must be 2 to 16384 bits, not {length}"):
-        Parity(length)

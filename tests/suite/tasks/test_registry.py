@@ -16,10 +16,10 @@ NOT_TASKS = {
     "registry",
     "data_files",
     "data_order",
-    "metrics",
     "download",
     # what several tasks share
     "generated",
+    "labelled_data",
     "labelled_texts",
     "text_windows",
 }

@@ -11,11 +11,11 @@ from suite.tasks.shakespeare_characters import (
     SCORED_CHARACTERS_PER_PLAY,
     VOCABULARY,
     ShakespeareCharacters,
-    corpus,
     read_plays,
 )
 from suite.tasks.task import UNSCORED, Split
 
+corpus = ShakespeareCharacters.read
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
 

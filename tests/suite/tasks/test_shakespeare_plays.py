@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from suite.tasks.shakespeare_characters import NUM_PLAYS, read_plays
-from suite.tasks.shakespeare_plays import MAX_LENGTH, ShakespearePlays, acts
-from suite.tasks.task import Split, TaskError
+from suite.tasks.shakespeare_plays import ShakespearePlays, acts
+from suite.tasks.task import Split
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 ACT = {"validation": 1, "test": 3}
@@ -18,15 +18,15 @@ def _texts(batch) -> list[bytes]:
 
 
 def test_every_play_has_five_acts_long_enough_for_a_window() -> None:
-    of_play = acts().of_play
+    of_play = acts()
     assert len(of_play) == NUM_PLAYS == 38
     assert {len(five) for five in of_play} == {5}
     held_out = [five[act] for five in of_play for act in ACT.values()]
-    assert min(map(len, held_out)) > MAX_LENGTH
+    assert min(map(len, held_out)) > ShakespearePlays.lengths[1] == 8_192
 
 
 def test_layout_does_not_tell_plays_apart() -> None:
-    texts = [act.tobytes() for five in acts().of_play for act in five]
+    texts = [act.tobytes() for five in acts() for act in five]
     for text in texts:
         text.decode("ascii")
         assert b"\n\n" not in text
@@ -35,7 +35,7 @@ def test_layout_does_not_tell_plays_apart() -> None:
 
 def test_a_known_line_stands_in_its_act() -> None:
     hamlet = list(read_plays()).index("tragedies/hamlet")
-    assert b"To be, or not to be: that is the question:" in acts().of_play[hamlet][2].tobytes()
+    assert b"To be, or not to be: that is the question:" in acts()[hamlet][2].tobytes()
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 608), ("test", 1_216)])
@@ -55,7 +55,7 @@ def test_held_out_windows_run_from_the_start_of_the_act_to_its_end(split: Split)
         for text, label in zip(_texts(batch), batch.targets.tolist(), strict=True):
             windows.setdefault(label, []).append(text)
     for label, texts in windows.items():
-        act = acts().of_play[label][ACT[split]].tobytes()
+        act = acts()[label][ACT[split]].tobytes()
         assert act.startswith(texts[0])
         assert act.endswith(texts[-1])
         assert all(text in act for text in texts)
@@ -66,7 +66,7 @@ def test_training_windows_are_of_the_other_three_acts() -> None:
     batch = ShakespearePlays(300).training_batch(0, 200, seed=0)
     seen = Counter()
     for text, label in zip(_texts(batch), batch.targets.tolist(), strict=True):
-        homes = [act for act, whole in enumerate(acts().of_play[label]) if text in whole.tobytes()]
+        homes = [act for act, whole in enumerate(acts()[label]) if text in whole.tobytes()]
         assert len(homes) == 1
         seen.update(homes)
     assert set(seen) == {0, 2, 4}
@@ -82,8 +82,3 @@ def test_plays_are_equally_frequent_in_training() -> None:
 def test_windows_longer_than_an_act_come_from_the_longer_ones() -> None:
     batch = ShakespearePlays(8_192).training_batch(0, 80, seed=0)
     assert batch.inputs.shape == (80, 8_192)
-
-
-def test_longer_windows_than_the_acts_are_refused() -> None:
-    with pytest.raises(TaskError, match="length must be 1 to 8192 bytes, not 8193"):
-        ShakespearePlays(8_193)

@@ -5,11 +5,20 @@ import math
 import pytest
 import torch
 
-from suite.tasks.metrics import bits, num_right
-from suite.tasks.task import UNSCORED
+from suite.tasks.parity import Parity
+from suite.tasks.task import UNSCORED, Batch
+from suite.tasks.wikipedia_bytes import WikipediaBytes
 
 OUTPUTS = torch.tensor([[[0.0, 2.0], [3.0, 0.0]], [[1.0, 0.0], [0.0, 9.0]]])
 TARGETS = torch.tensor([[1, 1], [0, UNSCORED]])
+
+
+def num_right(outputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, int]:
+    return Parity(2).score(outputs, Batch(inputs=targets, targets=targets))
+
+
+def bits(outputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, int]:
+    return WikipediaBytes(2).score(outputs, Batch(inputs=targets, targets=targets))
 
 
 def test_what_is_not_asked_for_counts_for_nothing() -> None:

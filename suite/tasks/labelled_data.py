@@ -1,0 +1,82 @@
+"""Draw batches from labelled examples of a data file: shuffled epochs and fixed held-out splits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.tasks.data_order import shuffled_indices
+from suite.tasks.task import Batch, Split, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """Some examples and their classes.
+
+    Attributes:
+        inputs: `[examples, ...]`, as they are in the file; of texts, an array of integers each.
+        labels: `[examples]`.
+    """
+
+    inputs: NDArray[Any]
+    labels: NDArray[np.int64]
+
+    def __getitem__(self, chosen: slice | NDArray[np.int64]) -> Examples:
+        return Examples(inputs=self.inputs[chosen], labels=self.labels[chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledData:
+    """The three splits, and the words that the symbols mean, where they mean words."""
+
+    training: Examples
+    held_out: Mapping[Split, Examples]
+    vocabulary: tuple[str, ...] = ()
+
+
+class LabelledTask(Task):
+    """Name the class of an example."""
+
+    skeleton = "classifier"
+
+    @staticmethod
+    @abstractmethod
+    def data() -> LabelledData:
+        """The examples of all splits, read once per process.
+
+        Raises:
+            TaskError: if the data file is missing, altered or malformed.
+        """
+
+    @abstractmethod
+    def batch_of(self, examples: Examples) -> Batch:
+        """The examples as a model reads them."""
+
+    def num_training_examples(self) -> int:
+        """The examples for training."""
+        return len(self.data().training.labels)
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        """Without replacement within an epoch; every epoch in an order of its own."""
+        count = self.num_training_examples()
+        chosen = shuffled_indices(seed=seed, step=step, batch=batch, num_examples=count)
+        return self.batch_of(self.data().training[chosen])
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        """The split's examples in the order of the file."""
+        examples = self.data().held_out[split]
+        for first in range(0, len(examples.labels), batch):
+            yield self.batch_of(examples[first : first + batch])
+
+
+def examples_of(texts: Sequence[NDArray[Any]], labels: Sequence[int]) -> Examples:
+    """Texts of different lengths, as arrays of integers, with their classes."""
+    return Examples(
+        inputs=np.fromiter(texts, dtype=object, count=len(texts)),
+        labels=np.array(labels, dtype=np.int64),
+    )
