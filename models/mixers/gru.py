@@ -28,18 +28,8 @@ class GRU(Recurrence):
 
     name = "gru"
     paper = "Cho et al. 2014, arXiv:1406.1078"
+    torch_class = nn.GRU
     num_gates = 3
-
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.gru = nn.GRU(**self.sizes())
-
-    @property
-    def network(self) -> nn.GRU:
-        """Torch's module."""
-        return self.gru
 
     def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
         """The equation of the module's note."""

@@ -29,14 +29,9 @@ class LSTM(Recurrence):
 
     name = "lstm"
     paper = "Hochreiter and Schmidhuber 1997, Neural Computation 9(8)"
+    torch_class = nn.LSTM
     num_gates = 4
     num_state_vectors = 2
-
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.lstm = nn.LSTM(**self.sizes())
 
     def forward_bytes(self, length: int, batch: int = 1) -> float:
         """Outputs, the layer's below, weights in another layout, and the scratch of oneDNN.
@@ -52,11 +47,6 @@ class LSTM(Recurrence):
         scratch += _padded(4 * self.hidden) if batch == 1 else self.dim
         weights = 4 * self.hidden * (self.dim + self.hidden)
         return 4.0 * (batch * length * (outputs + below + scratch) + weights) + _SMALL_SCRATCH
-
-    @property
-    def network(self) -> nn.LSTM:
-        """Torch's module."""
-        return self.lstm
 
     def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
         """The equation of the module's note."""

@@ -26,18 +26,8 @@ class RNN(Recurrence):
 
     name = "rnn"
     paper = "Elman 1990, Cognitive Science 14(2)"
+    torch_class = nn.RNN
     num_gates = 1
-
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.rnn = nn.RNN(**self.sizes())
-
-    @property
-    def network(self) -> nn.RNN:
-        """Torch's module."""
-        return self.rnn
 
     def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
         """The equation of the module's note."""
