@@ -58,7 +58,7 @@ class Recurrence(Mixer):
     is_position_aware = True
     mask_mode = "exact"
     positive_knobs = ("layers",)
-    torch_class: ClassVar[type[nn.RNNBase]]
+    torch_class: ClassVar[type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]]
     num_gates: ClassVar[int]
     num_state_vectors: ClassVar[int] = 1
 

@@ -70,9 +70,8 @@ class LocalAttention(Mixer):
         super().__init__(**given)
         if position is not None and issubclass(position, ShawPosition):
             raise ModelError(f"{self.name}: shaw has no form in blocks; take attention")
-        self.position = position and position(
-            heads=self.heads, head_dim=self.head_dim, is_causal=self.is_causal
-        )
+        sizes = {"heads": self.heads, "head_dim": self.head_dim}
+        self.position = None if position is None else position(**sizes, is_causal=self.is_causal)
 
     def make_parameters(self, config: Config) -> None:
         """Four projections."""

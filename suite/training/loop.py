@@ -46,10 +46,12 @@ class TrainingProgress:
     Attributes:
         step: Steps done.
         losses: Of the steps since the last point of the curve.
+        points: Of the curve so far; `steps` leaves them to its caller.
     """
 
     step: int = 0
     losses: list[Tensor] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
 
 
 def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:

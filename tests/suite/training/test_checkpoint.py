@@ -450,7 +450,7 @@ def test_a_real_state_survives_a_power_cut(tmp_path: Path) -> None:
     engine = LocalEngine(build_model(ATTENTION), training(STEPS), "cpu")
     with pytest.MonkeyPatch.context() as patch:
         watch(patch, tape)
-        assert list(resume._save(engine, checkpointer_in(live), resume._Training())) == []
+        assert list(resume._save(engine, checkpointer_in(live), TrainingProgress())) == []
     *_, (root, _) = tape.crashes()
     for loses in ("data", "names"):
         restore(root, tmp_path / loses, loses)
