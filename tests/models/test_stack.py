@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import MIXERS, POSITIONS, Mixer, ModelError, mixer_class
+from models import POSITIONS, Mixer, ModelError, mixer_class
 from models.positions.absolute import NoPosition
 from models.registry import relative_position
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
@@ -102,16 +102,6 @@ def test_a_relative_position_acts_in_every_mixer_and_not_before(position: str) -
     assert kind is not None
     for block in model.trunk.blocks:
         assert any(isinstance(module, kind) for module in block.mixer.modules())
-
-
-@pytest.mark.parametrize(
-    "mixer", [name for name in MIXERS if not mixer_class(name).supports_relative]
-)
-def test_a_mixer_without_scores_takes_no_relative_position(mixer: str) -> None:
-    why = mixer_class(mixer).why_not_relative
-    with pytest.raises(ModelError) as refused:
-        build(spec("tagger", mixer, position="rope"))
-    assert str(refused.value) == f"{mixer} takes no relative position (rope): {why}"
 
 
 def test_layers_take_their_places_from_the_bottom(monkeypatch: pytest.MonkeyPatch) -> None:

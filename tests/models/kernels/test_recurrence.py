@@ -4,18 +4,14 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models import ModelError, build_mixer
 from models.kernels.recurrence import Recurrence
+from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
 TORCH = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-
-
-def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
 
 
 def recurrence(name: str, is_causal: bool = False, **knobs: Any) -> Recurrence:
