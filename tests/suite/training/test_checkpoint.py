@@ -31,6 +31,7 @@ from suite.training.checkpoint import (
     write_manifest,
 )
 from suite.training.engines.local import LocalEngine
+from suite.training.loop import TrainingProgress
 from tests.suite.toy import training
 from tests.suite.training.faulty_disk import ERRORS, Failing, Tape, restore, watch
 from tests.suite.training.resumed import (
