@@ -25,23 +25,6 @@ from models.errors import ModelError
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """Of one direction of one layer; the rows of all gates stand one below the other.
-
-    Attributes:
-        w: From the input, `[gates * hidden, inputs]`.
-        b: Added to that, `[gates * hidden]`.
-        u: From the last output, `[gates * hidden, hidden]`.
-        b_u: Added to that, `[gates * hidden]`.
-    """
-
-    w: Tensor
-    b: Tensor
-    u: Tensor
-    b_u: Tensor
-
-
 class Recurrence(Mixer):
     """Reads one token at a time; see the module's note.
 
@@ -102,10 +85,13 @@ class Recurrence(Mixer):
         return cast("nn.RNNBase", self.get_submodule(self.name))
 
     @abstractmethod
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
-        """The paper's step, for `reference`: an input `[inputs]` and the last state to the next.
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
+        """The paper's step, for `reference`: from the last state to the next.
 
-        A state is `num_state_vectors` vectors `[hidden]`; the first is the output h.
+        Args:
+            of_input: W x_t + b of all gates, one below the other, `[gates * hidden]`.
+            of_output: U h_{t-1} + b' of all gates.
+            state: `num_state_vectors` vectors `[hidden]`; the first is the last output h_{t-1}.
         """
 
     def forward(
@@ -206,10 +192,9 @@ class Recurrence(Mixer):
             self.network.get_parameter(f"{name}_{suffix}")
             for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
         )
-        weights = Weights(w=w, b=b, u=u, b_u=b_u)
         state: State = (w.new_zeros(self.hidden),) * self.num_state_vectors
         outputs = {}
         for t, x_t in tokens.items():
-            state = self.advance(x_t, state, weights)
+            state = self.advance(w @ x_t + b, u @ state[0] + b_u, state)
             outputs[t] = state[0]
         return outputs

@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 
@@ -31,11 +31,11 @@ class GRU(Recurrence):
     torch_class = nn.GRU
     num_gates = 3
 
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
         (h,) = state
-        x_r, x_z, x_n = (weights.w @ x_t + weights.b).chunk(3)
-        h_r, h_z, h_n = (weights.u @ h + weights.b_u).chunk(3)
+        x_r, x_z, x_n = of_input.chunk(3)
+        h_r, h_z, h_n = of_output.chunk(3)
         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
         n = torch.tanh(x_n + r * h_n)
         return (z * h + (1 - z) * n,)

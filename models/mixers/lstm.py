@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 _SMALL_SCRATCH = 17160  # bytes, whatever the length
@@ -48,11 +48,10 @@ class LSTM(Recurrence):
         weights = 4 * self.hidden * (self.dim + self.hidden)
         return 4.0 * (batch * length * (outputs + below + scratch) + weights) + _SMALL_SCRATCH
 
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
-        h, c = state
-        gates = weights.w @ x_t + weights.b + weights.u @ h + weights.b_u
-        i, f, g, o = gates.chunk(4)
+        i, f, g, o = (of_input + of_output).chunk(4)
+        c = state[1]
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 

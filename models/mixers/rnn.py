@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 
@@ -29,7 +29,6 @@ class RNN(Recurrence):
     torch_class = nn.RNN
     num_gates = 1
 
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
-        (h,) = state
-        return (torch.tanh(weights.w @ x_t + weights.b + weights.u @ h + weights.b_u),)
+        return (torch.tanh(of_input + of_output),)

@@ -71,18 +71,6 @@ def test_padded_tokens_are_as_if_they_were_not_there(name: str, is_causal: bool)
 
 
 @names
-def test_state_after_steps_is_torchs(name: str) -> None:
-    mixer, x = recurrence(name, is_causal=True, layers=2), tokens()
-    whole, last = mixer.network(x)
-    state = mixer.initial_state(2)
-    for t in range(7):
-        _, state = mixer.step(x[:, t], state)
-    parts = last if name == "lstm" else (last,)
-    torch.testing.assert_close(state, tuple(part.transpose(0, 1) for part in parts))
-    torch.testing.assert_close(state[0][:, -1], whole[:, -1])
-
-
-@names
 def test_what_cannot_be_is_refused(name: str) -> None:
     with pytest.raises(ModelError, match=f"{name}: layers=0 is below 1"):
         build_mixer(name, layers=0)

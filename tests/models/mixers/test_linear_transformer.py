@@ -48,9 +48,3 @@ def test_features_keep_their_digits_far_below_zero() -> None:
     torch.testing.assert_close(slope[:3].double(), expected, rtol=1e-6, atol=0)
     assert phi[3] == 6
     assert slope[3] == 1
-
-
-def test_context_may_have_another_length_and_its_order_is_free() -> None:
-    mixer, x, context = build(), tokens(70), tokens(5, seed=2)
-    torch.testing.assert_close(mixer(x, context=context), mixer(x, context=context.flip(1)))
-    torch.testing.assert_close(mixer(x, context=x), mixer(x))
