@@ -105,14 +105,14 @@ def test_a_relative_position_acts_in_every_mixer_and_not_before(position: str) -
 
 
 def test_layers_take_their_places_from_the_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[Mixer, int, Mixer]] = []
+    calls: list[tuple[Mixer, int, Mixer]] = []
     monkeypatch.setattr(
         mixer_class("conv"),
         "take_place",
-        lambda self, layer, first: told.append((self, layer, first)),
+        lambda self, layer, first: calls.append((self, layer, first)),
     )
     blocks = build(spec("tagger", "conv", depth=3)).trunk.blocks
-    assert told == [(block.mixer, layer, blocks[0].mixer) for layer, block in enumerate(blocks)]
+    assert calls == [(block.mixer, layer, blocks[0].mixer) for layer, block in enumerate(blocks)]
 
 
 def test_what_layers_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A training small enough to be stopped and gone on with a hundred times."""
+"""A training small enough to be stopped and resumed a hundred times."""
 
 from __future__ import annotations
 

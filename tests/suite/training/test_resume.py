@@ -56,7 +56,7 @@ KNOBS = {"performer": {"redraw_interval": 4}, "linformer": {"projected_length": 
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_every_mixer_goes_on_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
+def test_every_mixer_continues_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
     model = spec(mixer, **KNOBS.get(mixer, {}))
     undisturbed = run(model, None)
     stopped(tmp_path, model)
@@ -305,7 +305,7 @@ run(ATTENTION, checkpointer_in(Path(sys.argv[1])), on_step, steps=200)
 
 
 @pytest.mark.slow  # it starts a process, which imports torch
-def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
+def test_killed_at_any_moment_it_continues(tmp_path: Path) -> None:
     """SIGKILL between, and in the midst of, checkpoints that follow each other at every step."""
     killed = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)],
