@@ -71,6 +71,8 @@ class Mixer(nn.Module, ABC):
         is_position_aware: Tells orders apart without a position encoding, when not causal.
         is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
+        positive_knobs: Fields of `Config` that must be at least 1.
+        heads_divide_dim: Whether its field `heads` must divide the width.
     """
 
     version: ClassVar[int] = 1
@@ -90,6 +92,8 @@ class Mixer(nn.Module, ABC):
     is_position_aware: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
     mask_mode: ClassVar[Literal["exact", "pads_as_tokens", "none"]] = "none"
+    positive_knobs: ClassVar[tuple[str, ...]] = ()
+    heads_divide_dim: ClassVar[bool] = False
 
     def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Any) -> None:
         for key, value in {"dim": dim, "max_length": max_length}.items():
@@ -103,6 +107,10 @@ class Mixer(nn.Module, ABC):
         self.max_length = max_length
         self.is_causal = is_causal
         self.config = config
+        self.make_parameters(config)
+
+    def make_parameters(self, config: Any) -> None:
+        """Make the parameters; called once, by the constructor, when the sizes are set."""
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:
@@ -111,11 +119,17 @@ class Mixer(nn.Module, ABC):
         Raises:
             ModelError: as ``heads=3 does not divide dim=64``.
         """
+        if cls.heads_divide_dim and (config.heads < 1 or dim % config.heads != 0):
+            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
+        for key in cls.positive_knobs:
+            if getattr(config, key) < 1:
+                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
 
     @classmethod
     def is_proven(cls) -> bool:
         """Whether it has a slow reference that the fast form can be held against."""
-        return cls.reference is not Mixer.reference
+        has_own = cls.reference is not Mixer.reference
+        return has_own or cls.reference_of_one is not Mixer.reference_of_one
 
     @classmethod
     def has_flops_formula(cls) -> bool:
@@ -148,7 +162,25 @@ class Mixer(nn.Module, ABC):
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """The slow obvious definition: the paper's loops over this module's parameters."""
-        raise ModelError(f"{self.name} has no reference and is unproven")
+        if not self.is_proven():
+            raise ModelError(f"{self.name} has no reference and is unproven")
+        others, real = (x, mask) if context is None else (context, context_mask)
+        outputs = []
+        for b, tokens in enumerate(without_padding(x, mask)):
+            seen = [j for j in range(others.shape[1]) if real is None or real[b, j]]
+            mixed_in = tokens if context is None else others[b]
+            outputs.append(self.reference_of_one(tokens, mixed_in, seen))
+        return torch.stack(outputs)
+
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """The reference for one sequence, `[time, dim]`.
+
+        Args:
+            x: `[time, dim]`, zeros at padding.
+            others: `[time2, dim]`, what is mixed in: the same tensor, or the context.
+            seen: The places of the real tokens of `others`.
+        """
+        raise NotImplementedError
 
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None

@@ -187,7 +187,7 @@ def construct_mixer(
     config: Any,
     position: type[RelativePosition] | None,
 ) -> Mixer:
-    """A mixer from its checked config; a mixer that takes no relative position is not told of any.
+    """A mixer from its checked config; `position` is passed on only where there is one.
 
     Raises:
         ModelError: a relative position inside a mixer that has no place for it, with the reason;

@@ -117,22 +117,23 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """`[batch, time, dim]` -> the same shape."""
-        if self.is_pre_norm:
-            x = self._add(x, self.mixer(self.mixer_norm(x), mask))
-            return self._add(x, self.mlp(self.mlp_norm(x)))
-        x = self.mixer_norm(self._add(x, self.mixer(x, mask)))
-        mixed: Tensor = self.mlp_norm(self._add(x, self.mlp(x)))
-        return mixed
+        return self._around_mixed(
+            x, self.mixer(self.mixer_norm(x) if self.is_pre_norm else x, mask)
+        )
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
         """One token `[batch, dim]`, and the mixer's state before it; see `Mixer.step`."""
+        mixed, state = self.mixer.step(self.mixer_norm(x_t) if self.is_pre_norm else x_t, state)
+        return self._around_mixed(x_t, mixed), state
+
+    def _around_mixed(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """What surrounds the mixer, whose output for `x` is `mixed`."""
+        x = self._add(x, mixed)
         if self.is_pre_norm:
-            mixed, state = self.mixer.step(self.mixer_norm(x_t), state)
-            x_t = self._add(x_t, mixed)
-            return self._add(x_t, self.mlp(self.mlp_norm(x_t))), state
-        mixed, state = self.mixer.step(x_t, state)
-        x_t = self.mixer_norm(self._add(x_t, mixed))
-        return self.mlp_norm(self._add(x_t, self.mlp(x_t))), state
+            return self._add(x, self.mlp(self.mlp_norm(x)))
+        x = self.mixer_norm(x)
+        normed: Tensor = self.mlp_norm(self._add(x, self.mlp(x)))
+        return normed
 
     def _add(self, x: Tensor, change: Tensor) -> Tensor:
         change = self.dropout(change)
@@ -157,18 +158,17 @@ class ConcatenatedPosition(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, time, dim]` -> the same shape."""
-        vectors = self.position.vectors(x.shape[1])
-        assert vectors is not None, "the trunk refuses positions without vectors"
-        return self._joined(x, vectors)
+        return self._joined(x, x.shape[1], slice(None))
 
     def at(self, x_t: Tensor, place: int) -> Tensor:
-        """One token `[batch, dim]` that stands there."""
-        vectors = self.position.vectors(place + 1)
-        assert vectors is not None, "the trunk refuses positions without vectors"
-        return self._joined(x_t, vectors[place])
+        """See `Position.at`."""
+        return self._joined(x_t, place + 1, place)
 
-    def _joined(self, x: Tensor, vectors: Tensor) -> Tensor:
-        joined: Tensor = self.join(torch.cat([x, vectors.expand_as(x).to(x.dtype)], dim=-1))
+    def _joined(self, x: Tensor, length: int, places: int | slice) -> Tensor:
+        vectors = self.position.vectors(length)
+        assert vectors is not None, "the trunk refuses positions without vectors"
+        vectors = vectors[places].expand_as(x).to(x.dtype)
+        joined: Tensor = self.join(torch.cat([x, vectors], dim=-1))
         return joined
 
     def flops(self, length: int, batch: int = 1) -> float:
@@ -188,14 +188,10 @@ class Trunk(nn.Module):
         super().__init__()
         self.position = _build_position(spec, config, seeds)
         self.dropout = nn.Dropout(config.dropout)
-        blocks: list[Block] = []
-        for layer in range(spec.depth):
-            with seeds.part(f"blocks.{layer}.mixer"):
-                mixer = build_mixer_of(spec, is_causal=is_causal)
-                mixer.take_place(layer, blocks[0].mixer if blocks else mixer)
+        self.blocks = nn.ModuleList()
+        for layer, mixer in enumerate(build_mixers(spec, seeds, is_causal=is_causal)):
             with seeds.part(f"blocks.{layer}.mlp"):
-                blocks.append(Block(mixer, FeedForward(spec.dim), config))
-        self.blocks = nn.ModuleList(blocks)
+                self.blocks.append(Block(mixer, FeedForward(spec.dim), config))
         is_pre_norm = config.norm_placement == "pre"
         self.norm = nn.LayerNorm(spec.dim) if is_pre_norm else nn.Identity()
 
@@ -223,19 +219,13 @@ class Trunk(nn.Module):
         Raises:
             ModelError: a place beyond those that the position knows.
         """
-        x_t = self.dropout(self._placed(x_t, place))
+        x_t = self.dropout(self.position.at(x_t, place))
         new = []
         for block, state in zip(self._layers, states, strict=True):
             x_t, after = block.step(x_t, state)
             new.append(after)
         normed: Tensor = self.norm(x_t)
         return normed, tuple(new)
-
-    def _placed(self, x_t: Tensor, place: int) -> Tensor:
-        if isinstance(self.position, ConcatenatedPosition):
-            return self.position.at(x_t, place)
-        vectors = self.position.vectors(place + 1)
-        return x_t if vectors is None else x_t + vectors[place]
 
     @property
     def _layers(self) -> list[Block]:
@@ -264,6 +254,16 @@ def _build_position(
         )
     with seeds.part("position.join"):
         return ConcatenatedPosition(position)
+
+
+def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[Mixer]:
+    """One for each layer, from the bottom upwards, each from the stream of its name."""
+    mixers: list[Mixer] = []
+    for layer in range(spec.depth):
+        with seeds.part(f"blocks.{layer}.mixer"):
+            mixers.append(build_mixer_of(spec, is_causal=is_causal))
+            mixers[layer].take_place(layer, mixers[0])
+    return mixers
 
 
 def build_mixer_of(spec: ModelSpec, *, is_causal: bool) -> Mixer:

@@ -16,7 +16,7 @@ from models.errors import ModelError
 from models.mixer import Mixer
 from models.model_spec import InputKind
 from models.seeding import PartSeeds
-from models.stack import build_mixer_of
+from models.stack import build_mixers
 
 
 class MixerAlone(Skeleton):
@@ -41,13 +41,7 @@ class MixerAlone(Skeleton):
                 f"{self.name} takes vectors of the width dim={self.spec.dim}, "
                 f"not input_size={self.spec.input_size}"
             )
-        layers: list[Mixer] = []
-        for layer in range(self.spec.depth):
-            with seeds.part(f"blocks.{layer}.mixer"):
-                mixer = build_mixer_of(self.spec, is_causal=self.is_causal)
-                mixer.take_place(layer, layers[0] if layers else mixer)
-            layers.append(mixer)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(build_mixers(self.spec, seeds, is_causal=self.is_causal))
 
     def redraw(self, seeds: PartSeeds) -> None:
         """Each mixer keeps what it drew itself."""

@@ -1,4 +1,4 @@
-"""Attention heads: check their number, draw their projections, split and merge them."""
+"""Attention heads: draw their projections, split and merge them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import math
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
 
-
-def check_heads(owner: str, *, heads: int, dim: int) -> None:
-    """Refuse heads that do not divide the width.
-
-    Raises:
-        ModelError: as ``attention: heads=3 does not divide dim=64``.
-    """
-    if heads < 1 or dim % heads != 0:
-        raise ModelError(f"{owner}: heads={heads} does not divide dim={dim}")
+def square_projections(
+    dim: int, *, bias: bool = False
+) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
+    """Of queries, keys, values and outputs, drawn by `draw_projections`."""
+    query, key, value, output = (nn.Linear(dim, dim, bias=bias) for _ in range(4))
+    draw_projections(query, key, value, output)
+    return query, key, value, output
 
 
 def draw_projections(*linears: nn.Linear | None) -> None:

@@ -12,11 +12,10 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.heads import merge_heads, split_heads, square_projections
 from models.kernels.kernel_attention import (
     Features,
     Sizes,
@@ -42,25 +41,16 @@ class KernelMixer(Mixer):
     supports_context = True
     why_not_relative = "it sums products of features and never forms the score of one pair"
     mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs: ClassVar[tuple[str, ...]] = ("chunk",)
     has_log_scale: ClassVar[bool] = False
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Any) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: Any) -> None:
+        """Four projections; a subclass adds its features."""
         self.heads: int = config.heads
-        self.head_dim: int = dim // self.heads
+        self.head_dim: int = self.dim // self.heads
         self.chunk: int = config.chunk
-        self.query = nn.Linear(dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
-        self.value = nn.Linear(dim, dim, bias=False)
-        self.output = nn.Linear(dim, dim, bias=False)
-        draw_projections(self.query, self.key, self.value, self.output)
-
-    @classmethod
-    def check_config(cls, config: Any, *, dim: int) -> None:
-        """Refuse heads that do not divide dim, and empty chunks."""
-        check_heads(cls.name, heads=config.heads, dim=dim)
-        if config.chunk < 1:
-            raise ModelError(f"{cls.name}: chunk={config.chunk} is below 1")
+        self.query, self.key, self.value, self.output = square_projections(self.dim)
 
     @abstractmethod
     def feature(self, x: Tensor) -> Tensor:
@@ -147,17 +137,11 @@ class KernelMixer(Mixer):
         numbers = 3 * length * self.dim + length * features.a_token
         return 4.0 * batch * (numbers + numbers_of_sums(features, length, chunk))
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One query of one head at a time, over the keys that it may see."""
-        sequence, real = (x, mask) if context is None else (context, context_mask)
-        rows = []
-        for b in range(x.shape[0]):
-            seen = [j for j in range(sequence.shape[1]) if real is None or real[b, j]]
-            heads = [self._one_head(h, x[b], sequence[b], seen) for h in range(self.heads)]
-            rows.append(self.output(torch.cat(heads, dim=1)))
-        return torch.stack(rows)
+        heads = [self._one_head(h, x, others, seen) for h in range(self.heads)]
+        mixed: Tensor = self.output(torch.cat(heads, dim=1))
+        return mixed
 
     def _one_head(self, head: int, x: Tensor, sequence: Tensor, seen: list[int]) -> Tensor:
         """sum_j phi(q_i).phi(k_j) v_j / sum_j phi(q_i).phi(k_j) for each i, `[time, head_dim]`."""

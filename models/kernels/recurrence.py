@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,27 +25,11 @@ from models.errors import ModelError
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """Of one direction of one layer; the rows of all gates stand one below the other.
-
-    Attributes:
-        w: From the input, `[gates * hidden, inputs]`.
-        b: Added to that, `[gates * hidden]`.
-        u: From the last output, `[gates * hidden, hidden]`.
-        b_u: Added to that, `[gates * hidden]`.
-    """
-
-    w: Tensor
-    b: Tensor
-    u: Tensor
-    b_u: Tensor
-
-
 class Recurrence(Mixer):
     """Reads one token at a time; see the module's note.
 
     Attributes:
+        torch_class: Torch's module, which holds all parameters under the mixer's name.
         num_gates: Vectors of the hidden width that one step computes from input and last output.
         num_state_vectors: Vectors of the hidden width that one step hands to the next.
     """
@@ -56,6 +40,8 @@ class Recurrence(Mixer):
     supports_step = True
     is_position_aware = True
     mask_mode = "exact"
+    positive_knobs = ("layers",)
+    torch_class: ClassVar[type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]]
     num_gates: ClassVar[int]
     num_state_vectors: ClassVar[int] = 1
 
@@ -72,47 +58,41 @@ class Recurrence(Mixer):
         layers: int = 1
         is_unidirectional: bool = False
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        if is_causal and config.is_unidirectional:
+    def make_parameters(self, config: Config) -> None:
+        """Torch's module, one way or both."""
+        if self.is_causal and config.is_unidirectional:
             raise ModelError(
                 f"{self.name}: is_unidirectional=True is for mixers that are not causal; "
                 "a causal one reads left to right anyway"
             )
         self.layers = config.layers
-        self.is_unidirectional = is_causal or config.is_unidirectional
+        self.is_unidirectional = self.is_causal or config.is_unidirectional
         self.num_directions = 1 if self.is_unidirectional else 2
-        if dim % self.num_directions != 0:
-            raise ModelError(f"{self.name} needs an even dim for its two directions, not dim={dim}")
-        self.hidden = dim // self.num_directions
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse a recurrence without layers."""
-        if config.layers < 1:
-            raise ModelError(f"{cls.name}: layers={config.layers} is below 1")
+        if self.dim % self.num_directions != 0:
+            raise ModelError(
+                f"{self.name} needs an even dim for its two directions, not dim={self.dim}"
+            )
+        self.hidden = self.dim // self.num_directions
+        network = self.torch_class(
+            input_size=self.dim, hidden_size=self.hidden, num_layers=self.layers, batch_first=True,
+            bidirectional=not self.is_unidirectional,
+        )  # fmt: skip
+        self.add_module(self.name, network)
 
     @property
-    @abstractmethod
     def network(self) -> nn.RNNBase:
-        """Torch's module, which holds all parameters."""
+        """Torch's module."""
+        return cast("nn.RNNBase", self.get_submodule(self.name))
 
     @abstractmethod
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
-        """The paper's step, for `reference`: an input `[inputs]` and the last state to the next.
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
+        """The paper's step, for `reference`: from the last state to the next.
 
-        A state is `num_state_vectors` vectors `[hidden]`; the first is the output h.
+        Args:
+            of_input: W x_t + b of all gates, one below the other, `[gates * hidden]`.
+            of_output: U h_{t-1} + b' of all gates.
+            state: `num_state_vectors` vectors `[hidden]`; the first is the last output h_{t-1}.
         """
-
-    def sizes(self) -> dict[str, Any]:
-        """Arguments of torch's module."""
-        return {
-            "input_size": self.dim,
-            "hidden_size": self.hidden,
-            "num_layers": self.layers,
-            "batch_first": True,
-            "bidirectional": not self.is_unidirectional,
-        }
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -190,19 +170,13 @@ class Recurrence(Mixer):
         everything = torch.ones(length, length, dtype=torch.bool)
         return everything.tril() if self.is_unidirectional else everything
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
-        """One token of one sequence at a time, past padded tokens as if they were not there."""
-        outputs = []
-        for b in range(x.shape[0]):
-            real = [t for t in range(x.shape[1]) if mask is None or bool(mask[b, t])]
-            tokens = {t: x[b, t] for t in real}
-            for layer in range(self.layers):
-                tokens = self._one_layer(tokens, layer)
-            pad = x.new_zeros(self.dim)
-            outputs.append(torch.stack([tokens.get(t, pad) for t in range(x.shape[1])]))
-        return torch.stack(outputs)
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One token at a time, past padded tokens as if they were not there."""
+        tokens = {t: x[t] for t in seen}
+        for layer in range(self.layers):
+            tokens = self._one_layer(tokens, layer)
+        pad = x.new_zeros(self.dim)
+        return torch.stack([tokens.get(t, pad) for t in range(len(x))])
 
     def _one_layer(self, tokens: dict[int, Tensor], layer: int) -> dict[int, Tensor]:
         """The tokens `[dim]` of one sequence by time -> outputs `[dim]` at the same times."""
@@ -218,10 +192,9 @@ class Recurrence(Mixer):
             self.network.get_parameter(f"{name}_{suffix}")
             for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
         )
-        weights = Weights(w=w, b=b, u=u, b_u=b_u)
         state: State = (w.new_zeros(self.hidden),) * self.num_state_vectors
         outputs = {}
         for t, x_t in tokens.items():
-            state = self.advance(x_t, state, weights)
+            state = self.advance(w @ x_t + b, u @ state[0] + b_u, state)
             outputs[t] = state[0]
         return outputs

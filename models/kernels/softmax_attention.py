@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.mixer import Context, Mask
+
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
@@ -50,13 +52,12 @@ class Visibility:
 
 
 def whole_sequence(
-    time: int, time2: int, real: Tensor | None, *, is_causal: bool, device: torch.device
+    x: Tensor, mask: Mask, context: Context, context_mask: Mask, *, is_causal: bool
 ) -> Visibility:
     """All of a sequence as queries, all of the same or of another one as keys."""
-    return Visibility(
-        queries=torch.arange(time, device=device), keys=torch.arange(time2, device=device),
-        real=real, is_causal=is_causal,
-    )  # fmt: skip
+    others, real = (x, mask) if context is None else (context, context_mask)
+    queries, keys = (torch.arange(each.shape[1], device=x.device) for each in (x, others))
+    return Visibility(queries=queries, keys=keys, real=real, is_causal=is_causal)
 
 
 def newest_token(num_keys: int, device: torch.device) -> Visibility:

@@ -22,8 +22,6 @@ from torch.nn import functional
 from models.errors import ModelError
 from models.mixer import Context, Mask, Mixer, State, without_padding
 
-_LARGEST_UNROLLED = 20480  # numbers of a single sequence that torch does not hand to oneDNN
-
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
@@ -69,15 +67,15 @@ class SlidingWindow(Mixer):
 
         kernel_size: int = 3
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        if not is_causal and config.kernel_size % 2 == 0:
+    def make_parameters(self, config: Config) -> None:
+        """Place the taps; a subclass adds its kernel."""
+        if not self.is_causal and config.kernel_size % 2 == 0:
             raise ModelError(
                 f"{self.name}: kernel_size={config.kernel_size} has no centre; "
                 "give an odd one, or is_causal=True"
             )
         self.kernel_size = config.kernel_size
-        self.taps_before = config.kernel_size - 1 if is_causal else config.kernel_size // 2
+        self.taps_before = config.kernel_size - 1 if self.is_causal else config.kernel_size // 2
         self.taps_after = config.kernel_size - 1 - self.taps_before
         self.dilation = 1
 
@@ -89,6 +87,7 @@ class SlidingWindow(Mixer):
                 f"{cls.name}: kernel_size={config.kernel_size} is below 2, "
                 "where no token would see another"
             )
+        super().check_config(config, dim=dim)
 
     @abstractmethod
     def slide(self, channels: Tensor, window: Window, num_padding: int) -> Tensor:
@@ -122,25 +121,6 @@ class SlidingWindow(Mixer):
         """Taps that can meet a token of a sequence of so many."""
         taps = self.window(length).taps
         return int(taps.stop - taps.start)
-
-    def convolution_bytes(self, length: int, batch: int, *, widening: int = 1) -> float:
-        """At the peak of a convolution of all channels: its input channel by channel, and itself.
-
-        oneDNN takes input and kernel in a layout of its own, and its output is held in two at the
-        end. Of a single short sequence torch writes all windows out instead.
-
-        Args:
-            length: Tokens.
-            batch: Sequences.
-            widening: Output channels for each input channel.
-        """
-        taps = self.num_taps(length)
-        channels = 4 * batch * length * self.dim
-        outputs = widening * channels
-        if batch == 1 and length * self.dim <= _LARGEST_UNROLLED:
-            return channels + taps * channels + outputs
-        kernel = 4 * taps * widening * self.dim**2
-        return channels + max(channels + kernel + outputs, 2 * outputs)
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -191,19 +171,11 @@ class SlidingWindow(Mixer):
         """From one end to the other, at as many tokens a layer as there are taps to that side."""
         return max(1, -(-(length - 1) // self.taps_before))
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One output token at a time, of the real tokens that its taps meet."""
-        sequences = []
-        for b in range(x.shape[0]):
-            real = {t for t in range(x.shape[1]) if mask is None or bool(mask[b, t])}
-            outputs = []
-            for t in range(x.shape[1]):
-                met = {
-                    j: t + (j - self.taps_before) * self.dilation for j in range(self.kernel_size)
-                }
-                tokens = {j: x[b, other] for j, other in met.items() if other in real}
-                outputs.append(self.one_output(tokens))
-            sequences.append(torch.stack(outputs))
-        return torch.stack(sequences)
+        outputs = []
+        for t in range(len(x)):
+            met = {j: t + (j - self.taps_before) * self.dilation for j in range(self.kernel_size)}
+            tokens = {j: x[other] for j, other in met.items() if other in seen}
+            outputs.append(self.one_output(tokens))
+        return torch.stack(outputs)

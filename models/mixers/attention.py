@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.heads import draw_projections, merge_heads, split_heads
 from models.kernels.scores import SCORES
 from models.kernels.softmax_attention import (
     Visibility,
@@ -38,7 +38,12 @@ from models.kernels.softmax_attention import (
     whole_sequence,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RelativePosition, RotaryPosition, ShawPosition
+from models.positions.relative import (
+    RelativeKind,
+    RelativePosition,
+    RotaryPosition,
+    ShawPosition,
+)
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",
@@ -99,16 +104,16 @@ class Attention(Mixer):
         )
         bias: bool = False
 
-    def __init__(
-        self,
-        *,
-        dim: int,
-        max_length: int,
-        is_causal: bool,
-        config: Config,
-        position: type[RelativePosition] | None = None,
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def __init__(self, *, position: RelativeKind = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.position = self._placed(self.config, position)
+        is_fusible = self.score.is_product and not isinstance(self.position, ShawPosition)
+        kernel = self.config.kernel
+        self.is_fused = is_fusible if kernel is None else kernel == "fused"
+
+    def make_parameters(self, config: Config) -> None:
+        """Projections, score and scale."""
+        dim = self.dim
         self.heads = config.heads
         self.key_dim = config.key_dim or dim // config.heads
         self.value_dim = config.value_dim or dim // config.heads
@@ -123,15 +128,13 @@ class Attention(Mixer):
         draw_projections(self.query, self.key, self.value, self.output)
         self.score = SCORES[config.score](heads=self.heads, key_dim=self.key_dim)
         self.scale, self.log_temperature = self._scaling(config)
-        self.position = self._placed(config, position)
-        is_fusible = self.score.is_product and not isinstance(self.position, ShawPosition)
-        self.is_fused = is_fusible if config.kernel is None else config.kernel == "fused"
 
     @classmethod
     def check_config(cls, config: Config, *, dim: int) -> None:
         """Refuse widths that do not fit, and a fused kernel where there is none."""
-        if config.key_dim is None or config.value_dim is None or config.heads < 1:
-            check_heads(cls.name, heads=config.heads, dim=dim)
+        is_split = config.key_dim is None or config.value_dim is None
+        if config.heads < 1 or (is_split and dim % config.heads != 0):
+            raise ModelError(f"{cls.name}: heads={config.heads} does not divide dim={dim}")
         if not 0 < config.temperature < math.inf:
             raise ModelError(
                 f"{cls.name}: temperature={config.temperature} is not a finite number above 0"
@@ -154,7 +157,7 @@ class Attention(Mixer):
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, values = self._project(x, mask, context, context_mask)
-        visible = self._visible(x, mask, context, context_mask)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         position = self.position if context is None else None
         return self._attend(queries, keys, values, visible, position)
 
@@ -164,7 +167,7 @@ class Attention(Mixer):
         """`[batch, heads, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context, context_mask)
         queries, keys, _ = self._project(x, mask, context, context_mask)
-        visible = self._visible(x, mask, context, context_mask)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         return self._weights(queries, keys, visible, self.position if context is None else None)
 
     def initial_state(self, batch: int) -> State:
@@ -254,24 +257,17 @@ class Attention(Mixer):
             num_changed = max(num_changed, 1)
         return 4 * batch * length * self.heads * self.key_dim * num_changed
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One query of one head at a time, over the keys that it may see."""
-        sequence, real = (x, mask) if context is None else (context, context_mask)
-        position = self.position if context is None else None
+        position = self.position if others is x else None
         rows = []
-        for b in range(x.shape[0]):
-            seen = range(sequence.shape[1]) if real is None else real[b].nonzero().flatten()
-            for i in range(x.shape[1]):
-                token = x[b, i] if mask is None or mask[b, i] else torch.zeros_like(x[b, i])
-                past = [int(j) for j in seen if not self.is_causal or int(j) <= i]
-                heads = [
-                    self._one_head(h, token, i, sequence[b, past], past, position)
-                    for h in range(self.heads)
-                ]
-                rows.append(self.output(torch.cat(heads)))
-        return torch.stack(rows).reshape(x.shape)
+        for i in range(len(x)):
+            past = [j for j in seen if not self.is_causal or j <= i]
+            heads = [
+                self._one_head(h, x[i], i, others[past], past, position) for h in range(self.heads)
+            ]
+            rows.append(self.output(torch.cat(heads)))
+        return torch.stack(rows)
 
     def _one_head(
         self,
@@ -324,9 +320,7 @@ class Attention(Mixer):
         start = torch.tensor(10.0 if config.score == "cosine" else by_name["1/sqrt(d)"])
         return 1 / config.temperature, nn.Parameter(start.log().repeat(self.heads))
 
-    def _placed(
-        self, config: Config, position: type[RelativePosition] | None
-    ) -> RelativePosition | None:
+    def _placed(self, config: Config, position: RelativeKind) -> RelativePosition | None:
         """The relative position for these heads, if it means something for these scores."""
         if position is None:
             return None
@@ -357,12 +351,6 @@ class Attention(Mixer):
         keys = split_heads(self.key(source), self.heads)
         values = keys if self.value is None else split_heads(self.value(source), self.heads)
         return queries, keys, values
-
-    def _visible(self, x: Tensor, mask: Mask, context: Context, context_mask: Mask) -> Visibility:
-        sequence, real = (x, mask) if context is None else (context, context_mask)
-        return whole_sequence(
-            x.shape[1], sequence.shape[1], real, is_causal=self.is_causal, device=x.device
-        )
 
     def _attend(
         self,

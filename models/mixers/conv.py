@@ -14,11 +14,15 @@ Fast form: `conv1d`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 from torch.nn import functional
 
 from models.kernels.window import SlidingWindow, Window
 from models.mixer import Cost
+
+_LARGEST_UNROLLED = 20480  # numbers of a single sequence that torch does not hand to oneDNN
 
 
 class Convolution(SlidingWindow):
@@ -27,12 +31,12 @@ class Convolution(SlidingWindow):
     name = "conv"
     paper = "Gehring et al. 2017, arXiv:1705.03122; Table 1 of arXiv:1706.03762"
     cost = Cost(time="k * n * d**2", sequential_operations="1", maximum_path_length="n / k")
+    widening: ClassVar[int] = 1  # output channels of the kernel for each input channel
 
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: SlidingWindow.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.conv = nn.Conv1d(dim, dim, config.kernel_size)
+    def make_parameters(self, config: SlidingWindow.Config) -> None:
+        """One kernel; see `SlidingWindow.make_parameters`."""
+        super().make_parameters(config)
+        self.conv = nn.Conv1d(self.dim, self.widening * self.dim, self.kernel_size)
 
     def slide(self, channels: Tensor, window: Window, num_padding: int) -> Tensor:
         """A matrix per tap."""
@@ -51,12 +55,22 @@ class Convolution(SlidingWindow):
 
     def flops(self, length: int, batch: int = 1) -> float:
         """One dim x dim product per token and tap; zeros beyond the ends are multiplied too."""
-        return float(batch * length * self.num_taps(length) * 2 * self.dim**2)
+        return float(batch * length * self.num_taps(length) * 2 * self.widening * self.dim**2)
 
     def forward_bytes(self, length: int, batch: int = 1) -> float:
-        """See `convolution_bytes`."""
-        return self.convolution_bytes(length, batch)
+        """The input channel by channel, and the convolution of all channels.
+
+        oneDNN takes input and kernel in a layout of its own, and its output is held in two at the
+        end. Of a single short sequence torch writes all windows out instead.
+        """
+        taps = self.num_taps(length)
+        channels = 4 * batch * length * self.dim
+        outputs = self.widening * channels
+        if batch == 1 and length * self.dim <= _LARGEST_UNROLLED:
+            return channels + taps * channels + outputs
+        kernel = 4 * taps * self.widening * self.dim**2
+        return channels + max(channels + kernel + outputs, 2 * outputs)
 
     def num_parameters(self) -> int:
         """A matrix per tap and a bias."""
-        return self.kernel_size * self.dim**2 + self.dim
+        return self.widening * (self.kernel_size * self.dim**2 + self.dim)

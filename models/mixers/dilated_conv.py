@@ -36,6 +36,7 @@ class DilatedConvolution(Convolution):
     cost = Cost(
         time="k * n * d**2", sequential_operations="1", maximum_path_length="log2(n) / log2(k)"
     )
+    positive_knobs = ("dilation_base", "num_dilations")
 
     @dataclass(frozen=True, kw_only=True)
     class Config(SlidingWindow.Config):
@@ -53,24 +54,17 @@ class DilatedConvolution(Convolution):
         dilation_base: int = 2
         num_dilations: int = 16
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: Config) -> None:  # type: ignore[override]
+        """See `Convolution.make_parameters`; refuses a base that leaves gaps."""
+        super().make_parameters(config)
         if config.dilation_base > self.taps_before + 1:
             raise ModelError(
                 f"{self.name}: dilation_base={config.dilation_base} is above "
                 f"{self.taps_before + 1}, the largest that leaves no token unseen at "
-                f"kernel_size={config.kernel_size} and is_causal={is_causal}"
+                f"kernel_size={config.kernel_size} and is_causal={self.is_causal}"
             )
         self.dilation_base = config.dilation_base
         self.num_dilations = config.num_dilations
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse a kernel that mixes nothing, and a dilation that is none."""
-        super().check_config(config, dim=dim)
-        for key in ("dilation_base", "num_dilations"):
-            if getattr(config, key) < 1:
-                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
 
     def take_place(self, layer: int, first: Mixer) -> None:
         """Set the dilation of this layer."""

@@ -54,8 +54,8 @@ class FNet(Mixer):
 
         norm: Literal["none", "ortho"] = "none"
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: Config) -> None:
+        """None."""
         self.is_orthonormal = config.norm == "ortho"
 
     def forward(

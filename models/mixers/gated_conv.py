@@ -21,49 +21,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.kernels.window import SlidingWindow, Window
-from models.mixer import Cost
+from models.mixers.conv import Convolution
 
 
-class GatedConvolution(SlidingWindow):
+class GatedConvolution(Convolution):
     """A learned sum over neighbours, let through by another; see the module's note."""
 
     name = "gated_conv"
     paper = "Gehring et al. 2017, arXiv:1705.03122"
-    cost = Cost(time="k * n * d**2", sequential_operations="1", maximum_path_length="n / k")
+    widening = 2  # sums A in the first half of the channels, gates B in the second
 
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: SlidingWindow.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.conv = nn.Conv1d(dim, 2 * dim, config.kernel_size)
+    def make_parameters(self, config: SlidingWindow.Config) -> None:
+        """A kernel of two matrices per tap."""
+        super().make_parameters(config)
         assert self.conv.bias is not None
-        nn.init.normal_(self.conv.weight, std=2 * (config.kernel_size * dim) ** -0.5)
+        nn.init.normal_(self.conv.weight, std=2 * (config.kernel_size * self.dim) ** -0.5)
         nn.init.zeros_(self.conv.bias)
 
     def slide(self, channels: Tensor, window: Window, num_padding: int) -> Tensor:
-        """Two matrices per tap; sums A stand in the first half, gates B in the second."""
-        kernel = self.conv.weight[:, :, window.taps]
-        sums = functional.conv1d(
-            channels, kernel, self.conv.bias, padding=num_padding, dilation=window.dilation
-        )
+        """Sums and gates, each by a matrix per tap."""
+        sums = super().slide(channels, window, num_padding)
         return functional.glu(sums, dim=1)
 
     def one_output(self, tokens: dict[int, Tensor]) -> Tensor:
         """The equation of the module's note."""
-        assert self.conv.bias is not None
-        sums = self.conv.bias.clone()
-        for j, token in tokens.items():
-            sums = sums + self.conv.weight[:, :, j] @ token
+        sums = super().one_output(tokens)
         return sums[: self.dim] * torch.sigmoid(sums[self.dim :])
-
-    def flops(self, length: int, batch: int = 1) -> float:
-        """Two dim x dim products per token and tap; zeros beyond the ends are multiplied too."""
-        return float(batch * length * self.num_taps(length) * 2 * 2 * self.dim**2)
-
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
-        """Of the sums and gates, before the ones meet the others; see `convolution_bytes`."""
-        return self.convolution_bytes(length, batch, widening=2)
-
-    def num_parameters(self) -> int:
-        """Two matrices per tap and two biases."""
-        return 2 * (self.kernel_size * self.dim**2 + self.dim)

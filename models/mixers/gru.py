@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 
@@ -28,24 +28,14 @@ class GRU(Recurrence):
 
     name = "gru"
     paper = "Cho et al. 2014, arXiv:1406.1078"
+    torch_class = nn.GRU
     num_gates = 3
 
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.gru = nn.GRU(**self.sizes())
-
-    @property
-    def network(self) -> nn.GRU:
-        """Torch's module."""
-        return self.gru
-
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
         (h,) = state
-        x_r, x_z, x_n = (weights.w @ x_t + weights.b).chunk(3)
-        h_r, h_z, h_n = (weights.u @ h + weights.b_u).chunk(3)
+        x_r, x_z, x_n = of_input.chunk(3)
+        h_r, h_z, h_n = of_output.chunk(3)
         r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
         n = torch.tanh(x_n + r * h_n)
         return (z * h + (1 - z) * n,)

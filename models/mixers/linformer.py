@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.heads import merge_heads, split_heads, square_projections
 from models.kernels.softmax_attention import fused_scratch_bytes
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
@@ -45,6 +45,8 @@ class Linformer(Mixer):
     fixed_length = True
     is_position_aware = True
     mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs = ("projected_length",)
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -62,31 +64,20 @@ class Linformer(Mixer):
         projected_length: int = 32
         sharing: Literal["none", "headwise", "key_value", "layerwise"] = "headwise"
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        if config.projected_length > max_length:
+    def make_parameters(self, config: Config) -> None:
+        """Four projections over width, and those over time."""
+        if config.projected_length > self.max_length:
             raise ModelError(
                 f"{self.name}: projected_length={config.projected_length} is more than "
-                f"the {max_length} tokens of the sequence"
+                f"the {self.max_length} tokens of the sequence"
             )
         self.heads = config.heads
-        self.head_dim = dim // config.heads
+        self.head_dim = self.dim // config.heads
         self.projected_length = config.projected_length
         self.sharing = config.sharing
-        self.query = nn.Linear(dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
-        self.value = nn.Linear(dim, dim, bias=False)
-        self.output = nn.Linear(dim, dim, bias=False)
-        draw_projections(self.query, self.key, self.value, self.output)
+        self.query, self.key, self.value, self.output = square_projections(self.dim)
         self.projections = nn.Parameter(torch.empty(self._shape_of_projections()))
-        nn.init.normal_(self.projections, std=(max_length + self.projected_length) ** -0.5)
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse heads that do not divide dim, and a projection to nothing."""
-        check_heads(cls.name, heads=config.heads, dim=dim)
-        if config.projected_length < 1:
-            raise ModelError(f"{cls.name}: projected_length={config.projected_length} is below 1")
+        nn.init.normal_(self.projections, std=(self.max_length + self.projected_length) ** -0.5)
 
     def take_place(self, layer: int, first: Mixer) -> None:
         """Layerwise, every layer takes the bottom one's projections."""
@@ -139,16 +130,11 @@ class Linformer(Mixer):
         )
         return 2 * tokens + projected + max(scratch, tokens + copied)
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One projected key, then one query, of one head at a time."""
-        sequences = []
-        for b in range(x.shape[0]):
-            real = [t for t in range(x.shape[1]) if mask is None or mask[b, t]]
-            heads = [self._one_head(h, x[b], real) for h in range(self.heads)]
-            sequences.append(self.output(torch.cat(heads, dim=1)))
-        return torch.stack(sequences)
+        heads = [self._one_head(h, x, seen) for h in range(self.heads)]
+        mixed: Tensor = self.output(torch.cat(heads, dim=1))
+        return mixed
 
     def _one_head(self, head: int, x: Tensor, real: list[int]) -> Tensor:
         """softmax(Q (E K)^T / sqrt(d_h)) (F V) row by row, `[time, head_dim]`."""

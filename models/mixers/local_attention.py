@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.kernels.heads import check_heads, draw_projections, merge_heads, split_heads
+from models.kernels.heads import merge_heads, split_heads, square_projections
 from models.kernels.softmax_attention import (
     Visibility,
     fused_scratch_bytes,
@@ -30,7 +30,7 @@ from models.kernels.softmax_attention import (
     softmax_weights,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RelativePosition, ShawPosition
+from models.positions.relative import RelativeKind, ShawPosition
 
 _SMALLEST_BLOCK = 32  # queries; smaller ones leave a kernel's tiles half empty
 
@@ -47,6 +47,8 @@ class LocalAttention(Mixer):
     supports_relative = True
     is_position_aware = True  # near and far differ as soon as a sequence outgrows the window
     mask_mode = "exact"
+    heads_divide_dim = True
+    positive_knobs = ("window",)
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -64,39 +66,21 @@ class LocalAttention(Mixer):
         scale: Literal["1/sqrt(d)", "none"] = "1/sqrt(d)"
         bias: bool = False
 
-    def __init__(
-        self,
-        *,
-        dim: int,
-        max_length: int,
-        is_causal: bool,
-        config: Config,
-        position: type[RelativePosition] | None = None,
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def __init__(self, *, position: RelativeKind = None, **given: Any) -> None:
+        super().__init__(**given)
         if position is not None and issubclass(position, ShawPosition):
             raise ModelError(f"{self.name}: shaw has no form in blocks; take attention")
+        sizes = {"heads": self.heads, "head_dim": self.head_dim}
+        self.position = None if position is None else position(**sizes, is_causal=self.is_causal)
+
+    def make_parameters(self, config: Config) -> None:
+        """Four projections."""
         self.heads = config.heads
         self.window = config.window
-        head_dim = dim // config.heads
-        self.scale = head_dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
-        self.query = nn.Linear(dim, dim, bias=config.bias)
-        self.key = nn.Linear(dim, dim, bias=config.bias)
-        self.value = nn.Linear(dim, dim, bias=config.bias)
-        self.output = nn.Linear(dim, dim, bias=config.bias)
-        draw_projections(self.query, self.key, self.value, self.output)
-        self.position = (
-            None
-            if position is None
-            else position(heads=config.heads, head_dim=head_dim, is_causal=is_causal)
-        )
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse heads that do not divide dim, and a window without neighbours."""
-        check_heads(cls.name, heads=config.heads, dim=dim)
-        if config.window < 1:
-            raise ModelError(f"{cls.name}: window={config.window} is below 1")
+        self.head_dim = self.dim // config.heads
+        self.scale = self.head_dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
+        projections = square_projections(self.dim, bias=config.bias)
+        self.query, self.key, self.value, self.output = projections
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -138,7 +122,7 @@ class LocalAttention(Mixer):
     def initial_state(self, batch: int) -> State:
         """No keys and values yet, `[batch, heads, 0, head_dim]` each."""
         self.check_steps()
-        empty = self.key.weight.new_zeros(batch, self.heads, 0, self.dim // self.heads)
+        empty = self.key.weight.new_zeros(batch, self.heads, 0, self.head_dim)
         return empty, empty
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
@@ -190,31 +174,25 @@ class LocalAttention(Mixer):
         held += queries * (2 * num_keys + 1)  # who is seen, twice, and who sees nothing
         scratch = fused_scratch_bytes(
             rows=batch * self.heads * num_blocks, queries=block, keys=num_keys,
-            width=self.dim // self.heads,
+            width=self.head_dim,
         )  # fmt: skip
         output = 4 * batch * queries * self.dim
         return held + output + max(4 * queries * num_keys + scratch, output)
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One query of one head at a time, over the keys in its window."""
         rows = []
-        for b in range(x.shape[0]):
-            real = [j for j in range(x.shape[1]) if mask is None or bool(mask[b, j])]
-            for i in range(x.shape[1]):
-                last = i if self.is_causal else i + self.config.window
-                seen = [j for j in real if i - self.config.window <= j <= last]
-                token = x[b, i] if mask is None or bool(mask[b, i]) else torch.zeros_like(x[b, i])
-                heads = [self._one_head(h, token, i, x[b], seen) for h in range(self.heads)]
-                rows.append(self.output(torch.cat(heads)))
-        return torch.stack(rows).reshape(x.shape)
+        for i, token in enumerate(x):
+            last = i if self.is_causal else i + self.config.window
+            near = [j for j in seen if i - self.config.window <= j <= last]
+            heads = [self._one_head(h, token, i, others, near) for h in range(self.heads)]
+            rows.append(self.output(torch.cat(heads)))
+        return torch.stack(rows)
 
     def _one_head(
         self, head: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]
     ) -> Tensor:
-        width = self.dim // self.heads
-        rows = slice(head * width, (head + 1) * width)
+        rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
         query = functional.linear(token, self.query.weight[rows], _part(self.query, rows))
         keys = functional.linear(tokens[seen], self.key.weight[rows], _part(self.key, rows))
         values = functional.linear(tokens[seen], self.value.weight[rows], _part(self.value, rows))

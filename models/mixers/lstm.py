@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 _SMALL_SCRATCH = 17160  # bytes, whatever the length
@@ -29,14 +29,9 @@ class LSTM(Recurrence):
 
     name = "lstm"
     paper = "Hochreiter and Schmidhuber 1997, Neural Computation 9(8)"
+    torch_class = nn.LSTM
     num_gates = 4
     num_state_vectors = 2
-
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.lstm = nn.LSTM(**self.sizes())
 
     def forward_bytes(self, length: int, batch: int = 1) -> float:
         """Outputs, the layer's below, weights in another layout, and the scratch of oneDNN.
@@ -53,16 +48,10 @@ class LSTM(Recurrence):
         weights = 4 * self.hidden * (self.dim + self.hidden)
         return 4.0 * (batch * length * (outputs + below + scratch) + weights) + _SMALL_SCRATCH
 
-    @property
-    def network(self) -> nn.LSTM:
-        """Torch's module."""
-        return self.lstm
-
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
-        h, c = state
-        gates = weights.w @ x_t + weights.b + weights.u @ h + weights.b_u
-        i, f, g, o = gates.chunk(4)
+        i, f, g, o = (of_input + of_output).chunk(4)
+        c = state[1]
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
+from models.initialisation import scaled_normal
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
@@ -41,6 +42,7 @@ class MLPMixer(Mixer):
     fixed_length = True
     is_position_aware = True
     mask_mode = "exact"
+    positive_knobs = ("hidden",)
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -52,20 +54,13 @@ class MLPMixer(Mixer):
 
         hidden: int = 256
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: Config) -> None:
+        """Two maps over time."""
         self.hidden = config.hidden
-        self.expand = nn.Linear(max_length, self.hidden)
-        self.contract = nn.Linear(self.hidden, max_length)
-        for linear in (self.expand, self.contract):
-            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
-            nn.init.zeros_(linear.bias)
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse an empty hidden layer."""
-        if config.hidden < 1:
-            raise ModelError(f"{cls.name}: hidden={config.hidden} is below 1")
+        self.expand = nn.Linear(self.max_length, self.hidden)
+        self.contract = nn.Linear(self.hidden, self.max_length)
+        scaled_normal(self.expand)
+        scaled_normal(self.contract)
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -102,16 +97,10 @@ class MLPMixer(Mixer):
         copied = 4 * self.hidden * length if length < self.max_length else 0
         return float(hidden + max(copied, hidden + 4 * batch * self.dim * length))
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
-        """One channel of one sequence at a time, one sum over the real tokens per hidden unit."""
-        columns = []
-        for b in range(x.shape[0]):
-            real = [t for t in range(x.shape[1]) if mask is None or mask[b, t]]
-            columns += [self._one_channel(x[b, :, i], real) for i in range(self.dim)]
-        mixed = torch.stack(columns).reshape(x.shape[0], self.dim, x.shape[1])
-        return mixed.transpose(1, 2)
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
+        """One channel at a time, one sum over the real tokens per hidden unit."""
+        columns = [self._one_channel(x[:, i], seen) for i in range(self.dim)]
+        return torch.stack(columns, dim=1)
 
     def _one_channel(self, column: Tensor, real: list[int]) -> Tensor:
         """b_2 + sum_h w_2h gelu(b_1h + sum_t w_1ht x_t), `[time]`."""

@@ -33,7 +33,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from models.errors import ModelError
 from models.kernels.kernel_mixer import KernelMixer
 from models.mixer import Context, Cost, Mask
 
@@ -47,6 +46,7 @@ class Performer(KernelMixer):
     cost = Cost(time="n * k * d", sequential_operations="1", maximum_path_length="1")
     is_stochastic = True
     has_log_scale = True
+    positive_knobs = ("chunk", "num_features", "redraw_interval")
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -70,8 +70,9 @@ class Performer(KernelMixer):
         redraw_interval: int = 1000
         chunk: int = field(default=64, metadata={"cost_only": True})
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: Config) -> None:
+        """Projections, and the first draw of features."""
+        super().make_parameters(config)
         self.is_orthogonal = config.is_orthogonal
         self.redraw_interval = config.redraw_interval
         self.num_calls = 0  # in training
@@ -79,14 +80,6 @@ class Performer(KernelMixer):
         self.directions: Tensor
         self.register_buffer("directions", torch.empty(config.num_features, self.head_dim))
         self._redraw()
-
-    @classmethod
-    def check_config(cls, config: Config, *, dim: int) -> None:
-        """Refuse heads that do not divide dim, no features, and no interval."""
-        super().check_config(config, dim=dim)
-        for key in ("num_features", "redraw_interval"):
-            if getattr(config, key) < 1:
-                raise ModelError(f"{cls.name}: {key}={getattr(config, key)} is below 1")
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -103,7 +96,7 @@ class Performer(KernelMixer):
         return torch.tensor([self.seed, self.num_calls], device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on as the one that was saved; the features themselves are a buffer."""
+        """Continue as the one that was saved; the features themselves are a buffer."""
         self.seed, self.num_calls = state.tolist()
 
     def num_features(self) -> int:

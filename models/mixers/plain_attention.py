@@ -51,19 +51,17 @@ class PlainAttention(Mixer):
 
         scale: Literal["none", "1/sqrt(d)"] = "none"
 
-    def __init__(self, *, dim: int, max_length: int, is_causal: bool, config: Config) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.scale = dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
+    def make_parameters(self, config: Config) -> None:
+        """None."""
+        self.scale = self.dim**-0.5 if config.scale == "1/sqrt(d)" else 1.0
 
     def forward(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
-        queries, others, real = self._tokens(x, mask, context, context_mask)
-        visible = whole_sequence(
-            x.shape[1], others.shape[2], real, is_causal=self.is_causal, device=x.device
-        )
+        queries, others = self._tokens(x, mask, context, context_mask)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         return fused_attention(queries, others, others, visible, scale=self.scale).squeeze(1)
 
     def attention_weights(
@@ -71,10 +69,8 @@ class PlainAttention(Mixer):
     ) -> Tensor:
         """`[batch, 1, time, time2]`; a row sums to one, or to zero if it may see nothing."""
         self.check_inputs(x, mask, context, context_mask)
-        queries, others, real = self._tokens(x, mask, context, context_mask)
-        visible = whole_sequence(
-            x.shape[1], others.shape[2], real, is_causal=self.is_causal, device=x.device
-        )
+        queries, others = self._tokens(x, mask, context, context_mask)
+        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
         return softmax_weights(self.scale * queries @ others.transpose(-1, -2), visible)
 
     def initial_state(self, batch: int) -> State:
@@ -107,27 +103,21 @@ class PlainAttention(Mixer):
         scratch = fused_scratch_bytes(rows=batch, queries=length, keys=length, width=self.dim)
         return 2 * 8 * length + 4 * batch * length * self.dim + scratch
 
-    def reference(
-        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
-    ) -> Tensor:
+    def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One token at a time, over the tokens that it may see."""
-        sequence, real = (x, mask) if context is None else (context, context_mask)
         scale = 1 / math.sqrt(self.dim) if self.config.scale == "1/sqrt(d)" else 1.0
         rows = []
-        for b in range(x.shape[0]):
-            seen = [j for j in range(sequence.shape[1]) if real is None or bool(real[b, j])]
-            for i in range(x.shape[1]):
-                past = sequence[b, [j for j in seen if not self.is_causal or j <= i]]
-                token = x[b, i] if mask is None or bool(mask[b, i]) else torch.zeros_like(x[b, i])
-                terms = torch.exp(scale * past @ token)
-                rows.append(terms / terms.sum() @ past if len(past) else 0.0 * token)
-        return torch.stack(rows).reshape(x.shape)
+        for i, token in enumerate(x):
+            past = others[[j for j in seen if not self.is_causal or j <= i]]
+            terms = torch.exp(scale * past @ token)
+            rows.append(terms / terms.sum() @ past if len(past) else 0.0 * token)
+        return torch.stack(rows)
 
     def _tokens(
         self, x: Tensor, mask: Mask, context: Context, context_mask: Mask
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Queries and those they look at, as one head, and which of those are real."""
-        queries = without_padding(x, mask).unsqueeze(1)  # (batch, 1, time, dim)
+    ) -> tuple[Tensor, Tensor]:
+        """Queries and those they look at, as one head: `[batch, 1, time, dim]` each."""
+        queries = without_padding(x, mask).unsqueeze(1)
         if context is None:
-            return queries, queries, mask
-        return queries, without_padding(context, context_mask).unsqueeze(1), context_mask
+            return queries, queries
+        return queries, without_padding(context, context_mask).unsqueeze(1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence, Weights
+from models.kernels.recurrence import Recurrence
 from models.mixer import State
 
 
@@ -26,20 +26,9 @@ class RNN(Recurrence):
 
     name = "rnn"
     paper = "Elman 1990, Cognitive Science 14(2)"
+    torch_class = nn.RNN
     num_gates = 1
 
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: Recurrence.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
-        self.rnn = nn.RNN(**self.sizes())
-
-    @property
-    def network(self) -> nn.RNN:
-        """Torch's module."""
-        return self.rnn
-
-    def advance(self, x_t: Tensor, state: State, weights: Weights) -> State:
+    def advance(self, of_input: Tensor, of_output: Tensor, state: State) -> State:
         """The equation of the module's note."""
-        (h,) = state
-        return (torch.tanh(weights.w @ x_t + weights.b + weights.u @ h + weights.b_u),)
+        return (torch.tanh(of_input + of_output),)

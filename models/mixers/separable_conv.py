@@ -32,10 +32,10 @@ class SeparableConvolution(SlidingWindow):
     paper = "Kaiser et al. 2017, arXiv:1706.03059"
     cost = Cost(time="k * n * d + n * d**2", sequential_operations="1", maximum_path_length="n / k")
 
-    def __init__(
-        self, *, dim: int, max_length: int, is_causal: bool, config: SlidingWindow.Config
-    ) -> None:
-        super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
+    def make_parameters(self, config: SlidingWindow.Config) -> None:
+        """Taps of each channel, and a matrix; see `SlidingWindow.make_parameters`."""
+        super().make_parameters(config)
+        dim = self.dim
         self.depthwise = nn.Conv1d(dim, dim, config.kernel_size, groups=dim, bias=False)
         self.pointwise = nn.Conv1d(dim, dim, 1)
         largest = (3 / config.kernel_size) ** 0.5

@@ -42,6 +42,11 @@ class Position(nn.Module, ABC):
         vectors = self.vectors(x.shape[1])
         return x if vectors is None else x + vectors
 
+    def at(self, x_t: Tensor, place: int) -> Tensor:
+        """One token `[batch, dim]` of each sequence, with the vector of its place added."""
+        vectors = self.vectors(place + 1)
+        return x_t if vectors is None else x_t + vectors[place]
+
     def flops(self, length: int, batch: int = 1) -> float:
         """Sums are elementwise."""
         return 0.0

@@ -73,6 +73,9 @@ class RelativePosition(nn.Module, ABC):
         return torch.zeros(())
 
 
+RelativeKind = type[RelativePosition] | None  # which one acts inside a mixer, if any
+
+
 class RotaryPosition(RelativePosition):
     """RoPE: queries and keys are turned by angles that grow with their places.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -46,10 +47,12 @@ class TrainingProgress:
     Attributes:
         step: Steps done.
         losses: Of the steps since the last point of the curve.
+        points: Of the curve so far; `steps` leaves them to its caller.
     """
 
     step: int = 0
     losses: list[Tensor] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
 
 
 def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
@@ -92,21 +95,19 @@ def _falls_due(step: int, steps: int, times: int) -> bool:
 
 def _loss_point(engine: Engine, progress: TrainingProgress, exercise: Exercise) -> Point:
     """Mean loss since the last point; reading it here keeps the loop free of synchronisation."""
-    mean, step = engine.mean(progress.losses), progress.step
-    if not math.isfinite(mean):
-        raise Diverged(f"the training loss is {mean} at step {step}")
-    return Point(
-        metric="training_loss", step=step, flops=exercise.flops_at(step), value=mean,
-        unit="nat", better="lower",
-    )  # fmt: skip
+    mean, metric = engine.mean(progress.losses), {"unit": "nat", "better": "lower"}
+    return _point("training loss", mean, progress.step, exercise, metric="training_loss", **metric)
 
 
 def _validation_point(engine: Engine, step: int, exercise: Exercise) -> Point:
     metric = exercise.task.metric
     value = engine.evaluate(exercise.task, "validation", exercise.batch)
+    name = f"{VALIDATION}{metric.name}"
+    what = f"validation {metric.name}"
+    return _point(what, value, step, exercise, metric=name, unit=metric.unit, better=metric.better)
+
+
+def _point(what: str, value: float, step: int, exercise: Exercise, **metric: Any) -> Point:
     if not math.isfinite(value):
-        raise Diverged(f"the validation {metric.name} is {value} at step {step}")
-    return Point(
-        metric=f"{VALIDATION}{metric.name}", step=step, flops=exercise.flops_at(step),
-        value=value, unit=metric.unit, better=metric.better,
-    )  # fmt: skip
+        raise Diverged(f"the {what} is {value} at step {step}")
+    return Point(step=step, flops=exercise.flops_at(step), value=value, **metric)

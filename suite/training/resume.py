@@ -14,7 +14,7 @@ import random
 import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,44 +53,39 @@ def train_resuming(
         return
 
 
-@dataclass
-class _Training:
-    """What a training has produced, besides the engine's state."""
-
-    progress: TrainingProgress = field(default_factory=TrainingProgress)
-    points: list[Point] = field(default_factory=list)
-
-
 def _train(
     engine: Engine, exercise: Exercise, checkpointer: Checkpointer | None
 ) -> Iterator[Point | TrialRemark]:
-    training = (yield from _restored(engine, checkpointer)) if checkpointer else _Training()
-    if training.progress.step:
-        step, last = training.progress.step, exercise.training.steps
-        yield TrialRemark(f"it resumes from step {step:,} of {last:,}")
-    yield from training.points
+    progress = TrainingProgress()
+    if checkpointer:
+        progress = yield from _restored(engine, checkpointer)
+    if progress.step:
+        yield TrialRemark(f"it resumes from step {progress.step:,} of {exercise.training.steps:,}")
+    yield from progress.points
     is_at_point = False
-    for point in steps(engine, exercise, training.progress):
+    for point in steps(engine, exercise, progress):
         if point is not None:
-            training.points.append(point)
+            progress.points.append(point)
             is_at_point = True
             yield point
             continue
         may_save = engine.num_workers == 1 or is_at_point
         if checkpointer and may_save and engine.agreed(checkpointer.is_due()):
-            yield from _save(engine, checkpointer, training)
+            yield from _save(engine, checkpointer, progress)
         is_at_point = False
 
 
-def _save(engine: Engine, checkpointer: Checkpointer, training: _Training) -> Iterator[TrialRemark]:
+def _save(
+    engine: Engine, checkpointer: Checkpointer, progress: TrainingProgress
+) -> Iterator[TrialRemark]:
     """Write a checkpoint, or yield why there is none; the training continues in either case."""
     own = float(secrets.randbits(_TOKEN_BITS)) if engine.rank == 0 else 0.0
     draft = checkpointer.draft(int(engine.largest(own)))
-    why = _failure(lambda: _write_own(engine, training, draft))
+    why = _failure(lambda: _write_own(engine, progress, draft))
     if _all_agree(engine, not why):
         why = _failure(lambda: engine.save(draft))
         if _all_agree(engine, not why) and engine.rank == 0:
-            why = _failure(lambda: checkpointer.publish(draft, training.progress.step))
+            why = _failure(lambda: checkpointer.publish(draft, progress.step))
             if not why:
                 return
     if engine.rank == 0 and (sentence := checkpointer.discard(draft, why or _ON_ANOTHER_WORKER)):
@@ -110,27 +105,27 @@ def _all_agree(engine: Engine, is_so: bool) -> bool:
     return not engine.largest(float(not is_so))
 
 
-def _write_own(engine: Engine, training: _Training, draft: Path) -> None:
+def _write_own(engine: Engine, progress: TrainingProgress, draft: Path) -> None:
     atomic_files.make_folder(draft)
-    progress, name = training.progress, f"worker-{engine.rank}"
+    name = f"worker-{engine.rank}"
     losses = [loss.reshape(1) for loss in progress.losses]
     tensors = {_LOSSES: torch.cat(losses) if losses else torch.zeros(0)}
     write_tensors(draft / f"{name}.safetensors", tensors | _torch_random_states())
-    points = [asdict(point) for point in training.points]
+    points = [asdict(point) for point in progress.points]
     content = {"step": progress.step, "points": points, "random": _other_random_states()}
     write_json(draft / f"{name}.json", content)
 
 
 def _restored(
     engine: Engine, checkpointer: Checkpointer
-) -> Generator[TrialRemark, None, _Training]:
+) -> Generator[TrialRemark, None, TrainingProgress]:
     """From the newest checkpoint that all workers can read; a remark for each that fails."""
     while True:
         found = checkpointer.latest()
         yield from map(TrialRemark, found.remarks)
         newest = int(engine.largest(found.generation))
         if not newest:
-            return _Training()
+            return TrainingProgress()
         try:
             return _load(engine, found.folder if found.generation == newest else None)
         except CheckpointError as error:
@@ -138,7 +133,7 @@ def _restored(
                 yield TrialRemark(checkpointer.reject(found, str(error)))
 
 
-def _load(engine: Engine, folder: Path | None) -> _Training:
+def _load(engine: Engine, folder: Path | None) -> TrainingProgress:
     """What this worker has saved; set the engine and the random numbers to it.
 
     Raises:
@@ -153,12 +148,14 @@ def _load(engine: Engine, folder: Path | None) -> _Training:
     if not _all_agree(engine, own is not None) or own is None or folder is None:
         raise CheckpointError(why)
     engine.load(folder)
-    training, tensors, others = own
+    progress, tensors, others = own
     _restore_random_states(tensors, others)
-    return training
+    return progress
 
 
-def _read_own(engine: Engine, folder: Path) -> tuple[_Training, dict[str, Tensor], dict[str, Any]]:
+def _read_own(
+    engine: Engine, folder: Path
+) -> tuple[TrainingProgress, dict[str, Tensor], dict[str, Any]]:
     """With the states of the random numbers, as torch's tensors and as JSON.
 
     Raises:
@@ -169,8 +166,8 @@ def _read_own(engine: Engine, folder: Path) -> tuple[_Training, dict[str, Tensor
     try:
         losses = list(tensors.pop(_LOSSES).to(engine.device))
         points = [Point(**point) for point in content["points"]]
-        training = _Training(TrainingProgress(step=content["step"], losses=losses), points)
-        return training, tensors, content["random"]
+        progress = TrainingProgress(step=content["step"], losses=losses, points=points)
+        return progress, tensors, content["random"]
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"it lacks what this program keeps ({error})") from error
 

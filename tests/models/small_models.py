@@ -49,6 +49,12 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
     return torch.randn(*shape, SYMBOLS, generator=generator)
 
 
+def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tensor:
+    """What a mixer reads, `[batch, length, dim]` in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+
+
 def every_kind(**changes: Any) -> list[ModelSpec]:
     """One spec for each skeleton and each kind of input that it reads."""
     return [

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import MIXERS, POSITIONS, Mixer, ModelError, mixer_class
+from models import POSITIONS, Mixer, ModelError, mixer_class
 from models.positions.absolute import NoPosition
 from models.registry import relative_position
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
@@ -104,25 +104,15 @@ def test_a_relative_position_acts_in_every_mixer_and_not_before(position: str) -
         assert any(isinstance(module, kind) for module in block.mixer.modules())
 
 
-@pytest.mark.parametrize(
-    "mixer", [name for name in MIXERS if not mixer_class(name).supports_relative]
-)
-def test_a_mixer_without_scores_takes_no_relative_position(mixer: str) -> None:
-    why = mixer_class(mixer).why_not_relative
-    with pytest.raises(ModelError) as refused:
-        build(spec("tagger", mixer, position="rope"))
-    assert str(refused.value) == f"{mixer} takes no relative position (rope): {why}"
-
-
 def test_layers_take_their_places_from_the_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[Mixer, int, Mixer]] = []
+    calls: list[tuple[Mixer, int, Mixer]] = []
     monkeypatch.setattr(
         mixer_class("conv"),
         "take_place",
-        lambda self, layer, first: told.append((self, layer, first)),
+        lambda self, layer, first: calls.append((self, layer, first)),
     )
     blocks = build(spec("tagger", "conv", depth=3)).trunk.blocks
-    assert told == [(block.mixer, layer, blocks[0].mixer) for layer, block in enumerate(blocks)]
+    assert calls == [(block.mixer, layer, blocks[0].mixer) for layer, block in enumerate(blocks)]
 
 
 def test_what_layers_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,11 @@ def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
     """
     if runtime == "compiled":
         return _compiled(model, device)
-    if runtime == "cuda_graph":
-        return _graphed(model, device)
-    return model
+    if runtime == "eager":
+        return model
+    if device == "cpu":
+        raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
+    return _Graphed(model)
 
 
 def _compiled(model: nn.Module, device: str) -> nn.Module:
@@ -67,12 +69,6 @@ def _has_cpp_compiler() -> bool:
     except InvalidCxxCompiler:
         return False
     return True
-
-
-def _graphed(model: nn.Module, device: str) -> nn.Module:
-    if device == "cpu":
-        raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
-    return _Graphed(model)
 
 
 class _Graphed(nn.Module):

@@ -68,7 +68,7 @@ def test_steps_can_be_trained_through() -> None:
     torch.testing.assert_close(stepwise, all_at_once, rtol=1e-9, atol=1e-9)
 
 
-def test_a_state_can_be_gone_on_from_twice() -> None:
+def test_a_state_can_be_continued_twice() -> None:
     """Steps change no state in place: what was read is not undone by another way on."""
     for mixer in STEPPERS:
         model = build(spec("language_model", mixer)).double().eval()

@@ -38,7 +38,7 @@ def test_a_layer_is_that_of_a_whole_model_of_the_same_seed() -> None:
         torch.testing.assert_close(parameter, twin, rtol=0, atol=0)
 
 
-def test_layers_are_told_their_places() -> None:
+def test_layers_are_given_their_places() -> None:
     model = build(alone("dilated_conv", depth=3))
     assert isinstance(model, MixerAlone)
     reached = [int(m.receptive_field(LENGTH)[LENGTH // 2].nonzero().max()) for m in model.mixers]

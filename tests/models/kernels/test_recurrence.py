@@ -4,18 +4,14 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from models import ModelError, build_mixer
 from models.kernels.recurrence import Recurrence
+from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
 TORCH = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-
-
-def tokens(batch: int = 2, length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
 
 
 def recurrence(name: str, is_causal: bool = False, **knobs: Any) -> Recurrence:
@@ -72,18 +68,6 @@ def test_padded_tokens_are_as_if_they_were_not_there(name: str, is_causal: bool)
     torch.testing.assert_close(mixer(x, mask)[mask], mixer(x[:, mask[0]])[0])
     assert torch.all(mixer(x, mask)[~mask] == 0)
     assert mixer(x[:0], mask[:0]).shape == (0, 7, 8)
-
-
-@names
-def test_state_after_steps_is_torchs(name: str) -> None:
-    mixer, x = recurrence(name, is_causal=True, layers=2), tokens()
-    whole, last = mixer.network(x)
-    state = mixer.initial_state(2)
-    for t in range(7):
-        _, state = mixer.step(x[:, t], state)
-    parts = last if name == "lstm" else (last,)
-    torch.testing.assert_close(state, tuple(part.transpose(0, 1) for part in parts))
-    torch.testing.assert_close(state[0][:, -1], whole[:, -1])
 
 
 @names

@@ -4,17 +4,12 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor
 
 from models import ModelError, build_mixer
 from models.kernels.window import SlidingWindow
+from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["conv", "dilated_conv", "separable_conv", "gated_conv"])
-
-
-def tokens(length: int = 12, dim: int = 8) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, length, dim, generator=generator, dtype=torch.float64)
 
 
 def sliding(name: str, is_causal: bool = False, **knobs: Any) -> SlidingWindow:
@@ -29,7 +24,7 @@ def sliding(name: str, is_causal: bool = False, **knobs: Any) -> SlidingWindow:
 def test_shifted_input_gives_shifted_output_in_the_interior(
     name: str, is_causal: bool, layer: int
 ) -> None:
-    mixer, x = sliding(name, is_causal, kernel_size=3), tokens()
+    mixer, x = sliding(name, is_causal, kernel_size=3), tokens(12)
     mixer.take_place(layer, mixer)
     torch.testing.assert_close(mixer(x)[:, 5:-3], mixer(x[:, 1:])[:, 4:-3])
     first = mixer.dilation  # the last token that could still see the one that is cut off
@@ -44,7 +39,7 @@ def test_shifted_input_gives_shifted_output_in_the_interior(
 def test_sees_its_kernel_and_nothing_else(
     name: str, is_causal: bool, kernel_size: int, reach: set[int]
 ) -> None:
-    mixer, x = sliding(name, is_causal, kernel_size=kernel_size), tokens().requires_grad_()
+    mixer, x = sliding(name, is_causal, kernel_size=kernel_size), tokens(12).requires_grad_()
     (gradient,) = torch.autograd.grad(mixer(x)[0, 6].sum(), x)
     seen = gradient[0].abs().amax(dim=-1).nonzero().flatten() - 6
     assert set(seen.tolist()) == reach
@@ -66,7 +61,7 @@ def test_taps_that_meet_no_token_cost_nothing_and_change_nothing(
     name: str, is_causal: bool
 ) -> None:
     """Zeros around a short sequence give the same outputs, by all taps of a wide kernel."""
-    mixer, x = sliding(name, is_causal, kernel_size=9), tokens(length=3)
+    mixer, x = sliding(name, is_causal, kernel_size=9), tokens(3)
     zeros = torch.zeros(2, 10, 8, dtype=torch.float64)
     whole = mixer(torch.cat([zeros, x, zeros], dim=1))[:, 10:13]
     torch.testing.assert_close(mixer(x), whole)

@@ -7,12 +7,6 @@ from torch import nn
 from models import build_mixer
 
 
-def test_parameters_are_a_matrix_per_tap_and_a_bias() -> None:
-    mixer = build_mixer("conv", dim=64, kernel_size=3)
-    assert sum(p.numel() for p in mixer.parameters()) == 3 * 64 * 64 + 64
-    assert build_mixer("conv", dim=64, is_causal=True).state_bytes(10_000) == 2 * 64 * 4
-
-
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_is_torchs_convolution_to_the_last_bit(is_causal: bool) -> None:
     torch.manual_seed(0)

@@ -1,19 +1,17 @@
 """Laws of the dilated convolution that the reference does not settle."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from models import ModelError, build_mixer
 from models.mixers.dilated_conv import DilatedConvolution
+from tests.models import small_models
 
-
-def tokens(length: int = 17) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(5, length, 8, generator=generator, dtype=torch.float64)
+tokens = partial(small_models.tokens, 17, batch=5)
 
 
 def dilated(layer: int, is_causal: bool = False, **knobs: Any) -> DilatedConvolution:
@@ -111,10 +109,3 @@ def test_a_base_that_would_leave_tokens_unseen_is_refused(
         ModelError, match=f"dilation_base={limit + 1} is above {limit}, the largest"
     ):
         dilated(1, is_causal, kernel_size=kernel_size, dilation_base=limit + 1)
-
-
-@pytest.mark.parametrize("key", ["dilation_base", "num_dilations"])
-def test_no_dilation_is_refused(key: str) -> None:
-    knobs: dict[str, Any] = {key: 0}
-    with pytest.raises(ModelError, match=f"{key}=0 is below 1"):
-        build_mixer("dilated_conv", **knobs)

@@ -7,11 +7,7 @@ import torch
 from torch import Tensor
 
 from models import build_mixer
-
-
-def tokens(length: int = 7, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(2, length, dim, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def dft_matrix(n: int) -> Tensor:

@@ -2,15 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from models import build_mixer
 from models.mixers.gated_conv import GatedConvolution
-
-
-def tokens() -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, 12, 8, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def gated(is_causal: bool, gate: float) -> GatedConvolution:
@@ -50,8 +45,3 @@ def test_outputs_start_about_as_large_as_inputs() -> None:
         found = build_mixer("gated_conv", dim=256)(torch.randn(8, 256, 256)).var()
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
     torch.testing.assert_close(expected, torch.tensor(1.4), rtol=0.02, atol=0)
-
-
-def test_parameters_are_two_matrices_per_tap_and_two_biases() -> None:
-    mixer = build_mixer("gated_conv", dim=64, kernel_size=3)
-    assert sum(p.numel() for p in mixer.parameters()) == 2 * (3 * 64 * 64 + 64)

@@ -1,15 +1,10 @@
 """Laws of the gated recurrent unit that the reference does not settle."""
 
 import torch
-from torch import Tensor
 
 from models import build_mixer
 from models.mixers.gru import GRU
-
-
-def tokens() -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, 7, 8, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def causal_gru() -> GRU:
@@ -22,7 +17,7 @@ def causal_gru() -> GRU:
 def test_an_update_gate_forced_to_one_keeps_the_state() -> None:
     mixer = causal_gru()
     with torch.no_grad():
-        mixer.gru.get_parameter("bias_ih_l0")[8:16] = 1e3  # rows: reset, update, new
+        mixer.network.get_parameter("bias_ih_l0")[8:16] = 1e3  # rows: reset, update, new
     state = (tokens()[:, :1],)
     output, (new,) = mixer.step(tokens()[:, 1], state)
     torch.testing.assert_close(new, state[0])
@@ -33,7 +28,7 @@ def test_an_update_gate_forced_to_one_keeps_the_state() -> None:
 def test_an_update_gate_forced_to_zero_and_a_closed_reset_gate_forget_everything() -> None:
     mixer = causal_gru()
     with torch.no_grad():
-        mixer.gru.get_parameter("bias_ih_l0")[:16] = -1e3
+        mixer.network.get_parameter("bias_ih_l0")[:16] = -1e3
     alone = torch.cat([mixer(tokens()[:, t : t + 1]) for t in range(7)], dim=1)
     torch.testing.assert_close(mixer(tokens()), alone)
 
@@ -42,10 +37,10 @@ def test_equals_the_papers_form_where_the_note_says_so() -> None:
     """r (U h) and U (r h) agree for a diagonal U without a bias."""
     mixer, x = causal_gru(), tokens()[0]
     with torch.no_grad():
-        u, b_u = (mixer.gru.get_parameter(key) for key in ("weight_hh_l0", "bias_hh_l0"))
+        u, b_u = (mixer.network.get_parameter(key) for key in ("weight_hh_l0", "bias_hh_l0"))
         u[16:] = torch.diag(u[16:].diagonal())
         b_u[16:] = 0
-    w, b = (mixer.gru.get_parameter(key) for key in ("weight_ih_l0", "bias_ih_l0"))
+    w, b = (mixer.network.get_parameter(key) for key in ("weight_ih_l0", "bias_ih_l0"))
     h, outputs = torch.zeros(8, dtype=torch.float64), []
     for x_t in x:
         r = torch.sigmoid(w[:8] @ x_t + b[:8] + u[:8] @ h + b_u[:8])
@@ -53,10 +48,3 @@ def test_equals_the_papers_form_where_the_note_says_so() -> None:
         h = z * h + (1 - z) * torch.tanh(w[16:] @ x_t + b[16:] + u[16:] @ (r * h))
         outputs.append(h)
     torch.testing.assert_close(mixer(x[None])[0], torch.stack(outputs))
-
-
-def test_parameters_are_those_of_three_gates() -> None:
-    full, causal = build_mixer("gru", dim=64), build_mixer("gru", dim=64, is_causal=True)
-    count = [sum(p.numel() for p in mixer.parameters()) for mixer in (full, causal)]
-    assert count == [2 * 3 * (64 * 32 + 32 * 32 + 2 * 32), 3 * (64 * 64 + 64 * 64 + 2 * 64)]
-    assert causal.state_bytes(1) == causal.state_bytes(10_000) == 64 * 4

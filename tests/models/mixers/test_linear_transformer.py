@@ -2,16 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from models import ModelError, build_mixer
+from models import build_mixer
 from models.mixers.linear_transformer import LinearTransformer
-
-
-def tokens(batch: int = 2, length: int = 70, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def build(**given: object) -> LinearTransformer:
@@ -23,7 +18,7 @@ def build(**given: object) -> LinearTransformer:
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_one_head_is_attention_with_elu_plus_one_for_the_exponential(is_causal: bool) -> None:
-    mixer, x = build(heads=1, is_causal=is_causal), tokens()
+    mixer, x = build(heads=1, is_causal=is_causal), tokens(70)
     queries, keys = (functional.elu(each(x)) + 1 for each in (mixer.query, mixer.key))
     weights = queries @ keys.transpose(1, 2)
     weights = weights.tril() if is_causal else weights
@@ -33,7 +28,7 @@ def test_one_head_is_attention_with_elu_plus_one_for_the_exponential(is_causal: 
 
 def test_is_a_recurrent_network_over_chunks_and_their_borders() -> None:
     """The paper's title: one state, of one size, read after each token."""
-    mixer, x = build(is_causal=True, chunk=16), tokens()
+    mixer, x = build(is_causal=True, chunk=16), tokens(70)
     state, outputs = mixer.initial_state(2), []
     for x_t in x.unbind(dim=1):
         output, state = mixer.step(x_t, state)
@@ -53,23 +48,3 @@ def test_features_keep_their_digits_far_below_zero() -> None:
     torch.testing.assert_close(slope[:3].double(), expected, rtol=1e-6, atol=0)
     assert phi[3] == 6
     assert slope[3] == 1
-
-
-def test_without_positions_it_is_equivariant_to_permutations() -> None:
-    mixer, x = build(), tokens(length=7)
-    shuffle = torch.tensor([3, 0, 6, 1, 5, 2, 4])
-    torch.testing.assert_close(mixer(x)[:, shuffle], mixer(x[:, shuffle]))
-
-
-def test_context_may_have_another_length_and_its_order_is_free() -> None:
-    mixer, x, context = build(), tokens(), tokens(length=5, seed=2)
-    torch.testing.assert_close(mixer(x, context=context), mixer(x, context=context.flip(1)))
-    torch.testing.assert_close(mixer(x, context=x), mixer(x))
-
-
-@pytest.mark.parametrize(
-    ("knobs", "said"), [({"heads": 3}, "heads=3 does not divide"), ({"chunk": 0}, "chunk=0 is")]
-)
-def test_what_cannot_be_is_refused_by_name(knobs: dict[str, int], said: str) -> None:
-    with pytest.raises(ModelError, match=f"linear_transformer: {said}"):
-        build(**knobs)

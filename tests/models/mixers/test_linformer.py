@@ -1,21 +1,20 @@
 """Laws of Linformer that the reference does not settle."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from models import ModelError, build_mixer
+from models import build_mixer
 from models.mixers.linformer import Linformer
+from tests.models import small_models
+
+tokens = partial(small_models.tokens, 12)
 
 SHARINGS = ["none", "headwise", "key_value", "layerwise"]
 sharings = pytest.mark.parametrize("sharing", SHARINGS)
-
-
-def tokens(batch: int = 2, length: int = 12, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
 
 
 def build(max_length: int = 12, seed: int = 0, **knobs: Any) -> Linformer:
@@ -85,16 +84,3 @@ def test_projections_start_so_that_sums_are_about_as_large_as_tokens() -> None:
     assert mixer.projections.std().item() == pytest.approx(1064**-0.5, rel=0.02)
     sums = mixer.projections[0, 0].double() @ torch.randn(1000, 8, dtype=torch.float64)
     assert 0.8 < sums.std().item() < 1.2
-
-
-@pytest.mark.parametrize(
-    ("knobs", "said"),
-    [
-        ({"projected_length": 64}, "projected_length=64 is more than the 12 tokens of"),
-        ({"projected_length": 0}, "projected_length=0 is below 1"),
-        ({"heads": 3}, "heads=3 does not divide dim=8"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused_by_name(knobs: dict[str, int], said: str) -> None:
-    with pytest.raises(ModelError, match=f"linformer: {said}"):
-        build(**knobs)

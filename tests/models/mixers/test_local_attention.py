@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from models import ModelError, build_mixer
-
-
-def tokens(length: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, length, 8, generator=generator, dtype=torch.float64)
+from models import build_mixer
+from tests.models.small_models import tokens
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -38,22 +34,3 @@ def test_time_and_memory_grow_with_the_length_alone() -> None:
         mixer(tokens(2048).float())
     largest = max(event.self_cpu_memory_usage for event in profile.events())
     assert largest < 2 * 4 * 2048 * 2048 * 4 / 10  # a tenth of all scores
-
-
-def test_the_cache_stops_growing_at_the_window() -> None:
-    mixer = build_mixer("local_attention", dim=64, window=16, is_causal=True)
-    assert mixer.state_bytes(5) == 5 * 2 * 64 * 4
-    assert mixer.state_bytes(1000) == 16 * 2 * 64 * 4
-
-
-@pytest.mark.parametrize(
-    ("knobs", "message"),
-    [
-        ({"heads": 3}, "heads=3 does not divide dim=8"),
-        ({"window": 0}, "window=0 is below 1"),
-        ({"position": "shaw"}, "shaw has no form in blocks"),
-    ],
-)
-def test_what_has_no_sense_is_refused_by_name(knobs: dict[str, object], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        build_mixer("local_attention", dim=8, **knobs)

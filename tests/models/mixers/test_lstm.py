@@ -1,15 +1,10 @@
 """Laws of the LSTM that the reference does not settle."""
 
 import torch
-from torch import Tensor
 
 from models import build_mixer
 from models.mixers.lstm import LSTM
-
-
-def tokens() -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(2, 7, 8, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def causal_lstm() -> LSTM:
@@ -23,7 +18,7 @@ def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
     """With the input gate closed it is kept as it is, whatever comes in."""
     mixer, x = causal_lstm(), tokens()
     with torch.no_grad():
-        bias = mixer.lstm.get_parameter("bias_ih_l0")  # rows: input, forget, cell, output
+        bias = mixer.network.get_parameter("bias_ih_l0")  # rows: input, forget, cell, output
         bias[:8], bias[8:16] = -1e3, 1e3
     hidden, cell = x[:, :1], x[:, 1:2]
     for t in range(2, 7):
@@ -36,17 +31,10 @@ def test_a_forget_gate_forced_open_keeps_the_cell() -> None:
 def test_a_forget_gate_forced_shut_keeps_nothing() -> None:
     mixer, x = causal_lstm(), tokens()
     with torch.no_grad():
-        mixer.lstm.get_parameter("bias_ih_l0")[8:16] = -1e3
+        mixer.network.get_parameter("bias_ih_l0")[8:16] = -1e3
     hidden = x[:, :1]
     outputs = [mixer.step(x[:, 2], (hidden, cell))[0] for cell in (x[:, 3:4], x[:, 4:5])]
     assert torch.equal(*outputs)
-
-
-def test_each_direction_is_half_as_wide_so_that_the_output_keeps_its_width() -> None:
-    full, causal = build_mixer("lstm", dim=64), build_mixer("lstm", dim=64, is_causal=True)
-    count = [sum(p.numel() for p in mixer.parameters()) for mixer in (full, causal)]
-    assert count == [2 * 4 * (64 * 32 + 32 * 32 + 2 * 32), 4 * (64 * 64 + 64 * 64 + 2 * 64)]
-    assert causal.state_bytes(1) == causal.state_bytes(10_000) == 2 * 64 * 4
 
 
 def test_draws_its_parameters_in_torchs_order() -> None:

@@ -2,15 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor
 
-from models import ModelError, build_mixer
+from models import build_mixer
 from models.mixers.mlp_mixer import MLPMixer
-
-
-def tokens(batch: int = 2, length: int = 12, dim: int = 8, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+from tests.models.small_models import tokens
 
 
 def build(max_length: int = 12, hidden: int = 16, dim: int = 8) -> MLPMixer:
@@ -21,7 +16,7 @@ def build(max_length: int = 12, hidden: int = 16, dim: int = 8) -> MLPMixer:
 
 
 def test_all_channels_share_the_weights_and_none_sees_another() -> None:
-    mixer, x = build(), tokens()
+    mixer, x = build(), tokens(12)
     shuffle = torch.tensor([3, 0, 6, 1, 5, 2, 4, 7])
     torch.testing.assert_close(mixer(x)[..., shuffle], mixer(x[..., shuffle]))
     alone = torch.cat([build(dim=1)(channel) for channel in x.split(1, dim=-1)], dim=-1)
@@ -30,14 +25,14 @@ def test_all_channels_share_the_weights_and_none_sees_another() -> None:
 
 
 def test_it_is_the_papers_perceptron_over_time() -> None:
-    mixer, x = build(), tokens()
+    mixer, x = build(), tokens(12)
     columns = x.transpose(1, 2)
     hidden = torch.nn.functional.gelu(mixer.expand(columns))
     torch.testing.assert_close(mixer(x), mixer.contract(hidden).transpose(1, 2))
 
 
 def test_a_shorter_sequence_takes_the_weights_of_the_first_places() -> None:
-    longer, shorter, x = build(max_length=20), build(), tokens()
+    longer, shorter, x = build(max_length=20), build(), tokens(12)
     with torch.no_grad():
         shorter.expand.weight.copy_(longer.expand.weight[:, :12])
         shorter.contract.weight.copy_(longer.contract.weight[:12])
@@ -49,7 +44,7 @@ def test_a_shorter_sequence_takes_the_weights_of_the_first_places() -> None:
 
 
 def test_a_padded_place_has_no_part_in_the_hidden_layer() -> None:
-    mixer, x = build(), tokens(batch=1)
+    mixer, x = build(), tokens(12, batch=1)
     mask = torch.tensor([[True, False, True, True, False, True] + 6 * [False]])
     output = mixer(x, mask)
     (gradient,) = torch.autograd.grad(output[mask].square().sum(), mixer.expand.weight)
@@ -58,12 +53,7 @@ def test_a_padded_place_has_no_part_in_the_hidden_layer() -> None:
 
 
 def test_hidden_units_start_with_unit_variance() -> None:
-    mixer, x = build(max_length=256, hidden=256), tokens(length=256, dim=64)
+    mixer, x = build(max_length=256, hidden=256), tokens(256, 64)
     hidden = mixer.expand(x.transpose(1, 2))
     assert hidden.std().item() == pytest.approx(1, rel=0.05)
     assert torch.all(mixer.contract.bias == 0)
-
-
-def test_an_empty_hidden_layer_is_refused_by_name() -> None:
-    with pytest.raises(ModelError, match="mlp_mixer: hidden=0 is below 1"):
-        build(hidden=0)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import ModelError, build_mixer
+from models import build_mixer
 from models.mixers.performer import Performer, draw_directions
+from tests.models.small_models import tokens
 
 WIDTH = 8
 
@@ -20,10 +21,6 @@ def _one_thread() -> None:
 
 def generator(seed: int = 1) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def tokens(batch: int = 2, length: int = 24, dim: int = 16, seed: int = 1) -> Tensor:
-    return torch.randn(batch, length, dim, generator=generator(seed), dtype=torch.float64)
 
 
 def build(seed: int = 0, is_causal: bool = False, **knobs: Any) -> Performer:
@@ -77,7 +74,7 @@ def error(num_features: int, is_orthogonal: bool, num_draws: int = 30) -> float:
     to be below the number of features.
     """
     torch.manual_seed(0)
-    exact, x = build_mixer("attention", dim=16, heads=2).double(), 0.3 * tokens()
+    exact, x = build_mixer("attention", dim=16, heads=2).double(), 0.3 * tokens(24, 16)
     mixer = build(num_features=num_features)
     mixer.load_state_dict(exact.state_dict(), strict=False)
     draws, squares = generator(), []
@@ -104,7 +101,7 @@ def test_orthogonal_features_err_less_than_independent_ones(num_features: int) -
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_is_the_product_of_features_normalised(is_causal: bool) -> None:
-    mixer, x = build(is_causal=is_causal, heads=1), tokens(length=70)
+    mixer, x = build(is_causal=is_causal, heads=1), tokens(70, 16)
     queries, keys = mixer.query(x), mixer.key(x)
     phi = [torch.stack([mixer.feature(sequence) for sequence in each]) for each in (queries, keys)]
     weights = phi[0] @ phi[1].transpose(1, 2)
@@ -116,7 +113,7 @@ def test_is_the_product_of_features_normalised(is_causal: bool) -> None:
 @torch.no_grad()
 def test_keys_of_very_different_size_keep_the_past_alive() -> None:
     """A key far larger than all before it must not wipe them out, in parallel or step by step."""
-    mixer, x = build(is_causal=True).float(), tokens(length=80).float()
+    mixer, x = build(is_causal=True).float(), tokens(80, 16).float()
     x[:, :40] *= 30  # exponents of some -500
     state, outputs = mixer.initial_state(2), []
     for x_t in x.unbind(dim=1):
@@ -133,7 +130,7 @@ def drawn_in_training(mixer: Performer, calls: int) -> list[Tensor]:
     mixer.train()
     found = []
     for _ in range(calls):
-        mixer(tokens())
+        mixer(tokens(24, 16))
         found.append(mixer.directions)
     return found
 
@@ -143,7 +140,7 @@ def test_every_nth_call_in_training_draws_anew_and_no_other_does() -> None:
     first = mixer.directions
     mixer.eval()
     for _ in range(5):
-        mixer(tokens())
+        mixer(tokens(24, 16))
     assert mixer.directions is first
     draws = drawn_in_training(mixer, 8)
     assert [draw is first for draw in draws] == [True, True] + 6 * [False]
@@ -165,7 +162,7 @@ def test_a_resumed_training_sees_the_same_draws(tmp_path: Any) -> None:
 
 def test_a_draw_between_two_calls_leaves_the_gradient_of_the_first_alone() -> None:
     """As when two inputs are compared: both calls come before the one backward pass."""
-    mixer, x = build(redraw_interval=2).train(), tokens()
+    mixer, x = build(redraw_interval=2).train(), tokens(24, 16)
     alone = torch.autograd.grad(mixer(x).sum(), mixer.key.weight)[0]
     mixer.load_state_dict(build(redraw_interval=2).state_dict())
     first = mixer(x)
@@ -174,7 +171,7 @@ def test_a_draw_between_two_calls_leaves_the_gradient_of_the_first_alone() -> No
 
 
 def test_features_are_in_float32_under_autocast() -> None:
-    mixer, x = build(is_causal=True).float(), tokens().float()
+    mixer, x = build(is_causal=True).float(), tokens(24, 16).float()
     seen: list[torch.dtype] = []
     products = mixer._products
     mixer._products = lambda x: _noted(products(x), seen)  # type: ignore[method-assign]
@@ -195,9 +192,3 @@ def test_is_built_without_memory_on_the_meta_device() -> None:
     with torch.device("meta"):
         mixer = build_mixer("performer", dim=64)
     assert all(part.is_meta for part in [*mixer.parameters(), *mixer.buffers()])
-
-
-@pytest.mark.parametrize("key", ["num_features", "redraw_interval", "chunk", "heads"])
-def test_what_cannot_be_is_refused_by_name(key: str) -> None:
-    with pytest.raises(ModelError, match=f"performer: {key}=0 "):
-        build(**{key: 0})

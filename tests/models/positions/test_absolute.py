@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from models import POSITIONS, ModelError, position_class
+from models import POSITIONS, position_class
 from models.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
 from models.registry import relative_position
 
@@ -39,14 +39,6 @@ def test_adds_the_same_table_to_every_sequence(name: str, dim: int) -> None:
     assert (vectors is None) == (name == "none")
     if vectors is not None:
         torch.testing.assert_close(added[0], vectors)
-
-
-@pytest.mark.parametrize("name", ["sinusoidal", "learned"])
-def test_more_tokens_than_the_table_holds_are_refused(name: str) -> None:
-    position = position_class(name)(dim=4, max_length=9)
-    assert position(torch.zeros(1, 9, 4)).shape == (1, 9, 4)
-    with pytest.raises(ModelError, match="has positions for 9 tokens, not 10"):
-        position(torch.zeros(1, 10, 4))
 
 
 def test_only_the_learned_table_is_trained_and_none_is_saved_twice() -> None:

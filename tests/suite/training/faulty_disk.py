@@ -21,7 +21,7 @@ OPERATIONS = (
 
 
 class Watched:
-    """In the place of `os`: tells `watch` of each operation, which may raise."""
+    """In the place of `os`: passes `watch` each operation, which may raise."""
 
     def __init__(self, watch: Callable[..., None]) -> None:
         self._watch = watch
@@ -49,9 +49,9 @@ class Watched:
         return operation
 
 
-def watch(patch: pytest.MonkeyPatch, told: Callable[..., None]) -> None:
+def watch(patch: pytest.MonkeyPatch, observer: Callable[..., None]) -> None:
     for module in (atomic_files, checkpoint):
-        patch.setattr(module, "os", Watched(told))
+        patch.setattr(module, "os", Watched(observer))
 
 
 @dataclass
@@ -100,22 +100,22 @@ class Tape:
             self.steps.append((name, tuple(map(self._below, arguments))))
 
     def note(self, generation: int) -> None:
-        """The program has been told that this generation stands."""
-        self.steps.append(("told", (generation,)))
+        """From here on this generation must survive."""
+        self.steps.append(("published", (generation,)))
 
     def _below(self, path: Any) -> str:
         return str(Path(path).relative_to(self.root))
 
     def crashes(self) -> Iterator[tuple[Node, int]]:
         """After each operation: what was there, and the generation that must still be there."""
-        root, told = Node(names={}), 0
-        yield root, told
+        root, published = Node(names={}), 0
+        yield root, published
         for name, arguments in self.steps:
-            if name == "told":
-                told = arguments[0]
+            if name == "published":
+                published = arguments[0]
             else:
                 _play(root, name, arguments)
-            yield root, told
+            yield root, published
 
 
 def _parent(root: Node, path: str) -> tuple[Node, str]:

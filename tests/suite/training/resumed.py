@@ -1,4 +1,4 @@
-"""A training small enough to be stopped and gone on with a hundred times."""
+"""A training small enough to be stopped and resumed a hundred times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from models import ModelSpec, build_model
 from suite.events import TrainedState, TrialRemark
@@ -48,8 +49,8 @@ class Said:
         return self.points, self.score, self.states
 
 
-class Told(FirstToken):
-    """Tells of every step that is asked for."""
+class Observed(FirstToken):
+    """Calls back before every step."""
 
     def __init__(self, on_step: Callable[[int], None]) -> None:
         super().__init__()
@@ -76,18 +77,20 @@ class Clock:
 
 
 def run(
-    model: ModelSpec,
+    model: ModelSpec | nn.Module,
     checkpointer: Checkpointer | None,
     on_step: Callable[[int], None] = lambda step: None,
     steps: int = STEPS,
+    kind: type[Observed] = Observed,
 ) -> Said:
     """A process's life: everything is made anew; what it has drawn before does not matter."""
     torch.manual_seed(0)
-    task = Told(on_step)
+    task = kind(on_step)
     todo = Exercise(
         task=task, training=training(steps, num_evaluations=3), batch=8, seed=0, flops_per_step=7.0
     )
-    engine = LocalEngine(build_model(model), todo.training, "cpu")
+    built = build_model(model) if isinstance(model, ModelSpec) else model
+    engine = LocalEngine(built, todo.training, "cpu")
     said = list(train_resuming(engine, todo, checkpointer))
     return Said(
         points=[s for s in said if isinstance(s, Point)],

@@ -59,13 +59,13 @@ def test_after_a_power_cut_it_is_complete_or_absent(tmp_path: Path) -> None:
         write(live / "draft", live / "whole")
         tape.note(1)
     found = set()
-    for number, (root, told) in enumerate(tape.crashes()):
+    for number, (root, published) in enumerate(tape.crashes()):
         for loses in ("data", "half", "names"):
             crashed = tmp_path / f"{number} {loses}"
             restore(root, crashed, loses)
             whole = crashed / "whole"
             body = (whole / "file").read_bytes() if whole.exists() else None
-            assert body in ((NEW,) if told else (None, NEW))
+            assert body in ((NEW,) if published else (None, NEW))
             found.add(body)
     assert found == {None, NEW}
 

@@ -31,6 +31,7 @@ from suite.training.checkpoint import (
     write_manifest,
 )
 from suite.training.engines.local import LocalEngine
+from suite.training.loop import TrainingProgress
 from tests.suite.toy import training
 from tests.suite.training.faulty_disk import ERRORS, Failing, Tape, restore, watch
 from tests.suite.training.resumed import (
@@ -261,7 +262,7 @@ DAMAGES = {
 
 @pytest.mark.bad_input(46, 47)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_a_training_goes_on_from_the_one_before(
+def test_a_training_continues_from_the_one_before(
     damage: Callable[[Path], None], damaged: Path, undisturbed: Said
 ) -> None:
     damage(damaged)
@@ -418,7 +419,7 @@ def test_after_a_failure_the_next_one_is_tried_when_the_time_has_come(tmp_path: 
 
 @pytest.mark.parametrize("loses", ["data", "half", "names"])
 def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Path) -> None:
-    """After each operation of four checkpoints; what was told to stand is there still."""
+    """After each operation of four checkpoints; what was published is still there."""
     live = tmp_path / "live"
     live.mkdir()
     tape, checkpointer = Tape(live), checkpointer_in(live)
@@ -428,12 +429,12 @@ def test_after_a_power_cut_there_is_a_whole_one_or_none(loses: str, tmp_path: Pa
             add(checkpointer, b"state %d" % number)
             tape.note(number)
     seen = set()
-    for place, (root, told) in enumerate(tape.crashes()):
+    for place, (root, published) in enumerate(tape.crashes()):
         crashed = tmp_path / str(place)
         restore(root, crashed, loses)
         found = found_in(crashed)
         assert found.remarks == ()
-        assert found.generation in (told, told + 1)
+        assert found.generation in (published, published + 1)
         seen.add(found.generation)
         if found.folder is not None:
             assert (found.folder / "a").read_bytes() == b"state %d" % found.generation
@@ -450,7 +451,7 @@ def test_a_real_state_survives_a_power_cut(tmp_path: Path) -> None:
     engine = LocalEngine(build_model(ATTENTION), training(STEPS), "cpu")
     with pytest.MonkeyPatch.context() as patch:
         watch(patch, tape)
-        assert list(resume._save(engine, checkpointer_in(live), resume._Training())) == []
+        assert list(resume._save(engine, checkpointer_in(live), TrainingProgress())) == []
     *_, (root, _) = tape.crashes()
     for loses in ("data", "names"):
         restore(root, tmp_path / loses, loses)

@@ -25,7 +25,6 @@ from suite.probes.validation import Validation
 from suite.schema import Point
 from suite.training import loop as training_module
 from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.training.resumed import (
     ATTENTION,
@@ -35,7 +34,7 @@ from tests.suite.training.resumed import (
     STOP,
     TRIAL,
     Clock,
-    Said,
+    Observed,
     checkpointer_in,
     run,
     spec,
@@ -57,7 +56,7 @@ KNOBS = {"performer": {"redraw_interval": 4}, "linformer": {"projected_length": 
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_every_mixer_goes_on_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
+def test_every_mixer_continues_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
     model = spec(mixer, **KNOBS.get(mixer, {}))
     undisturbed = run(model, None)
     stopped(tmp_path, model)
@@ -104,11 +103,11 @@ def test_checkpoints_come_when_the_clock_says_so(tmp_path: Path) -> None:
     checkpointer = checkpointer_in(tmp_path, clock)
     publish = checkpointer.publish
 
-    def told(draft: Path, step: int) -> None:
+    def noted(draft: Path, step: int) -> None:
         steps_kept.append(step)
         publish(draft, step)
 
-    checkpointer.publish = told  # type: ignore[method-assign]
+    checkpointer.publish = noted  # type: ignore[method-assign]
 
     def pass_time(step: int) -> None:
         clock.now += 0.25
@@ -117,7 +116,7 @@ def test_checkpoints_come_when_the_clock_says_so(tmp_path: Path) -> None:
     assert steps_kept == [4, 8, 12]
 
 
-class Drawing(FirstToken):
+class Drawing(Observed):
     """Draws from every source that a task or a mixer of somebody's own may use."""
 
     def loss(self, outputs, batch, label_smoothing=0.0):
@@ -125,41 +124,20 @@ class Drawing(FirstToken):
         return super().loss(outputs, batch, label_smoothing) * (factor + np.random.randn())
 
 
-def test_every_source_of_random_numbers_goes_on_where_it_was(tmp_path: Path) -> None:
-    def drawn(checkpointer, stop=None) -> Said:
-        random.seed(3)
-        np.random.seed(3)
-        return run_drawing(checkpointer, stop)
+def test_every_source_of_random_numbers_continues_where_it_was(tmp_path: Path) -> None:
+    def drawn(checkpointer, seed: int, stop: int | None = None) -> object:
+        def on_step(step: int) -> None:
+            if step == stop:
+                raise KeyboardInterrupt
 
-    undisturbed = drawn(None)
+        random.seed(seed)
+        np.random.seed(seed)
+        return run(Reader(), checkpointer, on_step, kind=Drawing).numbers
+
+    undisturbed = drawn(None, 3)
     with pytest.raises(KeyboardInterrupt):
-        drawn(checkpointer_in(tmp_path), STOP)
-    random.seed(99)
-    np.random.seed(99)
-    assert run_drawing(checkpointer_in(tmp_path), None) == undisturbed
-
-
-def run_drawing(checkpointer, stop: int | None) -> list[object]:
-    from suite.training.resume import train_resuming
-
-    torch.manual_seed(0)
-    todo = Exercise(task=Drawing(), training=training(STEPS), batch=8, seed=0)
-    engine = LocalEngine(Reader(), todo.training, "cpu")
-    make_step, num_steps = engine.step, 0
-
-    def counted(*arguments):
-        nonlocal num_steps
-        if stop is not None and num_steps == stop:
-            raise KeyboardInterrupt
-        num_steps += 1
-        return make_step(*arguments)
-
-    engine.step = counted  # type: ignore[method-assign]
-    return [
-        said
-        for said in train_resuming(engine, todo, checkpointer)
-        if not isinstance(said, TrialRemark)
-    ]
+        drawn(checkpointer_in(tmp_path), 3, STOP)
+    assert drawn(checkpointer_in(tmp_path), 99) == undisturbed
 
 
 def test_the_learning_rate_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -236,17 +214,12 @@ class Odd(Reader):
 
 
 def test_a_module_with_a_state_that_cannot_be_kept_trains_all_the_same(tmp_path: Path) -> None:
-    from suite.training.resume import train_resuming
-
-    torch.manual_seed(0)
-    todo = Exercise(task=FirstToken(), training=training(STEPS), batch=8, seed=0)
-    engine = LocalEngine(Odd(), todo.training, "cpu")
-    said = list(train_resuming(engine, todo, checkpointer_in(tmp_path)))
-    assert [s.sentence for s in said if isinstance(s, TrialRemark)] == [
+    said = run(Odd(), checkpointer_in(tmp_path))
+    assert said.remarks == [
         f"{NOT_WRITTEN}: _extra_state is no tensor, and nothing else of a model can be kept"
     ]
-    assert [s.step for s in said if isinstance(s, Point)][-1] == STEPS
-    assert not any(isinstance(s, TrainedState) for s in said)
+    assert said.points[-1].step == STEPS
+    assert said.states == []
     assert list((tmp_path / TRIAL).iterdir()) == []
 
 
@@ -332,7 +305,7 @@ run(ATTENTION, checkpointer_in(Path(sys.argv[1])), on_step, steps=200)
 
 
 @pytest.mark.slow  # it starts a process, which imports torch
-def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
+def test_killed_at_any_moment_it_continues(tmp_path: Path) -> None:
     """SIGKILL between, and in the midst of, checkpoints that follow each other at every step."""
     killed = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)],

@@ -100,7 +100,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Lives:
-    """Of one case: undisturbed, and gone on with."""
+    """Of one case: undisturbed, and resumed."""
 
     first: Said
     resumed: Said
