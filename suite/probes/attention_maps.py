@@ -38,7 +38,11 @@ def attention_maps(model: Skeleton, task: Task) -> list[Specimen]:
     whole example: a causal model is shown no more than the map holds, which changes nothing.
     """
     mixers = mixers_of(model)
-    having = [layer for layer, mixer in enumerate(mixers) if _has_weights(mixer)]
+    having = [
+        layer
+        for layer, mixer in enumerate(mixers)
+        if type(mixer).attention_weights is not Mixer.attention_weights
+    ]
     if not having:
         return []
     layers = evenly_chosen(having, MAX_LAYERS)
@@ -70,10 +74,6 @@ def shown(example: Batch, task: Task) -> str:
     if task.input_kind != "tokens" or example.inputs.ndim != 2:
         return ""
     return task.text(example.inputs[0].tolist())
-
-
-def _has_weights(mixer: Mixer) -> bool:
-    return type(mixer).attention_weights is not Mixer.attention_weights
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def matrix_specimen(
         title: As of `Specimen`.
         matrix: `[rows, columns]`.
         text: As of `Specimen`.
-        low: What level 0 stands for; the smallest value where not given.
+        low: The value of level 0; the smallest value where not given.
 
     Raises:
         ValueError: a value is not finite, or below `low`.

@@ -10,7 +10,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from models.errors import ModelError
 
@@ -32,7 +32,7 @@ def evaluate(mixer: Mixer, formula: str, length: int) -> float | None:
     """A formula of the mixer's `Cost`, at so many tokens.
 
     Args:
-        mixer: Gives d, and by `Mixer.cost_symbols` what k and r stand for.
+        mixer: Gives d, and by `Mixer.cost_symbols` the values of k and r.
         formula: As `Cost` has it; empty where the theory says nothing.
         length: n.
 
@@ -73,26 +73,21 @@ def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
         ValueError: with the end of a sentence that begins with the formula.
         ArithmeticError: division by zero, a logarithm of nothing, a number beyond all bounds.
     """
-    if isinstance(node, ast.Constant) and (type(node.value) is int or type(node.value) is float):
-        return _finite(float(node.value))
-    if isinstance(node, ast.Name):
-        if node.id in symbols:
-            return float(symbols[node.id])
-        raise ValueError(f"names {node.id!r}, which is not one of {', '.join(sorted(symbols))}")
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, symbols)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        sides = _value(node.left, symbols), _value(node.right, symbols)
-        return _worked_out(_OPERATIONS[type(node.op)], *sides)
-    if _is_logarithm(node):
-        return _worked_out(math.log2, _value(node.args[0], symbols))
+    match node:
+        case ast.Constant(value=number) if type(number) in (int, float):
+            return _finite(float(number))  # type: ignore[arg-type]
+        case ast.Name(id=name) if name in symbols:
+            return float(symbols[name])
+        case ast.Name(id=name):
+            raise ValueError(f"names {name!r}, which is not one of {', '.join(sorted(symbols))}")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, symbols)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            sides = _value(left, symbols), _value(right, symbols)
+            return _worked_out(_OPERATIONS[type(op)], *sides)
+        case ast.Call(func=ast.Name(id="log2"), args=[argument], keywords=[]):
+            return _worked_out(math.log2, _value(argument, symbols))
     raise ValueError(f"has {ast.unparse(node)!r} in it; allowed are {_ALLOWED}")
-
-
-def _is_logarithm(node: ast.expr) -> TypeGuard[ast.Call]:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        return False
-    return node.func.id == "log2" and len(node.args) == 1 and not node.keywords
 
 
 def _worked_out(operation: Callable[..., float], *sides: float) -> float:

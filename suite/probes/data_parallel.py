@@ -18,17 +18,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
-from models import ModelSpec, build_model
+from models import ModelSpec
 from suite.errors import classified
-from suite.probes.probe import SpreadProbe
+from suite.probes.exercise import ENDLESS, initial_model
+from suite.probes.probe import SpreadProbe, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Training, Trial
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.training.checkpoint import Checkpointer
@@ -40,9 +39,6 @@ _ROUNDS = 9
 # The first one makes the optimiser's states. Of the others the least counts: now and then a buffer
 # in which gradients travelled is let go of late.
 _STEPS_OF_STATE = 5
-_TRAINING = Training(
-    steps=100, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
-)
 _OUT_OF_MEMORY = "one worker alone runs out of memory, so there is nothing to compare with"
 
 
@@ -53,16 +49,13 @@ class DataParallel(SpreadProbe):
     version = 2
     grain = "seed"
     is_batched = True
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Four numbers, at the length of the trial."""
-        at = f"length={length}"
-        return (
-            MetricSpec(name="tokens_per_second", unit="1/s", better="higher", at=at),
-            MetricSpec(name="peak_memory_bytes", unit="B", better="lower", at=at),
-            MetricSpec(name="model_state_bytes", unit="B", better="lower", at=at),
-            MetricSpec(name="scaling_efficiency", unit="1", better="higher", at=at),
-        )
+    is_at_length = True
+    specs = (
+        MetricSpec(name="tokens_per_second", unit="1/s", better="higher"),
+        MetricSpec(name="peak_memory_bytes", unit="B", better="lower"),
+        MetricSpec(name="model_state_bytes", unit="B", better="lower"),
+        MetricSpec(name="scaling_efficiency", unit="1", better="higher"),
+    )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be workers."""
@@ -79,14 +72,14 @@ class DataParallel(SpreadProbe):
     ) -> Iterator[Point | Measurement]:
         """Memory first, in steps of its own; then rounds of timed steps."""
         bench = _WorkerBench.of(trial, device)
-        say = _Saying({spec.name: spec for spec in self.metrics(type(bench.task), trial.length)})
-        model_state, peak = bench.memory()
-        yield say.measured("model_state_bytes", [model_state])
-        yield say.measured("peak_memory_bytes", [peak])
+        throughput, peak, model_state, efficiency = self.metrics(None, trial.length)
+        model_state_bytes, peak_of_step = bench.memory()
+        yield measurement(model_state, model_state_bytes)
+        yield measurement(peak, peak_of_step)
         times = bench.times()
         tokens = trial.batch * trial.length
-        yield say.measured("tokens_per_second", [tokens / seconds for seconds in times.shared])
-        yield _efficiency(say, times, bench.engine.num_workers)
+        yield _median(throughput, [tokens / seconds for seconds in times.shared])
+        yield _efficiency(efficiency, times, bench.engine.num_workers)
 
 
 @dataclass
@@ -97,35 +90,17 @@ class _Times:
     alone: list[float] | None = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Saying:
-    """Numbers -> measurements: their median, with the quartiles as spread."""
-
-    specs: dict[str, MetricSpec]
-
-    def measured(self, name: str, values: list[float]) -> Measurement:
-        """Of one number, or of several samples of it."""
-        if len(values) == 1:
-            return self._said(name, value=values[0])
-        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-        return self._said(name, value=median, spread_low=low, spread_high=high)
-
-    def missing(self, name: str, status: Status, reason: str) -> Measurement:
-        """Where there is no number."""
-        return self._said(name, value=None, status=status, reason=reason)
-
-    def _said(self, name: str, **fields: Any) -> Measurement:
-        spec = self.specs[name]
-        return Measurement(metric=name, unit=spec.unit, better=spec.better, at=spec.at, **fields)
+def _median(spec: MetricSpec, samples: list[float]) -> Measurement:
+    """The median of the samples, with the quartiles as spread."""
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return measurement(spec, median, spread_low=low, spread_high=high)
 
 
-def _efficiency(say: _Saying, times: _Times, num_workers: int) -> Measurement:
+def _efficiency(spec: MetricSpec, times: _Times, num_workers: int) -> Measurement:
     if times.alone is None:
-        return say.missing("scaling_efficiency", Status.OUT_OF_MEMORY, _OUT_OF_MEMORY)
+        return measurement(spec, None, status=Status.OUT_OF_MEMORY, reason=_OUT_OF_MEMORY)
     pairs = zip(times.alone, times.shared, strict=True)
-    return say.measured(
-        "scaling_efficiency", [alone / (num_workers * shared) for alone, shared in pairs]
-    )
+    return _median(spec, [alone / (num_workers * shared) for alone, shared in pairs])
 
 
 @dataclass(frozen=True)
@@ -143,7 +118,7 @@ class _WorkerBench:
         """Build the model and its engine."""
         assert trial.parallel is not None, "a trial of several workers says how it is spread"
         tensors = NewTensors()
-        engine = ShardedEngine(_model(trial), _TRAINING, trial.parallel, device)
+        engine = ShardedEngine(initial_model(trial), ENDLESS, trial.parallel, device)
         task = build_task(trial.task, trial.length)
         return _WorkerBench(trial, task, device, tensors, engine)
 
@@ -201,26 +176,18 @@ class _WorkerBench:
 
     def _lone_step(self) -> Callable[[Batch], object]:
         """The same step, of the whole batch, in this process alone."""
-        engine = LocalEngine(_model(self.trial), _TRAINING, self.device)
+        engine = LocalEngine(initial_model(self.trial), ENDLESS, self.device)
+        parallel = self.trial.parallel
+        is_bf16 = parallel is not None and parallel.precision == "bf16"
 
         def step(batch: Batch) -> object:
-            with self._precision():
+            with torch.autocast(self.device, torch.bfloat16, enabled=is_bf16):
                 return engine.step(batch, self.task)
 
         return step
 
-    def _precision(self) -> AbstractContextManager[None]:
-        parallel = self.trial.parallel
-        is_bf16 = parallel is not None and parallel.precision == "bf16"
-        return torch.autocast(self.device, torch.bfloat16, enabled=is_bf16)
-
     def _batch(self, step: int) -> Batch:
         return self.task.training_batch(step, self.trial.batch, self.trial.seed)
-
-
-def _model(trial: Trial) -> torch.nn.Module:
-    torch.manual_seed(trial.seed)
-    return build_model(trial.subjects[0])
 
 
 def _synchronise(device: str) -> None:

@@ -9,15 +9,17 @@ All variants take turns in one process; see `suite.timing`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import torch
+from torch import Tensor
 
-from models import ModelSpec, mixer_class
+from models import Mixer, ModelError, ModelSpec, mixer_class
 from models.architectures.language_model import LanguageModel
-from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
-from suite.tasks.task import Task
+from models.architectures.mixer_alone import CausalMixerAlone
+from suite.probes.probe import Probe, seconds
+from suite.schema import Measurement, Parallel, Point, Status, Trial
 from suite.timing.clock import clock_of
 from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass, built
@@ -31,22 +33,19 @@ class Decode(Probe):
     name = "decode"
     version = 1
     grain = "comparison"
+    is_at_length = True
+    specs = seconds(METRIC)
+    why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
-        if parallel:
-            return "decode times one process, without DeepSpeed"
         if model.skeleton != LanguageModel.name:
             return f"a {model.skeleton} does not write its own next token"
         if not mixer_class(model.mixer).supports_step:
             return f"{model.mixer} has no step form"
         if model.runtime != "eager":
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
-        return ""
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Seconds a token, at the length of the trial."""
-        return (MetricSpec(name=METRIC, unit="s", better="lower", at=f"length={length}"),)
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """All subjects, with the controls beside the first."""
@@ -87,3 +86,57 @@ def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
             model.step(last, state)
 
     return Pass(run)
+
+
+def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
+    """The step of a mixer alone, after `spec.length` tokens.
+
+    Args:
+        spec: Of the mixer alone; its twin is built causal, with room for one token more.
+        device: As torch names it.
+        seed: Of the parameters and the tokens.
+    """
+    reason = _why_not(spec, mixer_class(spec.mixer))
+    if reason:
+        return Missing(Status.SKIPPED, reason)
+    try:
+        model = built(
+            replace(spec, skeleton=CausalMixerAlone.name, length=spec.length + 1), device, seed
+        ).eval()
+    except ModelError as error:
+        return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
+    assert isinstance(model, CausalMixerAlone), "the skeleton of that name"
+    return _step(model.mixers[0], spec, device, seed)
+
+
+def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
+    if not kind.supports_causal:
+        return f"{spec.mixer} has no causal form: {kind.why_not_causal}"
+    if not kind.supports_step:
+        return f"{spec.mixer} has no step form"
+    return "" if spec.runtime == "eager" else f"steps are run eagerly, not by {spec.runtime!r}"
+
+
+@torch.no_grad()
+def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
+    drawn = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(spec.length + 1, 1, spec.dim, generator=drawn).to(device)
+    state = mixer.initial_state(1)
+    for token in tokens[:-1]:
+        _, state = mixer.step(token, state)
+    last = tokens[-1]
+    before = [part.clone() for part in state]
+    mixer.step(last, state)
+    if not all(map(_are_equal, before, state)):
+        reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
+        return Missing(Status.SKIPPED, reason)
+
+    def run() -> None:
+        with torch.no_grad():
+            mixer.step(last, state)
+
+    return Pass(run)
+
+
+def _are_equal(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num())

@@ -9,11 +9,15 @@ from __future__ import annotations
 import torch
 
 from models import ModelError, Skeleton, build_model
-from suite.schema import Trial
+from suite.schema import Training, Trial
 from suite.tasks.registry import build_task
 from suite.training.loop import Exercise
 
 _TRAINING_OVER_FORWARD = 3.0
+# Of single steps that are measured: so many that the rate does not fall to nothing.
+ENDLESS = Training(
+    steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
+)
 
 
 def initial_model(trial: Trial) -> Skeleton:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from suite.floors.registry import floor
-from suite.probes.probe import Probe
+from suite.probes.probe import Probe, measurement, task_metric
 from suite.schema import FLOORS, Measurement, MetricSpec, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
@@ -25,8 +25,7 @@ class Floors(Probe):
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own."""
         assert task is not None, "floors are no sweep"
-        metric = task.metric
-        return (MetricSpec(name=metric.name, unit=metric.unit, better=metric.better),)
+        return (task_metric(task),)
 
     def labels(self, task: type[Task]) -> tuple[str, ...]:
         """Of the task's floors."""
@@ -44,11 +43,10 @@ class Floors(Probe):
 
 
 def _measured(task: Task, name: str, subject: int) -> Measurement:
-    metric, chosen = task.metric, floor(name)
+    chosen = floor(name)
     suits = chosen.suits(type(task))
     reason = chosen.why_not() if suits else f"{chosen.label} needs {chosen.needs}"
-    return Measurement(
-        metric=metric.name, value=None if reason else chosen.score(task), unit=metric.unit,
-        better=metric.better, subject=subject, reason=reason,
-        status=Status.SKIPPED if reason else Status.OK,
+    return measurement(
+        task_metric(type(task)), None if reason else chosen.score(task), subject=subject,
+        reason=reason, status=Status.SKIPPED if reason else Status.OK,
     )  # fmt: skip

@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from models import ModelSpec
 from models.architectures.language_model import LanguageModel
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Probe
+from suite.probes.probe import Probe, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
@@ -59,20 +59,19 @@ class GradientByDistance(Probe):
     grain = "seed"
     trains = True
     is_batched = True
+    why_no_workers = "gradient_by_distance trains in one process"
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Two numbers at each distance that a window of so many tokens has."""
         return tuple(
-            MetricSpec(name=name, unit="log10", better="higher", at=f"distance={distance}")
-            for name in (_INITIAL, _TRAINED)
-            for distance in distances(length)
+            _spec(name, distance) for name in (_INITIAL, _TRAINED) for distance in distances(length)
         )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be a last output, and tokens before it."""
         if model.skeleton != LanguageModel.name:
             return f"gradient_by_distance looks back in a language_model, not a {model.skeleton}"
-        return "" if parallel is None else "gradient_by_distance trains in one process"
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The model as it starts; then one built alike and trained as `quality` trains it."""
@@ -124,16 +123,16 @@ def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator
         ]
     means = torch.cat(found).mean(dim=0)
     for distance in distances(len(means)):
-        yield _measurement(metric, float(means[distance]), distance)
+        value, spec = float(means[distance]), _spec(metric, distance)
+        if math.isfinite(value):
+            yield measurement(spec, value)
+        else:
+            reason = f"the gradient at distance {distance} is no finite number"
+            yield measurement(spec, None, status=Status.DIVERGED, reason=reason)
 
 
-def _measurement(metric: str, value: float, distance: int) -> Measurement:
-    is_number = math.isfinite(value)
-    return Measurement(
-        metric=metric, value=value if is_number else None, unit="log10", better="higher",
-        at=f"distance={distance}", status=Status.OK if is_number else Status.DIVERGED,
-        reason="" if is_number else f"the gradient at distance {distance} is no finite number",
-    )  # fmt: skip
+def _spec(metric: str, distance: int) -> MetricSpec:
+    return MetricSpec(name=metric, unit="log10", better="higher", at=f"distance={distance}")
 
 
 def _windows(task: Task, batch: int) -> Iterator[Tensor]:

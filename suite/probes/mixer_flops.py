@@ -24,12 +24,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import ModelSpec, build_model, mixer_class
+from models import build_model
 from models.architectures.mixer_alone import MixerAlone
 from suite.probes.cost_formula import evaluate
-from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
-from suite.tasks.task import Task
+from suite.probes.model_counts import ForwardFlops
+from suite.probes.probe import measurement
+from suite.schema import Measurement, MetricSpec, Point, Trial
 
 _WITHIN = 0.01
 _FORMULA = MetricSpec(name="forward_flops", unit="FLOP", better="lower")
@@ -41,23 +41,15 @@ class DisagreeingFlopsError(Exception):
     """A formula that the counter contradicts; the message holds both numbers."""
 
 
-class MixerFlops(Probe):
+class MixerFlops(ForwardFlops):
     """Forward FLOPs of a mixer alone, one sequence."""
 
     name = "mixer_flops"
     version = 1
     grain = "variant"
     is_swept = True
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Two counts, and the theory's."""
-        return (_FORMULA, _COUNTED, _THEORY)
-
-    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """A user's mixer may come without a formula."""
-        if mixer_class(model.mixer).has_flops_formula():
-            return ""
-        return f"{model.mixer} defines no flops(length, batch)"
+    is_at_length = False
+    specs = (_FORMULA, _COUNTED, _THEORY)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Counted as on a CPU, wherever the trial runs.
@@ -73,18 +65,12 @@ class MixerFlops(Probe):
                 f"{spec.mixer} over {length} tokens takes {formula:.6g} FLOPs by its formula, "
                 f"and {counted:.6g} by the counter"
             )
-        yield _said(_FORMULA, formula)
-        yield _said(_COUNTED, counted)
+        yield measurement(_FORMULA, formula)
+        yield measurement(_COUNTED, counted)
         theory = [evaluate(mixer, mixer.cost.time, length) for mixer in model.mixers]
         known = [operations for operations in theory if operations is not None]
         if known:
-            yield _said(_THEORY, sum(known))
-
-
-def _said(spec: MetricSpec, value: float) -> Measurement:
-    return Measurement(
-        metric=spec.name, value=float(value), unit=spec.unit, better=spec.better
-    )  # fmt: skip
+            yield measurement(_THEORY, sum(known))
 
 
 Shape = Sequence[int]
@@ -239,10 +225,6 @@ def _vector_product(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
 
 
-def _added_vector_product(_added: Shape, matrix: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix)
-
-
 _FORMULAS: Mapping[Any, Callable[..., float]] = {
     _aten._scaled_dot_product_flash_attention_for_cpu: _fused_attention,
     _aten.mkldnn_rnn_layer: _onednn_recurrence,
@@ -252,5 +234,5 @@ _FORMULAS: Mapping[Any, Callable[..., float]] = {
     _aten.mv: _vector_product,
     _aten.dot: _vector_product,
     _aten.vdot: _vector_product,
-    _aten.addmv: _added_vector_product,
+    _aten.addmv: lambda added, *factors, **named: _vector_product(*factors, **named),
 }

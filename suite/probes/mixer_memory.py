@@ -22,13 +22,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from models import ModelError, build_model
+from models import ModelError
 from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
-from suite.probes.probe import Probe
+from suite.probes.exercise import initial_model
+from suite.probes.probe import Probe, measurement
 from suite.probes.tensor_bytes import growth_bytes
 from suite.schema import Measurement, MetricSpec, Point, Status, Trial
-from suite.tasks.task import Task
 
 _SHORT = 256  # tokens; so many are tried at once, whatever the mixer
 _SHARE = 0.8  # of what is free
@@ -51,35 +51,28 @@ class MixerMemory(Probe):
     version = 1
     grain = "variant"
     is_swept = True
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Two peaks, and the formula of the first."""
-        return (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
+    specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
         bench = _MemoryBench.of(trial, device)
-        yield _said(_FORWARD, lambda: bench.forward(trial.length))
-        yield _said(_FORWARD_BACKWARD, lambda: bench.forward_backward(trial.length))
+        yield _peak(_FORWARD, bench.forward, trial.length)
+        yield _peak(_FORWARD_BACKWARD, bench.forward_backward, trial.length)
         formula = bench.formula(trial.length)
         if formula is not None:
-            yield _said(_FORMULA, lambda: formula)
+            yield measurement(_FORMULA, formula)
 
 
-def _said(spec: MetricSpec, measured: Callable[[], float]) -> Measurement:
-    status, reason, value = Status.OK, "", None
+def _peak(spec: MetricSpec, measured: Callable[[int], int], length: int) -> Measurement:
     try:
-        value = float(measured())
+        return measurement(spec, measured(length))
     except TooLargeError as error:
-        status, reason = Status.OUT_OF_MEMORY, str(error)
-    except RuntimeError as error:  # more was free a moment ago, or the device is in pieces
+        reason = str(error)
+    except RuntimeError as error:  # more was free a moment ago, or the device is fragmented
         status, reason = classified(error)
         if status is not Status.OUT_OF_MEMORY:
             raise
-    return Measurement(
-        metric=spec.name, value=value, unit=spec.unit, better=spec.better, status=status,
-        reason=reason,
-    )  # fmt: skip
+    return measurement(spec, None, status=Status.OUT_OF_MEMORY, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,7 @@ class _MemoryBench:
     @staticmethod
     def of(trial: Trial, device: str) -> _MemoryBench:
         """Built and warm: libraries take what they keep at the first call."""
-        torch.manual_seed(trial.seed)
-        bench = _MemoryBench(cast("MixerAlone", build_model(trial.subjects[0]).to(device)), device)
+        bench = _MemoryBench(cast("MixerAlone", initial_model(trial).to(device)), device)
         bench._training_step(min(trial.length, _SHORT) // 4 or 1)()
         return bench
 
@@ -103,10 +95,9 @@ class _MemoryBench:
         Layers come one after the other: what one leaves is the input of the next.
         """
         try:
-            layers = [mixer.forward_bytes(length) for mixer in self.model.mixers]
+            return max(mixer.forward_bytes(length) for mixer in self.model.mixers)
         except ModelError:
             return None
-        return max(layers)
 
     def forward(self, length: int) -> int:
         """Peak of a pass without gradients.
@@ -158,12 +149,7 @@ class _MemoryBench:
     def _forward_pass(self, length: int) -> Callable[[], object]:
         x = self._input(length)
         self.model.eval()
-
-        def step() -> None:
-            with torch.no_grad():
-                self.model(x)
-
-        return step
+        return torch.no_grad()(lambda: self.model(x))
 
     def _training_step(self, length: int) -> Callable[[], object]:
         x = self._input(length).requires_grad_()

@@ -1,27 +1,38 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
 One layer over one sequence, with nothing around it. Controls stand beside the first subject:
-itself built again and slowed, kernels of known growth, and what the device can do at best.
+itself built again and slowed, kernels of known growth, and what the device can do at best: matrix
+products and copies, the best of a few passes. A share of these peaks says more of a mixer than
+seconds do: neither the maker's figure nor that of all cores can be reached with the threads that a
+trial has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+
+import torch
 
 from models import ModelSpec
-from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Point, Trial
-from suite.tasks.task import Task
+from suite.probes.decode import decode_step
+from suite.probes.probe import Probe, seconds
+from suite.schema import Measurement, Point, Trial
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
-from suite.timing.decoding import decode_step
 from suite.timing.kernels import kernels
-from suite.timing.passes import Pass, as_declared, over_vectors
-from suite.timing.peaks import copy_peak, matrix_peak
+from suite.timing.passes import Call, Pass, as_declared, over_vectors
 from suite.timing.stopping import DEFAULT, Limits
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"
+_PASSES = 5
+_SIDE = {"cpu": 1024, "cuda": 8192}
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_BYTES_OF_A_CACHE = 32 * 2**20  # where the system does not say
+_CACHES_OF_A_BUFFER = 2
+_MOST_BYTES = 2**30
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 class MixerTime(Probe):
@@ -35,14 +46,10 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
+    specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Seconds a pass; controls are not of the variants, and not announced."""
-        names = (FORWARD, MAIN, DECODE)
-        return tuple(MetricSpec(name=name, unit="s", better="lower") for name in names)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The peaks first, which wake the device; then everything in rounds."""
@@ -72,3 +79,37 @@ def _peaks(clock: Clock, device: str) -> Iterator[Measurement]:
         metric="matrix_peak_flops_per_second", value=matrix, unit="FLOP/s", better="none"
     )
     yield Measurement(metric="copy_peak_bytes_per_second", value=copy, unit="B/s", better="none")
+
+
+def matrix_peak(clock: Clock, device: str) -> float:
+    """FLOP/s of a square matrix product in float32, 2 per multiply-add."""
+    side = _SIDE["cpu" if device == "cpu" else "cuda"]
+    drawn = torch.Generator().manual_seed(0)
+    a, b, out = (torch.randn(side, side, generator=drawn).to(device) for _ in range(3))
+    return 2.0 * side**3 / _best(clock, lambda: torch.mm(a, b, out=out))
+
+
+def copy_peak(clock: Clock, device: str) -> float:
+    """Bytes/s of a copy that no cache holds; what is read counts, and what is written."""
+    size = min(_MOST_BYTES, _CACHES_OF_A_BUFFER * _cache_bytes(device))
+    source, target = (torch.zeros(size, dtype=torch.int8, device=device) for _ in range(2))
+    return 2.0 * size / _best(clock, lambda: target.copy_(source))
+
+
+def _best(clock: Clock, one_pass: Call) -> float:
+    one_pass()  # makes pages and handles
+    return min(clock.seconds(one_pass, 1) for _ in range(_PASSES))
+
+
+def _cache_bytes(device: str) -> int:
+    """Of the last level."""
+    if device != "cpu":
+        size: int = torch.cuda.get_device_properties(device).L2_cache_size
+        return size
+    sizes = [_bytes(file.read_text().strip()) for file in _CACHES.glob("index*/size")]
+    return max(sizes, default=_BYTES_OF_A_CACHE)
+
+
+def _bytes(text: str) -> int:
+    """Of ``32768K``."""
+    return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)

@@ -7,11 +7,11 @@ the models, since torch's counter is silently zero on a CPU for attention, LSTM 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from models import ModelSpec, build_model, mixer_class
-from suite.probes.probe import Probe
+from suite.probes.probe import Probe, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
-from suite.tasks.task import Task
 
 
 class Parameters(Probe):
@@ -20,19 +20,13 @@ class Parameters(Probe):
     name = "parameters"
     version = 1
     grain = "variant"
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """One count."""
-        return (MetricSpec(name="num_parameters", unit="1", better="none"),)
+    specs = (MetricSpec(name="num_parameters", unit="1", better="none"),)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Build the model and count."""
         model = build_model(trial.subjects[0])
         count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        yield Measurement(metric="num_parameters", value=float(count), unit="1", better="none")
-
-
-METRIC = "forward_flops"
+        yield measurement(self.specs[0], count)
 
 
 class ForwardFlops(Probe):
@@ -41,10 +35,10 @@ class ForwardFlops(Probe):
     name = "flops"
     version = 1
     grain = "variant"
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """One count, at the length of the trial."""
-        return (MetricSpec(name=METRIC, unit="FLOP", better="lower", at=f"length={length}"),)
+    is_at_length = True
+    specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec(name="forward_flops", unit="FLOP", better="lower"),
+    )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """A user's mixer may come without a formula."""
@@ -55,7 +49,4 @@ class ForwardFlops(Probe):
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Evaluate the formula of the whole model."""
         count = build_model(trial.subjects[0]).flops(trial.length, batch=1)
-        yield Measurement(
-            metric=METRIC, value=float(count), unit="FLOP", better="lower",
-            at=f"length={trial.length}",
-        )  # fmt: skip
+        yield measurement(self.metrics(None, trial.length)[0], count)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 from models.model_spec import ModelSpec
 from suite.events import TrainedState, TrialRemark
@@ -28,6 +29,9 @@ class Probe(ABC):
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
             meets no task, and the coordinate stands in the cells, not in its metrics.
+        specs: What it measures, where that depends on no task; see `metrics`.
+        is_at_length: Whether the coordinate of these is the length of the trial.
+        why_no_workers: Why it measures no trial of several workers; empty where it may.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
             without a coordinate then stands at ``length=...`` besides.
     """
@@ -40,15 +44,19 @@ class Probe(ABC):
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
+    specs: ClassVar[tuple[MetricSpec, ...]] = ()
+    is_at_length: ClassVar[bool] = False
+    why_no_workers: ClassVar[str] = ""
 
     @property
     def is_timing(self) -> bool:
         """Whether the number depends on the machine: then trials run alone, in a later phase."""
         return self.name in TIMING_PROBES
 
-    @abstractmethod
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """What will be measured, known before anything runs; `task` is None in a sweep."""
+        at = f"length={length}" if self.is_at_length else ""
+        return tuple(replace(spec, at=at) for spec in self.specs)
 
     def labels(self, task: type[Task]) -> tuple[str, ...]:
         """What stands in place of variants, where the grain is the task."""
@@ -64,7 +72,7 @@ class Probe(ABC):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """Why the probe cannot measure this, known before it runs; empty where it can."""
-        return ""
+        return self.why_no_workers if parallel else ""
 
     @abstractmethod
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
@@ -75,10 +83,35 @@ class Probe(ABC):
         """
 
     def measure_resuming(
-        self, trial: Trial, device: str, checkpointer: Checkpointer
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
         """As `measure`, from the newest checkpoint on; a probe that keeps none begins anew."""
         return self.measure(trial, device)
+
+
+def task_metric(task: type[Task], at: str = "") -> MetricSpec:
+    """The task's own metric, at a coordinate."""
+    metric = task.metric
+    return MetricSpec(name=metric.name, unit=metric.unit, better=metric.better, at=at)
+
+
+def seconds(*metrics: str) -> tuple[MetricSpec, ...]:
+    """Times of these names, of which less is better."""
+    return tuple(MetricSpec(name=metric, unit="s", better="lower") for metric in metrics)
+
+
+def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measurement:
+    """A number of the metric, or none.
+
+    Args:
+        spec: Gives the name, the unit and the coordinate.
+        value: None where `fields` hold a status that says why.
+        fields: Further ones of `Measurement`.
+    """
+    return Measurement(
+        metric=spec.name, value=None if value is None else float(value), unit=spec.unit,
+        better=spec.better, **{"at": spec.at, **fields},
+    )  # fmt: skip
 
 
 class SpreadProbe(Probe):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from suite.errors import Diverged
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Said, SpreadProbe
+from suite.probes.probe import Said, SpreadProbe, measurement, task_metric
 from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
@@ -33,28 +33,19 @@ class Quality(SpreadProbe):
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, on the test split, and in each of the task's parts."""
         assert task is not None, "quality is no sweep"
-        metric = task.metric
-        return tuple(
-            MetricSpec(name=metric.name, unit=metric.unit, better=metric.better, at=at)
-            for at in ("", *task(length).parts())
-        )
+        return tuple(task_metric(task, at) for at in ("", *task(length).parts()))
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:
         """Train and score.
 
         Specimens come last, when nothing is left that they could disturb.
         """
-        return self._measure(trial, device, None)
+        return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
-        self, trial: Trial, device: str, checkpointer: Checkpointer
-    ) -> Iterator[Said]:
-        """The same, from the newest checkpoint on."""
-        return self._measure(trial, device, checkpointer)
-
-    def _measure(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
+        """The same, from the newest checkpoint on."""
         assert trial.parallel is None, "a trial of several workers runs on them"
         model = initial_model(trial)
         todo = exercise(trial, model)
@@ -89,9 +80,6 @@ def _rows(trial: Trial, length: int) -> int:
 
 
 def _scored(task: Task, value: float, at: str = "") -> Measurement:
-    metric = task.metric
     if not math.isfinite(value):
-        raise Diverged(f"the test {metric.name} is {value}{f' at {at}' if at else ''}")
-    return Measurement(
-        metric=metric.name, value=value, unit=metric.unit, better=metric.better, at=at
-    )
+        raise Diverged(f"the test {task.metric.name} is {value}{f' at {at}' if at else ''}")
+    return measurement(task_metric(type(task), at), value)

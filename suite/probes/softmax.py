@@ -41,7 +41,7 @@ from torch.overrides import TorchFunctionMode
 from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
 from suite.probes.attention_maps import mixers_of
 from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Probe
+from suite.probes.probe import Probe, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.task import Batch, Task
 from suite.training.engines.evaluation import in_evaluation_mode
@@ -49,8 +49,6 @@ from suite.training.loop import train
 
 _ROWS = 8  # sequences at once: the weights of all layers stand in memory
 _NUM_BATCHES = 4
-_ENTROPY, _GRADIENT = "attention_entropy", "score_gradient"
-_TIMES = ("initial", "trained")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,26 +105,29 @@ class Softmax(Probe):
     grain = "seed"
     trains = True
     is_batched = True
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Two numbers, at two times."""
-        return tuple(spec for time in _TIMES for spec in _specs(time))
+    specs = (
+        MetricSpec(name="initial_attention_entropy", unit="1", better="none"),
+        MetricSpec(name="initial_score_gradient", unit="1", better="higher"),
+        MetricSpec(name="trained_attention_entropy", unit="1", better="none"),
+        MetricSpec(name="trained_score_gradient", unit="1", better="higher"),
+    )
+    why_no_workers = "softmax trains in one process; quality trains on workers"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It needs weights of keys for queries, and trains in one process."""
         if mixer_class(model.mixer).attention_weights is Mixer.attention_weights:
             return f"{model.mixer} gives no attention weights"
-        return "softmax trains in one process; quality trains on workers" if parallel else ""
+        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
         """Look, train as `quality` does, look again."""
         model = initial_model(trial)
         todo = exercise(trial, model)
-        yield from _looked_at(model.to(device), todo.task, "initial")
+        yield from _means(self.specs[:2], model.to(device), todo.task)
         once = replace(todo.training, num_evaluations=1)  # the curve is quality's
         for _ in train(model, replace(todo, training=once), device):
             pass
-        yield from _looked_at(model, todo.task, "trained")
+        yield from _means(self.specs[2:], model, todo.task)
 
 
 def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
@@ -147,8 +148,8 @@ def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
     ]
 
 
-def _looked_at(model: Skeleton, task: Task, time: str) -> Iterator[Measurement]:
-    """The means over all softmaxes in which a query counts."""
+def _means(specs: Iterable[MetricSpec], model: Skeleton, task: Task) -> Iterator[Measurement]:
+    """Entropy and gradient, over all softmaxes in which a query counts."""
     found: list[Attended] = []
     device = str(next(model.parameters()).device)
     with in_evaluation_mode(model):
@@ -156,19 +157,8 @@ def _looked_at(model: Skeleton, task: Task, time: str) -> Iterator[Measurement]:
             found += [
                 each for each in attended(model, task, batch.to(device)) if each.counts().any()
             ]
-    means = (
-        statistics.fmean(each.entropy() for each in found),
-        statistics.fmean(each.score_gradient() for each in found),
-    )
-    for spec, mean in zip(_specs(time), means, strict=True):
-        yield Measurement(metric=spec.name, value=mean, unit=spec.unit, better=spec.better)
-
-
-def _specs(time: str) -> tuple[MetricSpec, MetricSpec]:
-    return (
-        MetricSpec(name=f"{time}_{_ENTROPY}", unit="1", better="none"),
-        MetricSpec(name=f"{time}_{_GRADIENT}", unit="1", better="higher"),
-    )
+    for spec, number in zip(specs, (Attended.entropy, Attended.score_gradient), strict=True):
+        yield measurement(spec, statistics.fmean(map(number, found)))
 
 
 _SOFTMAXES = (torch.softmax, Tensor.softmax, functional.softmax)
@@ -198,8 +188,8 @@ def softmaxes_written(mixers: Iterable[nn.Module]) -> Iterator[list[Written]]:
     looking = _Looking()
     hooks = []
     for mixer in mixers:
-        hooks.append(mixer.register_forward_pre_hook(looking.begin))
-        hooks.append(mixer.register_forward_hook(looking.end))
+        hooks.append(mixer.register_forward_pre_hook(looking.set_inside(True)))
+        hooks.append(mixer.register_forward_hook(looking.set_inside(False)))
     try:
         with looking:
             yield looking.found
@@ -221,13 +211,13 @@ class _Looking(TorchFunctionMode):
         self.found: list[Written] = []
         self._is_inside = False
 
-    def begin(self, *_: object) -> None:
-        """A mixer is called."""
-        self._is_inside = True
+    def set_inside(self, is_inside: bool) -> Callable[..., None]:
+        """A hook of a mixer that is called, or has returned."""
 
-    def end(self, *_: object) -> None:
-        """It has returned."""
-        self._is_inside = False
+        def hook(*_: object) -> None:
+            self._is_inside = is_inside
+
+        return hook
 
     def __torch_function__(
         self,

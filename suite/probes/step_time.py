@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Training, Trial
+from suite.probes.exercise import ENDLESS
+from suite.probes.probe import Probe, seconds
+from suite.schema import Measurement, Point, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
@@ -24,9 +25,6 @@ from suite.training.engines.local import LocalEngine
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"
 _NUM_BATCHES = 8
-_TRAINING = Training(  # so many steps that the rate does not fall to nothing
-    steps=1_000_000, learning_rate=1e-3, warmup_steps=1, weight_decay=0.01, num_evaluations=1
-)
 
 
 class StepTime(Probe):
@@ -36,17 +34,9 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     is_batched = True
-
-    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """It times what happens in one process."""
-        return "step_time times one process; data_parallel measures workers" if parallel else ""
-
-    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
-        """Seconds, at the length of the trial; controls are not of the variants."""
-        names = (_FORWARD, _FORWARD_BACKWARD, METRIC)
-        return tuple(
-            MetricSpec(name=name, unit="s", better="lower", at=f"length={length}") for name in names
-        )
+    is_at_length = True
+    specs = seconds(_FORWARD, _FORWARD_BACKWARD, METRIC)  # controls are not of the variants
+    why_no_workers = "step_time times one process; data_parallel measures workers"
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """All subjects, with the controls of the training step beside the first."""
@@ -96,7 +86,7 @@ class _StepBench:
         return self._step(self._engine(spec))
 
     def _engine(self, spec: ModelSpec) -> LocalEngine:
-        return LocalEngine(built(spec, self.device, self.seed), _TRAINING, self.device)
+        return LocalEngine(built(spec, self.device, self.seed), ENDLESS, self.device)
 
     def _step(self, engine: LocalEngine) -> Pass:
         batches = self._again()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -110,8 +111,4 @@ def _allocations(seen: profile, since: str = "") -> list[int]:
 
 
 def _largest_sum(changes: list[int]) -> int:
-    total = largest = 0
-    for change in changes:
-        total += change
-        largest = max(largest, total)
-    return largest
+    return max(accumulate(changes, initial=0))

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import torch
 
-from suite.timing.gpu_state import GpuState, gpu_state
+from suite.timing.gpu_state import gpu_state
 from suite.timing.passes import Call
 
 _SLOWER = 1.08
@@ -49,10 +49,10 @@ class Gauge:
         seconds = self._read()
         if is_noted:
             self._lately.append(seconds)
-        return len(self._lately) < _NUM_AT_LEAST or seconds <= _SLOWER * self._usual()
-
-    def _usual(self) -> float:
-        return sorted(self._lately)[int(_USUAL * len(self._lately))]
+        if len(self._lately) < _NUM_AT_LEAST:
+            return True
+        usual = sorted(self._lately)[int(_USUAL * len(self._lately))]
+        return seconds <= _SLOWER * usual
 
 
 _LONGEST_WAIT = 0.05
@@ -62,8 +62,11 @@ _PASSES_THAT_A_SLEEP_GOES_BY = 9
 _LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default, below which a sample is worth nothing
 
 
+Events = tuple[torch.cuda.Event, torch.cuda.Event]
+
+
 class Clock(ABC):
-    """What a device's time is told by.
+    """Measures a device's time.
 
     Attributes:
         suffers_from_load: Whether it is slower while other processes compute on the CPUs.
@@ -158,7 +161,18 @@ class CudaClock(Clock):
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
         """The device sleeps after each pass, for a share of what the last few passes took."""
-        return _Slowed(one_pass, factor - 1.0, self._cycles_per_second())
+        cycles_of_a_second = (factor - 1.0) * self._cycles_per_second()
+        pending: deque[Events] = deque()  # a sleep waits for no pass to end
+        lately: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
+
+        def slow() -> None:
+            while pending and _is_over(pending[0][1]):
+                lately.append(_seconds(*pending.popleft()))
+            pending.append(_between_events(one_pass))
+            if lately:  # not in the first passes, which warm up
+                _sleep(int(cycles_of_a_second * median(lately)))
+
+        return slow
 
     def why_slow(self) -> str:
         """Below three quarters of its clock, for whatever reason."""
@@ -172,48 +186,23 @@ class CudaClock(Clock):
 
     def conditions(self) -> Mapping[str, str]:
         """Clock, what holds it back, and the size of the cache that is flushed."""
-        found = {"l2_flush_bytes": str(self._as_large_as_the_cache.numel())}
-        return {**found, **_said_of(gpu_state(self.device))}
+        state, flushed = gpu_state(self.device), str(self._as_large_as_the_cache.numel())
+        clock = f"{state.megahertz} of {state.most_megahertz} MHz" if state else "unknown"
+        held_back_by = (state.held_back_by or "nothing") if state else "unknown"
+        return {
+            "l2_flush_bytes": flushed, "gpu_clock": clock, "gpu_held_back_by": held_back_by,
+        }  # fmt: skip
 
-    def _cold(self, one_pass: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()
-        begun, ended = _event(), _event()
-        begun.record()
-        one_pass()
-        ended.record()
-        return begun, ended
+        return _between_events(one_pass)
 
     def _cycles_per_second(self) -> float:
         """The second sleep counts: the first may wake the GPU."""
         for _ in range(2):
-            begun, ended = _event(), _event()
-            begun.record()
-            torch.cuda._sleep(_CYCLES_OF_A_TRIAL_SLEEP)  # type: ignore[no-untyped-call]
-            ended.record()
+            begun, ended = _between_events(lambda: _sleep(_CYCLES_OF_A_TRIAL_SLEEP))
             torch.cuda.synchronize(self.device)
         return _CYCLES_OF_A_TRIAL_SLEEP / _seconds(begun, ended)
-
-
-class _Slowed:
-    """A pass, then a sleep of the device that needs no waiting for what the pass took."""
-
-    def __init__(self, one_pass: Call, share: float, cycles_per_second: float) -> None:
-        self.one_pass, self.share, self.cycles_per_second = one_pass, share, cycles_per_second
-        self.pending: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
-        self.seconds: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
-
-    def __call__(self) -> None:
-        while self.pending and _is_over(self.pending[0][1]):
-            begun, ended = self.pending.popleft()
-            self.seconds.append(_seconds(begun, ended))
-        begun, ended = _event(), _event()
-        begun.record()
-        self.one_pass()
-        ended.record()
-        self.pending.append((begun, ended))
-        if self.seconds:  # not in the first passes, which warm up
-            cycles = self.share * median(self.seconds) * self.cycles_per_second
-            torch.cuda._sleep(int(cycles))  # type: ignore[no-untyped-call]
 
 
 def _known_work() -> Callable[[], float]:
@@ -235,6 +224,18 @@ def _event() -> torch.cuda.Event:
     return event
 
 
+def _between_events(one_pass: Call) -> Events:
+    begun, ended = _event(), _event()
+    begun.record()
+    one_pass()
+    ended.record()
+    return begun, ended
+
+
+def _sleep(cycles: int) -> None:
+    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+
+
 def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
     """Between two events that the device has come to."""
     milliseconds: float = begun.elapsed_time(ended)
@@ -244,15 +245,6 @@ def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
 def _is_over(event: torch.cuda.Event) -> bool:
     found: bool = event.query()  # type: ignore[no-untyped-call]
     return found
-
-
-def _said_of(state: GpuState | None) -> dict[str, str]:
-    if state is None:
-        return {"gpu_clock": "unknown", "gpu_held_back_by": "unknown"}
-    return {
-        "gpu_clock": f"{state.megahertz} of {state.most_megahertz} MHz",
-        "gpu_held_back_by": state.held_back_by or "nothing",
-    }
 
 
 def clock_of(device: str) -> Clock:

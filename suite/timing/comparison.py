@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
+from torch import Tensor, nn
 
-from models import ModelSpec
+from models import Mixer, ModelSpec
 from suite.schema import Measurement, Status, Trial
 from suite.timing.clock import Clock
 from suite.timing.held_still import few_cpus, memory_kept, no_garbage_collection
 from suite.timing.machine_load import ReadTimes, cpu_times
 from suite.timing.measurements import beside, measurements
-from suite.timing.parity import refuse_wrong_mixers
-from suite.timing.passes import Key, Missing, Pass
+from suite.timing.passes import Key, Missing, Pass, built
 from suite.timing.rounds import Contest, out_of_memory
 from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.runtime import NoRuntime
 
+_TOKENS_OF_A_CHECK = 16
+_TOLERANCE = 1e-6  # of the largest number; both compute in float64
 Operations = Mapping[str, Pass | Missing]  # by metric
+_Built = TypeVar("_Built")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,7 @@ class TimingComparison:
         main_operation: Builds it again, for the controls.
         beside_first: What else takes part, as subject 0.
         at: The coordinate, where measurements carry it.
-        limits: How long it goes on.
+        limits: How long it continues.
         read_times: CPU time so far, of the machine and of this process.
     """
 
@@ -56,7 +60,7 @@ class TimingComparison:
         """Of all subjects and controls.
 
         Raises:
-            suite.timing.parity.Disproved: a mixer is not what its reference says.
+            Disproved: a mixer is not what its reference says.
         """
         with fixed_cpus(self.device), memory_kept():  # first of all: threads inherit both
             for spec in self.trial.subjects:
@@ -72,29 +76,72 @@ class TimingComparison:
     def _passes(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}
         for subject, spec in enumerate(self.trial.subjects):
-            operations = self._operations(spec)
+            operations = _or_missing(self.operations, spec)
+            if isinstance(operations, Missing):
+                operations = dict.fromkeys(self.compared, operations)
             found |= {Key(metric, subject): operations[metric] for metric in self.compared}
-        controls = {**beside(self._again(), self.clock), **self.beside_first}
+        again = _or_missing(self.main_operation, self.trial.subjects[0])
+        controls = {**beside(again, self.clock), **self.beside_first}
         return found | {Key(metric, 0): control for metric, control in controls.items()}
 
-    def _operations(self, spec: ModelSpec) -> Operations:
-        """A subject that this machine has no memory for, or cannot run as declared, is missing."""
-        try:
-            return self.operations(spec)
-        except NoRuntime as error:
-            return dict.fromkeys(self.compared, Missing(Status.SKIPPED, str(error)))
-        except (RuntimeError, MemoryError) as error:
-            return dict.fromkeys(self.compared, out_of_memory(error))
 
-    def _again(self) -> Pass | Missing:
-        try:
-            return self.main_operation(self.trial.subjects[0])
-        except NoRuntime as error:
-            return Missing(Status.SKIPPED, str(error))
-        except (RuntimeError, MemoryError) as error:
-            return out_of_memory(error)
+def _or_missing(build: Callable[[ModelSpec], _Built], spec: ModelSpec) -> _Built | Missing:
+    """Missing is what this machine has no memory for, or cannot run as declared."""
+    try:
+        return build(spec)
+    except NoRuntime as error:
+        return Missing(Status.SKIPPED, str(error))
+    except (RuntimeError, MemoryError) as error:
+        return out_of_memory(error)
 
 
 def fixed_cpus(device: str) -> AbstractContextManager[None]:
     """As many CPUs as torch has threads; a GPU's launches and compilers keep all of them."""
     return few_cpus(torch.get_num_threads()) if device == "cpu" else nullcontext()
+
+
+class Disproved(Exception):
+    """A mixer disagrees with its reference: its time means nothing."""
+
+
+def refuse_wrong_mixers(spec: ModelSpec, device: str, seed: int) -> None:
+    """Build the model in float64 and compare each of its mixers, on one short sequence.
+
+    Raises:
+        Disproved: naming the mixer. One without a reference is unproven, and passes.
+    """
+    model = built(spec, device, seed).double().eval()
+    for mixer in _outermost_mixers(model):
+        if mixer.is_proven():
+            _refuse_wrong(mixer, spec, device, seed)
+
+
+def _outermost_mixers(module: nn.Module) -> Iterator[Mixer]:
+    """Not those that a mixer is made of."""
+    for child in module.children():
+        if isinstance(child, Mixer):
+            yield child
+        else:
+            yield from _outermost_mixers(child)
+
+
+def _refuse_wrong(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> None:
+    num_tokens = min(_TOKENS_OF_A_CHECK, spec.length)
+    drawn = torch.Generator().manual_seed(seed)
+    x = torch.randn(1, num_tokens, mixer.dim, generator=drawn, dtype=torch.float64).to(device)
+    fast, slow = (_seeded(form, x, seed) for form in (mixer, mixer.reference))
+    difference, largest = float((fast - slow).abs().max()), float(slow.abs().max())
+    if not difference <= _TOLERANCE * largest:  # NaN is not either
+        raise Disproved(
+            f"mixer {spec.mixer!r} differs from its reference by up to {difference:.2g} on "
+            f"{num_tokens} tokens, so it is not timed"
+        )
+
+
+def _seeded(form: object, x: Tensor, seed: int) -> Tensor:
+    """What is drawn inside is drawn alike."""
+    torch.manual_seed(seed)
+    assert callable(form)
+    with torch.no_grad():
+        mixed: Tensor = form(x)
+    return mixed

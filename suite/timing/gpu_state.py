@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -43,9 +44,12 @@ def gpu_state(device: torch.device) -> GpuState | None:
     """None where the driver does not say: no NVML, another maker, a slice of a GPU."""
     try:
         library, handle = _handle(str(torch.cuda.get_device_properties(device).uuid))
-        clock = _number(library, "nvmlDeviceGetClockInfo", handle, _SM_CLOCK)
-        most = _number(library, "nvmlDeviceGetMaxClockInfo", handle, _SM_CLOCK)
-        bits = _reasons(library, handle)
+        handle_and_kind = (handle, ctypes.c_int(_SM_CLOCK))
+        clock = _asked(library, "nvmlDeviceGetClockInfo", ctypes.c_uint, *handle_and_kind)
+        most = _asked(library, "nvmlDeviceGetMaxClockInfo", ctypes.c_uint, *handle_and_kind)
+        # The older name, which newer drivers keep.
+        reasons = "nvmlDeviceGetCurrentClocksThrottleReasons"
+        bits = _asked(library, reasons, ctypes.c_ulonglong, handle)
     except (OSError, AttributeError):
         return None
     held_back_by = ", ".join(word for bit, word in _REASONS.items() if bits & bit)
@@ -67,17 +71,10 @@ def _handle(uuid: str) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
     return library, handle
 
 
-def _number(library: ctypes.CDLL, question: str, handle: ctypes.c_void_p, of: int) -> int:
-    answer = ctypes.c_uint()
-    _check(getattr(library, question)(handle, ctypes.c_int(of), ctypes.byref(answer)))
-    return answer.value
-
-
-def _reasons(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int:
-    answer = ctypes.c_ulonglong()
-    # The older name, which newer drivers keep.
-    _check(library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(answer)))
-    return answer.value
+def _asked(library: ctypes.CDLL, question: str, kind: Any, *arguments: object) -> int:
+    answer = kind()
+    _check(getattr(library, question)(*arguments, ctypes.byref(answer)))
+    return int(answer.value)
 
 
 def _check(code: int) -> None:

@@ -11,7 +11,7 @@ import ctypes
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -71,7 +71,8 @@ def few_cpus(number: int) -> Iterator[None]:
     finally:
         os.sched_setaffinity(0, allowed)
         for thread in _threads() - threads:  # they inherited the few
-            _give(thread, allowed)
+            with suppress(ProcessLookupError):  # it has ended
+                os.sched_setaffinity(thread, allowed)
 
 
 def _threads() -> set[int]:
@@ -80,10 +81,3 @@ def _threads() -> set[int]:
         return {int(name) for name in os.listdir("/proc/self/task")}
     except FileNotFoundError:
         return set()
-
-
-def _give(thread: int, cpus: set[int]) -> None:
-    try:
-        os.sched_setaffinity(thread, cpus)
-    except ProcessLookupError:  # it has ended
-        return

@@ -99,9 +99,7 @@ def forward_backward(
         inputs: Take a gradient too, if given.
         gradient: Of the result; None where it is a scalar.
     """
-    leaves: list[Tensor] = [
-        parameter for parameter in model.parameters() if parameter.requires_grad
-    ]
+    leaves: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     if inputs is not None:
         leaves.append(inputs)
 

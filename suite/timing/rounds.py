@@ -52,7 +52,7 @@ class Contest:
     Args:
         passes: What each of them does; those that are missing stay so.
         clock: Of the device.
-        limits: How long it goes on.
+        limits: How long it continues.
         read_times: CPU time so far, of the machine and of this process.
         seed: Of the order within the rounds.
     """

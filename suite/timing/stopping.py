@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from suite.timing.intervals import median_of
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ class Limits:
         return num_quiet >= self.least_rounds or num_disturbed > num_quiet
 
     def is_worth_more(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
-        """Whether rounds go on for one who would be noisy: not on a machine that is busy anyway."""
+        """Whether rounds continue for a noisy contestant: not on a machine that is busy anyway."""
         return elapsed < self.most_seconds and num_quiet > num_disturbed
 
 
@@ -132,3 +135,52 @@ def _unmet(series: SampleSeries, limits: Limits, most_half_width: float) -> str:
         percent = f"{100 * half_width:.1f} %, over {100 * most_half_width:g} %"
         return f"interval of the median ±{percent}"
     return ""
+
+
+@dataclass(frozen=True)
+class Median:
+    """Of samples, with an interval that holds the true one in 95 % of cases at least.
+
+    Of n independent samples the number below the true median is binomial with p = 1/2, whatever the
+    distribution: so the k-th smallest and the k-th largest enclose it with a known probability
+    (David and Nagaraja 2003, "Order Statistics", section 7.1).
+
+    Attributes:
+        low: Minus infinity where there are too few samples for such an interval, below six.
+        high: Then infinity.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there are enough samples for an interval."""
+        return math.isfinite(self.low)
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a share of the median."""
+        return (self.high - self.low) / 2 / self.value
+
+
+def median_of(samples: Sequence[float]) -> Median:
+    """The median of at least one sample."""
+    ordered = sorted(samples)
+    value, rank = statistics.median(ordered), _rank(len(ordered))
+    if rank == 0:
+        return Median(value, -math.inf, math.inf)
+    return Median(value, ordered[rank - 1], ordered[-rank])
+
+
+@cache
+def _rank(num_samples: int) -> int:
+    """The largest k for which the k-th smallest and the k-th largest are far enough out."""
+    below, rank = 0.0, 0
+    for k in range(num_samples // 2 + 1):
+        below += math.comb(num_samples, k) / 2**num_samples
+        if below > (1 - CONFIDENCE) / 2:
+            break
+        rank = k + 1
+    return rank

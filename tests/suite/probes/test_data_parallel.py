@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from models import ModelSpec, build_model
+from models import build_model
 from suite.probes import data_parallel
 from suite.probes.data_parallel import DataParallel
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, Parallel, Status, Trial
+from suite.schema import Measurement, Status, Trial
 from suite.tasks.registry import task_class
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
+from tests.suite.probes.conftest import TWO_WORKERS, language_model, trial_on_text
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
 
 LENGTH, BATCH = 16, 4
-SPEC = ModelSpec(
-    skeleton="language_model", mixer="attention", knobs={"heads": 4}, position="none", dim=128,
-    depth=2, length=LENGTH, input_kind="tokens", input_size=81, output_size=81,
-)  # fmt: skip
+SPEC = language_model(length=LENGTH, dim=128, depth=2, knobs={"heads": 4})
 WITHIN = 0.05  # of theory; buckets are a 32nd of the model, and vectors stay whole
 # Bytes per parameter that a worker of N holds: see the probe's docstring.
 HELD = {
@@ -35,11 +34,7 @@ HELD = {
 
 
 def trial_at(zero: int) -> Trial:
-    return Trial(
-        probe="data_parallel", task="shakespeare_characters", task_digest="", length=LENGTH,
-        batch=BATCH, subjects=(SPEC,), training=None, seed=0, versions={},
-        parallel=Parallel(workers=2, zero=zero, precision="float32", accumulation=1),
-    )  # fmt: skip
+    return trial_on_text("data_parallel", SPEC, BATCH, parallel=replace(TWO_WORKERS, zero=zero))
 
 
 def measured(zero: int) -> list[Measurement]:

@@ -9,27 +9,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import ModelSpec
+from models import MIXERS, ModelSpec, mixer_class
 from models.architectures.language_model import DecodingState, LanguageModel
 from models.mixer import State
+from models.mixers.attention import Attention
 from models.mixers.gru import GRU
 from suite.planning.plan import plan
-from suite.probes.decode import METRIC, Decode, next_token
-from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
+from suite.probes.decode import METRIC, Decode, decode_step, next_token
+from suite.schema import CONTROLS, Parallel, Status, Trial
 from suite.spec import Model, vary
 from suite.tasks.registry import task_class
-from suite.timing.comparison import TimingComparison
 from suite.timing.passes import Missing, Pass
-from suite.timing.stopping import Limits
 from tests.suite.conftest import MakeAblation
+from tests.suite.probes.conftest import TWO_WORKERS, by_subject, language_model
+from tests.suite.timing.subjects import InPlace, Stepless, Unproven, alone, own
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 LENGTH = 8
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -40,22 +36,9 @@ def trial(make_ablation: MakeAblation) -> Trial:
     return found[0]
 
 
-def measured(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
-    """In a moment: what the instrument says of its numbers is not asked here."""
-    short = Limits(
-        least_sample=1e-6, least_rounds=3, least_seconds=0.0, seconds=0.05, patience=1.0,
-        warm_up_rounds=1, warm_up_seconds=0.0, most_warm_up_seconds=0.05, most_cores=1e9,
-    )  # fmt: skip
-    monkeypatch.setattr(
-        "suite.probes.decode.Comparison", lambda **parts: TimingComparison(**parts, limits=short)
-    )
-    return [said for said in Decode().measure(trial, "cpu") if isinstance(said, Measurement)]
-
-
-def test_every_variant_has_a_time_and_the_first_has_controls(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = measured(trial, monkeypatch)
+@pytest.mark.usefixtures("brief")
+def test_every_variant_has_a_time_and_the_first_has_controls(trial: Trial) -> None:
+    found = list(by_subject(Decode().measure(trial, "cpu")).values())
     times = [each for each in found if each.metric == METRIC]
     assert [each.subject for each in times] == [0, 1]
     (announced,) = Decode().metrics(task_class(TEXT), LENGTH)
@@ -114,13 +97,9 @@ def test_a_state_that_changes_in_place_is_not_timed(
 
 
 def specs() -> Iterator[tuple[ModelSpec, Parallel | None, str]]:
-    model = ModelSpec(
-        skeleton="language_model", mixer="attention", knobs={}, position="none", dim=16, depth=1,
-        length=LENGTH, input_kind="tokens", input_size=11, output_size=11,
-    )  # fmt: skip
-    spread = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
+    model = language_model(length=LENGTH)
     yield model, None, ""
-    yield model, spread, "decode times one process, without DeepSpeed"
+    yield model, TWO_WORKERS, "decode times one process, without DeepSpeed"
     classifier = replace(model, skeleton="classifier")
     yield classifier, None, "a classifier does not write its own next token"
     masked = replace(model, skeleton="masked_language_model")
@@ -148,3 +127,61 @@ def test_a_task_without_next_tokens_is_a_skipped_row(make_ablation: MakeAblation
     reasons = {cell.reason for cell in found.cells if cell.task == IMAGES}
     assert reasons == {"a classifier does not write its own next token"}
     assert {trial.batch for trial in found.trials} == {1}
+
+
+STEPPING = [name for name in MIXERS if mixer_class(name).supports_step]
+
+
+@pytest.mark.parametrize("mixer", STEPPING)
+def test_whoever_has_a_step_form_decodes(mixer: str) -> None:
+    found = decode_step(alone(mixer), "cpu", 0)
+    assert isinstance(found, Pass)
+    found.run()
+
+
+def test_a_step_is_taken_after_so_many_tokens_from_the_same_state_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths: list[int] = []
+    original = Attention.step
+
+    def noted(self: Attention, x_t: torch.Tensor, state: tuple[torch.Tensor, ...]) -> object:
+        lengths.append(max(part.shape[-2] for part in state))
+        assert not torch.is_grad_enabled()
+        return original(self, x_t, state)
+
+    monkeypatch.setattr(Attention, "step", noted)
+    found = decode_step(alone("attention", 16), "cpu", 0)
+    assert lengths[:16] == list(range(16))
+    lengths.clear()
+    assert isinstance(found, Pass)
+    for _ in range(3):
+        found.run()
+    assert lengths == [16, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("mixer", "reason"),
+    [
+        ("fnet", "fnet has no causal form: each output"),
+        (own(Unproven), "Unproven has no causal form: it does not declare supports_causal"),
+        (own(Stepless), "Stepless has no step form"),
+        (own(InPlace), "InPlace changes its state in place, so no step can be taken again"),
+    ],
+)
+def test_who_cannot_is_skipped_with_the_reason(mixer: str, reason: str) -> None:
+    found = decode_step(alone(mixer), "cpu", 0)
+    assert isinstance(found, Missing)
+    assert found.status is Status.SKIPPED
+    assert reason in found.reason
+
+
+def test_nothing_is_built_for_who_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.probes.decode.built", lambda *_: pytest.fail("was built"))
+    assert isinstance(decode_step(alone("fnet"), "cpu", 0), Missing)
+
+
+def test_a_knob_that_forbids_the_causal_form_is_a_reason() -> None:
+    found = decode_step(alone("lstm", is_unidirectional=True), "cpu", 0)
+    assert isinstance(found, Missing)
+    assert "is_unidirectional=True is for mixers that are not causal" in found.reason

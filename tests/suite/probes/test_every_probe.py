@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-import torch
 
 from suite import Ablation, Model, Scale, vary
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.registry import PROBES, probe
-from suite.schema import MIXER_ALONE, Plan
+from suite.schema import MIXER_ALONE, Measurement, Plan
 from suite.spec import TUNED
 from suite.tasks import registry
 from suite.tasks.mqar import MqarSmall
@@ -47,7 +46,6 @@ class Spied(MqarSmall):
 
 @pytest.fixture(autouse=True)
 def _spied(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.set_num_threads(1)
     monkeypatch.setitem(registry.TASKS, Spied.name, f"{Spied.__module__}:Spied")
     monkeypatch.setattr(Spied, "read", [])
 
@@ -62,10 +60,9 @@ def planned(name: str) -> Plan:
     )  # fmt: skip
 
 
-def reads(name: str) -> list[str]:
-    for event in probe(name).measure(planned(name).trials[0], "cpu"):
-        assert event is not None
-    return Spied.read
+def measured(name: str) -> list[Measurement]:
+    said = probe(name).measure(planned(name).trials[0], "cpu")
+    return [each for each in said if isinstance(each, Measurement)]
 
 
 # Timings take seconds each; the test over the syntax tree holds them too.
@@ -74,11 +71,19 @@ UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 
 @pytest.mark.parametrize("name", [name for name in UNTIMED if name not in SCORING])
 def test_a_probe_that_does_not_score_never_asks_for_the_test_split(name: str) -> None:
-    assert "test" not in reads(name)
+    """And it measures what it announces, in that order."""
+    found, trial = measured(name), planned(name).trials[0]
+    assert "test" not in Spied.read
+    assert [(m.metric, m.unit, m.better, m.at) for m in found] == [
+        (spec.name, spec.unit, spec.better, spec.at)
+        for spec in probe(name).metrics(Spied, trial.length)
+    ]
 
 
 def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then() -> None:
-    found = reads("quality")
+    of_test, *_ = measured("quality")
+    assert (of_test.metric, of_test.unit, of_test.better) == ("accuracy", "1", "higher")
+    found = Spied.read
     first = found.index("test")
     assert found[:first] == ["training", "training", "validation", "training", "validation"]
     assert found[first : first + 2] == ["test", "test"]  # at 32 tokens, and at 64

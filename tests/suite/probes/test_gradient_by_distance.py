@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -22,21 +22,15 @@ from suite.probes.gradient_by_distance import (
 )
 from suite.schema import Measurement, Status, Training, Trial
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
-from suite.tasks.task import Batch, Split
 from suite.training.engines.evaluation import in_evaluation_mode
 from suite.training.loop import train
+from tests.suite.probes.conftest import language_model, trial_on_text
 
 WIDTH = 6
 LOWEST = math.log10(FLOOR)
 TRAINING = Training(
     steps=3, learning_rate=1e-2, warmup_steps=1, weight_decay=0.01, num_evaluations=2
 )
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
 
 
 class Linear(nn.Module):
@@ -61,32 +55,18 @@ def turn(factor: float) -> Tensor:
     return factor * rotation
 
 
-def spec(mixer: str, length: int = 96, **changes: object) -> ModelSpec:
-    fields = {
-        "skeleton": "language_model", "mixer": mixer, "knobs": {}, "position": "none", "dim": 16,
-        "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81, "output_size": 81,
-    } | changes  # fmt: skip
-    return ModelSpec(**fields)  # type: ignore[arg-type]
+spec = partial(language_model, length=96)
 
 
-def trial(model: ModelSpec, batch: int = 32) -> Trial:
-    return Trial(
-        probe="gradient_by_distance", task="shakespeare_characters", task_digest="",
-        length=model.length, batch=batch, subjects=(model,), training=TRAINING, seed=1, versions={},
-    )  # fmt: skip
+def trial(model: ModelSpec) -> Trial:
+    return trial_on_text("gradient_by_distance", model, 32, training=TRAINING, seed=1)
 
 
 def said(model: ModelSpec) -> dict[str, list[float]]:
-    """Metric -> its values from near to far; the metrics are those announced."""
-    found = list(GradientByDistance().measure(trial(model), "cpu"))
-    assert all(isinstance(each, Measurement) for each in found)  # only quality may yield points
-    announced = GradientByDistance().metrics(ShakespeareCharacters, model.length)
-    assert [(m.metric, m.unit, m.better, m.at) for m in found] == [  # type: ignore[union-attr]
-        (metric.name, metric.unit, metric.better, metric.at) for metric in announced
-    ]
+    """Metric -> its values from near to far."""
     values: dict[str, list[float]] = {}
-    for each in found:
-        assert isinstance(each, Measurement)
+    for each in GradientByDistance().measure(trial(model), "cpu"):
+        assert isinstance(each, Measurement)  # only quality may yield points
         assert each.value is not None
         values.setdefault(each.metric, []).append(each.value)
     return values
@@ -119,7 +99,7 @@ def test_an_exploding_gradient_is_a_divergence_at_its_distances(
         return torch.where(far, math.inf, 1.0).double().expand(inputs.shape)
 
     monkeypatch.setattr(gradient_by_distance, "norms_by_distance", exploding)
-    first = list(GradientByDistance().measure(trial(spec("rnn", 16)), "cpu"))[:4]
+    first = list(GradientByDistance().measure(trial(spec("rnn", length=16)), "cpu"))[:4]
     assert [each.value for each in first if isinstance(each, Measurement)] == [0.0] * 3 + [None]
     assert isinstance(first[3], Measurement)
     assert first[3].status is Status.DIVERGED
@@ -128,7 +108,7 @@ def test_an_exploding_gradient_is_a_divergence_at_its_distances(
 
 def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
     """Where tanh is nearly linear and all tokens are alike, U = 0.6 leaves 0.6 of it a step."""
-    model = build_model(spec("rnn", 12))
+    model = build_model(spec("rnn", length=12))
     network = model.trunk.blocks[0].mixer.rnn  # type: ignore[union-attr, index]
     with torch.no_grad():
         for weight in network.parameters():
@@ -155,7 +135,7 @@ def test_attention_is_nearly_flat_where_a_plain_rnn_falls() -> None:
 
 
 def test_the_trained_model_is_the_one_that_quality_trains() -> None:
-    model_spec = spec("gru", 16, settings={"dropout": 0.2})
+    model_spec = spec("gru", length=16, settings={"dropout": 0.2})
     todo = trial(model_spec)
     torch.manual_seed(todo.seed)
     model = build_model(model_spec)
@@ -167,19 +147,7 @@ def test_the_trained_model_is_the_one_that_quality_trains() -> None:
     assert said(model_spec)["trained_gradient_log10"] == expected
 
 
-def test_only_validation_windows_are_read_and_no_parameter_is_touched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read: list[str] = []
-    held_out = ShakespeareCharacters.held_out
-
-    def noted(self: ShakespeareCharacters, split: Split, batch: int) -> Iterator[Batch]:
-        read.append(split)
-        return held_out(self, split, batch)
-
-    monkeypatch.setattr(ShakespeareCharacters, "held_out", noted)
-    said(spec("rnn", 8))
-    assert read == ["validation"] * 2
+def test_no_parameter_is_touched() -> None:
     model = Linear(turn(0.5))
     norms_by_distance(model, torch.randint(4, (2, 8)))
     assert all(parameter.grad is None for parameter in model.parameters())

@@ -20,7 +20,8 @@ from suite.probes.mixer_flops import (
     is_free,
 )
 from suite.schema import Measurement
-from tests.suite.probes.alone import trial_of_mixer
+from tests.suite.probes.conftest import measured as numbers
+from tests.suite.timing.subjects import alone, trial_of
 
 
 class Boasting(Convolution):
@@ -37,9 +38,7 @@ class WithoutTheory(Convolution):
 
 
 def measured(mixer: str, length: int, **knobs: int) -> dict[str, Measurement]:
-    said = MixerFlops().measure(trial_of_mixer("mixer_flops", mixer, length, **knobs), "cpu")
-    found = [each for each in said if isinstance(each, Measurement)]
-    return {each.metric: each for each in found}
+    return numbers(MixerFlops(), trial_of(alone(mixer, length, **{"dim": 64, **knobs})))
 
 
 def test_a_convolution_by_hand() -> None:
@@ -67,18 +66,10 @@ def test_without_a_theory_there_is_no_row_of_it() -> None:
     assert list(found) == ["forward_flops", "counted_flops"]
 
 
-def test_what_is_measured_is_what_was_announced() -> None:
-    specs = MixerFlops().metrics(None, 10)
-    found = measured("attention", 10).values()
-    assert [(s.name, s.unit, s.better, s.at) for s in specs] == [
-        (m.metric, m.unit, m.better, m.at) for m in found
-    ]
-
-
 def test_a_mixer_without_a_formula_is_not_planned() -> None:
-    spec = trial_of_mixer("mixer_flops", "tests.suite.probes.no_formula:Silent", 8).subjects[0]
+    spec = alone("tests.suite.probes.no_formula:Silent")
     assert MixerFlops().why_not(spec, None) == f"{spec.mixer} defines no flops(length, batch)"
-    assert MixerFlops().why_not(trial_of_mixer("", "conv", 8).subjects[0], None) == ""
+    assert MixerFlops().why_not(alone("conv"), None) == ""
 
 
 N, D = 40, 16

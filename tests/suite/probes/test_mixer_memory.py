@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +15,10 @@ from models.mixer import Mixer
 from suite.probes import mixer_memory
 from suite.probes.mixer_memory import MixerMemory, free_bytes
 from suite.schema import Measurement, Status
-from tests.suite.probes.alone import trial_of_mixer
+from tests.suite.probes.conftest import measured as numbers
+from tests.suite.timing.subjects import alone, trial_of
 
 DIM = 64
-BOTH_KERNELS = {"fused": {"kernel": "fused"}, "materialised": {"kernel": "materialised"}}
 
 
 class Plain(Mixer):
@@ -27,13 +28,7 @@ class Plain(Mixer):
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
         self.gain = nn.Parameter(torch.ones(dim))
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         return x * self.gain
 
 
@@ -42,27 +37,13 @@ class Square(Plain):
 
     lengths: list[int] = []  # noqa: RUF012 - what was tried, for the test to see
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         self.lengths.append(x.shape[1])
         return (x @ x.mT) @ x * self.gain
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def measured(mixer: str, length: int, **knobs: str | int) -> dict[str, Measurement]:
-    trial = trial_of_mixer("mixer_memory", mixer, length, **{"dim": DIM, **knobs})
-    said = MixerMemory().measure(trial, "cpu")
-    found = [each for each in said if isinstance(each, Measurement)]
-    return {each.metric: each for each in found}
+    return numbers(MixerMemory(), trial_of(alone(mixer, length, DIM, **knobs)))
 
 
 def values(mixer: str, length: int, **knobs: str | int) -> dict[str, float]:
@@ -93,31 +74,26 @@ LENGTHS = [
 def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
     found = values(mixer, length)
     assert found["forward_formula_bytes"] == pytest.approx(found["forward_peak_bytes"], rel=0.05)
-    parameters = 4 * sum(p.numel() for p in _mixer(mixer, length).parameters())
+    parameters = 4 * sum(p.numel() for p in bench_of(mixer, length).model.parameters())
     safe = mixer_memory._BACKWARD * found["forward_formula_bytes"] + parameters
     assert found["forward_peak_bytes"] < found["forward_backward_peak_bytes"] < safe
 
 
-def _mixer(name: str, length: int) -> nn.Module:
-    trial = trial_of_mixer("mixer_memory", name, length, dim=DIM)
-    return mixer_memory._MemoryBench.of(trial, "cpu").model
+def bench_of(mixer: str, length: int, **knobs: str | int) -> mixer_memory._MemoryBench:
+    return mixer_memory._MemoryBench.of(trial_of(alone(mixer, length, DIM, **knobs)), "cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_formula_and_allocator_agree_at_4096(mixer: str) -> None:
-    bench = mixer_memory._MemoryBench.of(
-        trial_of_mixer("mixer_memory", mixer, 4096, dim=DIM), "cpu"
-    )
+    bench = bench_of(mixer, 4096)
     assert bench.formula(4096) == pytest.approx(bench.forward(4096), rel=0.05)
 
 
 def test_fused_attention_is_linear_and_materialised_is_not() -> None:
     found = {
-        (kernel, length): mixer_memory._MemoryBench.of(
-            trial_of_mixer("mixer_memory", "attention", length, dim=DIM, **knobs), "cpu"
-        )
-        for kernel, knobs in BOTH_KERNELS.items()
+        (kernel, length): bench_of("attention", length, kernel=kernel)
+        for kernel in ("fused", "materialised")
         for length in (1024, 4096)
     }
     peaks = {at: bench.forward(at[1]) for at, bench in found.items()}
@@ -125,14 +101,6 @@ def test_fused_attention_is_linear_and_materialised_is_not() -> None:
         assert found[at].formula(at[1]) == pytest.approx(peak, rel=0.05)
     assert peaks["fused", 4096] / peaks["fused", 1024] < 4.2
     assert peaks["materialised", 4096] / peaks["materialised", 1024] > 12
-
-
-def test_what_is_measured_is_what_was_announced() -> None:
-    specs = MixerMemory().metrics(None, 64)
-    found = measured("attention", 64).values()
-    assert [(s.name, s.unit, s.better, s.at) for s in specs] == [
-        (m.metric, m.unit, m.better, m.at) for m in found
-    ]
 
 
 def test_measuring_again_gives_the_same_bytes() -> None:
@@ -205,41 +173,38 @@ def machine(folder: Path, groups: str) -> Path:
     return folder
 
 
-def limited(folder: Path, limit: str, used: int, droppable: int = 0) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "memory.max").write_text(limit + "\n")
-    (folder / "memory.current").write_text(f"{used}\n")
-    (folder / "memory.stat").write_text(f"anon 7\ninactive_file {droppable}\n")
+def second_version(limit: int | str, used: int, droppable: int = 0) -> dict[str, str]:
+    """The files of a group, in MiB."""
+    return {
+        "memory.max": f"{limit * MIB if isinstance(limit, int) else limit}\n",
+        "memory.current": f"{used * MIB}\n",
+        "memory.stat": f"anon 7\ninactive_file {droppable * MIB}\n",
+    }
 
 
-def test_no_limit_leaves_what_the_machine_has(tmp_path: Path) -> None:
-    groups = tmp_path / "groups"
-    limited(groups / "a", "max", 5 * MIB)
-    proc = machine(tmp_path / "proc", "0::/a\n")
-    assert free_bytes("cpu", proc, groups) == 100 * MIB
+FIRST_VERSION = {
+    "memory.limit_in_bytes": f"{40 * MIB}", "memory.usage_in_bytes": f"{15 * MIB}",
+}  # fmt: skip
 
 
-def test_the_tightest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
-    groups = tmp_path / "groups"
-    limited(groups / "a" / "b", f"{90 * MIB}", 10 * MIB)
-    limited(groups / "a", f"{60 * MIB}", 50 * MIB, droppable=20 * MIB)
-    proc = machine(tmp_path / "proc", "0::/a/b\n")
-    assert free_bytes("cpu", proc, groups) == 30 * MIB
-
-
-def test_limits_of_the_first_version(tmp_path: Path) -> None:
-    folder = tmp_path / "groups" / "memory" / "a"
-    folder.mkdir(parents=True)
-    (folder / "memory.limit_in_bytes").write_text(f"{40 * MIB}")
-    (folder / "memory.usage_in_bytes").write_text(f"{15 * MIB}")
-    proc = machine(tmp_path / "proc", "4:cpu,cpuacct:/c\n3:memory:/a\n")
-    assert free_bytes("cpu", proc, tmp_path / "groups") == 25 * MIB
-
-
-def test_a_limit_that_is_passed_leaves_nothing(tmp_path: Path) -> None:
-    groups = tmp_path / "groups"
-    limited(groups, f"{40 * MIB}", 50 * MIB)
-    assert free_bytes("cpu", machine(tmp_path / "proc", "0::/\n"), groups) == 0
+@pytest.mark.parametrize(
+    ("own_groups", "files", "free"),
+    [
+        ("0::/a\n", {"a": second_version("max", 5)}, 100),  # no limit
+        ("0::/a/b\n", {"a/b": second_version(90, 10), "a": second_version(60, 50, 20)}, 30),
+        ("4:cpu,cpuacct:/c\n3:memory:/a\n", {"memory/a": FIRST_VERSION}, 25),
+        ("0::/\n", {".": second_version(40, 50)}, 0),  # passed
+    ],
+)
+def test_the_tightest_limit_on_the_way_up_counts(
+    own_groups: str, files: dict[str, dict[str, str]], free: int, tmp_path: Path
+) -> None:
+    for folder, contents in files.items():
+        (tmp_path / "groups" / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            (tmp_path / "groups" / folder / name).write_text(text)
+    proc = machine(tmp_path / "proc", own_groups)
+    assert free_bytes("cpu", proc, tmp_path / "groups") == free * MIB
 
 
 def test_a_kernel_that_does_not_say_is_asked_for_its_free_pages(tmp_path: Path) -> None:

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-import torch
 
 from models import ModelSpec
 from suite.probes import mixer_time
-from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime
+from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime, copy_peak, matrix_peak
 from suite.schema import CONTROLS, Measurement, Status
-from suite.timing import comparison
-from suite.timing.comparison import TimingComparison
+from suite.timing.clock import CpuClock
+from suite.timing.comparison import Disproved
 from suite.timing.kernels import QUADRATIC
-from suite.timing.parity import Disproved
-from suite.timing.stopping import Limits
+from suite.timing.passes import Call
+from tests.suite.probes.conftest import by_subject
+from tests.suite.timing.scripted import ScriptedClock
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
 
-BRIEF = Limits(
-    seconds=0.1, patience=10.0, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
-    half_width=100.0, most_half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
-)  # fmt: skip
+Table = Callable[..., dict[tuple[str, int], Measurement]]
 
 
-@pytest.fixture(autouse=True)
-def _in_brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def brief(**fields: object) -> TimingComparison:
-        return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
+@pytest.fixture
+def table(brief: None) -> Table:
+    def of(*subjects: ModelSpec) -> dict[tuple[str, int], Measurement]:
+        found = by_subject(MixerTime().measure(trial_of(*subjects), "cpu"))
+        assert all(m.at == "" for m in found.values())  # it stands in the cell
+        return found
 
-    monkeypatch.setattr(mixer_time, "TimingComparison", brief)
-    monkeypatch.setattr(mixer_time, "matrix_peak", lambda clock, device: 5e9)
-    monkeypatch.setattr(mixer_time, "copy_peak", lambda clock, device: 7e9)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    return of
 
 
-def table(*subjects: ModelSpec) -> dict[tuple[str, int], Measurement]:
-    said = MixerTime().measure(trial_of(*subjects), "cpu")
-    found = [m for m in said if isinstance(m, Measurement)]
-    assert len({(m.metric, m.subject) for m in found}) == len(found)
-    assert all(m.at == "" for m in found)  # it stands in the cell
-    return {(m.metric, m.subject): m for m in found}
-
-
-def test_every_subject_has_its_times_and_the_first_one_the_controls() -> None:
+def test_every_subject_has_its_times_and_the_first_one_the_controls(table: Table) -> None:
     found = table(alone("attention", 64), alone("lstm", 64))
     announced = {spec.name for spec in MixerTime().metrics(None, 64)}
     assert announced == {MAIN, FORWARD, DECODE}
@@ -68,14 +54,14 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls() -> None:
     assert found["copy_peak_bytes_per_second", 0].unit == "B/s"
 
 
-def test_backward_takes_longer_than_forward_and_both_longer_than_a_step() -> None:
+def test_backward_takes_longer_than_forward_and_both_longer_than_a_step(table: Table) -> None:
     found = table(alone("attention", 256, 32))
     times = [found[metric, 0].value or 0.0 for metric in (MAIN, FORWARD, DECODE)]
     assert times[0] > 1.3 * times[1]
     assert times[1] > 1.3 * times[2]
 
 
-def test_a_mixer_that_cannot_decode_has_a_row_that_says_why() -> None:
+def test_a_mixer_that_cannot_decode_has_a_row_that_says_why(table: Table) -> None:
     found = table(alone("fnet", 64), alone(own(Unproven), 64))
     for subject, reason in ((0, "fnet has no causal form"), (1, "it does not declare")):
         assert found[DECODE, subject].status is Status.SKIPPED
@@ -83,12 +69,12 @@ def test_a_mixer_that_cannot_decode_has_a_row_that_says_why() -> None:
         assert found[MAIN, subject].status is Status.OK  # proven or not
 
 
-def test_a_mixer_that_is_not_what_it_says_is_named_and_not_timed() -> None:
+def test_a_mixer_that_is_not_what_it_says_is_named_and_not_timed(table: Table) -> None:
     with pytest.raises(Disproved, match="Wrong"):
         table(alone("fnet", 64), alone(own(Wrong), 64))
 
 
-def test_what_has_no_memory_is_a_row_and_the_others_are_timed() -> None:
+def test_what_has_no_memory_is_a_row_and_the_others_are_timed(table: Table) -> None:
     found = table(alone("fnet", 64), alone(own(Hungry), 64))
     assert found[MAIN, 1].status is Status.OUT_OF_MEMORY
     assert found["num_samples", 1].status is Status.OUT_OF_MEMORY
@@ -107,5 +93,37 @@ def test_it_is_planned_for_mixers_alone_and_alone() -> None:
     assert all(spec.at == "" for spec in probe.metrics(None, 64))
 
 
-def test_the_limits_are_the_same_for_every_trial() -> None:
-    assert TimingComparison.__dataclass_fields__["limits"].default is comparison.DEFAULT
+class Scripted(ScriptedClock):
+    """Each sample runs its pass, and takes what the script says."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__()
+        self.script = iter(seconds)
+
+    def seconds(self, one_pass: Call, num_passes: int) -> float:
+        one_pass()
+        return next(self.script)
+
+
+def test_the_best_pass_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixer_time, "_SIDE", {"cpu": 10})
+    monkeypatch.setattr(mixer_time, "_cache_bytes", lambda device: 1000)
+    times = (0.4, 0.3, 0.2, 0.3, 0.4)
+    assert matrix_peak(Scripted(*times), "cpu") == pytest.approx(2 * 10**3 / 0.2)
+    assert copy_peak(Scripted(*times), "cpu") == pytest.approx(2 * 2 * 1000 / 0.2)
+
+
+def test_the_cache_is_as_large_as_the_system_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(mixer_time, "_CACHES", tmp_path)
+    assert mixer_time._cache_bytes("cpu") == 32 * 2**20  # nothing said
+    for index, size in enumerate(["32K\n", "1024K\n", "24M\n"]):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(size)
+    assert mixer_time._cache_bytes("cpu") == 24 * 2**20
+
+
+def test_a_real_peak_is_possible() -> None:
+    assert 1e8 < matrix_peak(CpuClock(), "cpu") < 1e13
+    assert 1e8 < copy_peak(CpuClock(), "cpu") < 1e12

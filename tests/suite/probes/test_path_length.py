@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from torch import Tensor
 
 from models import MIXERS, Mixer, ModelSpec, mixer_class
 from models.mixer import Cost
-from suite.probes import dependence
-from suite.probes.path_length import LONGEST, PathLength, chain_of, walk
-from suite.schema import MIXER_ALONE, Measurement, Status, Trial
+from suite.probes import path_length
+from suite.probes.path_length import LONGEST, PathLength, chain_of, narrowed, walk
+from suite.schema import Measurement, Status
+from tests.suite.probes.conftest import measured as numbers
+from tests.suite.timing.subjects import alone, trial_of
 
 LINFORMER = {"linformer": {"projected_length": 8}}
 KNOBS: list[tuple[str, dict[str, Any]]] = [
@@ -28,34 +31,16 @@ KNOBS: list[tuple[str, dict[str, Any]]] = [
 every = pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=str)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-
-
 def spec(name: str, knobs: dict[str, Any], length: int, dim: int = 64) -> ModelSpec:
-    return ModelSpec(
-        skeleton="mixer_alone", mixer=name, knobs=knobs, position="none", dim=dim, depth=1,
-        length=length, input_kind="vectors", input_size=dim, output_size=dim,
-    )  # fmt: skip
+    return alone(name, length, dim, **knobs)
 
 
 def measured(model: ModelSpec) -> dict[str, Measurement]:
-    trial = Trial(
-        probe="path_length", task=MIXER_ALONE, task_digest="", length=model.length, batch=1,
-        subjects=(model,), training=None, seed=0, versions={},
-    )  # fmt: skip
-    said = [each for each in PathLength().measure(trial, "cpu") if isinstance(each, Measurement)]
-    specs = PathLength().metrics(None, model.length)
-    assert [(m.metric, m.unit, m.better, m.at) for m in said] == [
-        (metric.name, metric.unit, metric.better, "") for metric in specs
-    ]
-    return {each.metric: each for each in said}
+    return numbers(PathLength(), trial_of(model))
 
 
 def built(name: str, knobs: dict[str, Any], length: int, depth: int = 1) -> list[Mixer]:
-    stack = dependence._stack(spec(name, knobs, length, dim=16))
+    stack = path_length._stack(spec(name, knobs, length, dim=16))
     return [next(stack) for _ in range(depth)]
 
 
@@ -63,14 +48,14 @@ def built(name: str, knobs: dict[str, Any], length: int, depth: int = 1) -> list
 def test_gradients_see_what_each_layer_declares(name: str, knobs: dict[str, Any]) -> None:
     length = 40  # more than are sampled
     for mixer in built(name, knobs, length, depth=3):
-        assert torch.equal(dependence.dependence(mixer, length), mixer.receptive_field(length))
+        assert torch.equal(path_length.dependence(mixer, length), mixer.receptive_field(length))
 
 
 @every
 def test_layers_are_those_after_which_nothing_is_new(name: str, knobs: dict[str, Any]) -> None:
     for length in (8, 33):
         declared = built(name, knobs, length)[0].path_length(length)
-        assert dependence.layers_until_all_is_seen(spec(name, knobs, length), length) == declared
+        assert path_length.layers_until_all_is_seen(spec(name, knobs, length), length) == declared
 
 
 @every
@@ -105,13 +90,7 @@ class HalfAsOften(Mixer):
 
     cost = Cost(sequential_operations="log2(n", maximum_path_length="")
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         total = x
         while total.shape[1] > 1:
             total = total[:, : total.shape[1] // 2] + total[:, -(total.shape[1] // 2) :]
@@ -163,7 +142,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_importable")
 def test_layers_that_differ_are_told_apart() -> None:
     """Four tokens to the left are four layers that mix, and three between them that do not."""
-    assert dependence.layers_until_all_is_seen(own_spec(ToTheLeft, 5), 5) == 7
+    assert path_length.layers_until_all_is_seen(own_spec(ToTheLeft, 5), 5) == 7
 
 
 @pytest.mark.usefixtures("_importable")
@@ -193,7 +172,10 @@ def test_measures_along_lengths_where_growth_shows() -> None:
 
 
 def test_a_narrow_mixer_stands_for_a_wide_one() -> None:
-    assert dependence.narrowed(spec("conv", {}, 16, dim=512)).dim == 8
-    assert dependence.narrowed(spec("attention", {"heads": 16}, 16, dim=512)).dim == 16
-    assert dependence.narrowed(spec("attention", {"heads": 2}, 16, dim=6)).dim == 6
-    assert dependence.narrowed(spec("some.module:Own", {}, 16, dim=512)).dim == 512
+    assert narrowed(spec("conv", {}, 16, dim=512)).dim == 8
+    assert narrowed(spec("attention", {"heads": 16}, 16, dim=512)).dim == 16
+    assert narrowed(spec("attention", {"heads": 2}, 16, dim=6)).dim == 6
+    assert (
+        path_length.narrowed(replace(spec("conv", {}, 16, dim=512), mixer="some.module:Own")).dim
+        == 512
+    )

@@ -21,11 +21,6 @@ from tests.suite.probes.no_formula import Silent
 from tests.workplace import Workplace
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     return plan(Workplace(tmp_path).ablation(probes=["quality"], steps=4)).trials[0]
@@ -33,28 +28,6 @@ def trial(tmp_path: Path) -> Trial:
 
 def said(trial: Trial) -> list[Point | Measurement]:
     return list(Quality().measure(trial, "cpu"))
-
-
-def test_the_test_split_is_read_once_and_last(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    training_batch, held_out = FashionMnistPatches.training_batch, FashionMnistPatches.held_out
-
-    def noted_batch(self: FashionMnistPatches, step: int, batch: int, seed: int) -> Batch:
-        read.append("training")
-        return training_batch(self, step, batch, seed)
-
-    def noted_split(self: FashionMnistPatches, split: Split, batch: int) -> Iterator[Batch]:
-        read.append(split)
-        return held_out(self, split, batch)
-
-    monkeypatch.setattr(FashionMnistPatches, "training_batch", noted_batch)
-    monkeypatch.setattr(FashionMnistPatches, "held_out", noted_split)
-    *_, last = said(trial)
-    assert read == ["training"] * 4 + ["validation", "test"]
-    assert isinstance(last, Measurement)
-    assert (last.metric, last.unit, last.better) == ("accuracy", "1", "higher")
 
 
 def test_the_number_is_the_test_splits_and_not_the_validations(trial: Trial) -> None:

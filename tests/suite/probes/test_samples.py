@@ -30,11 +30,6 @@ MakeAblation = Callable[..., Ablation]
 WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def language_model(mixer: str = "attention", **changes: Any) -> tuple[Skeleton, Task]:
     """A small one, as it is before training, and its task."""
     task = build_task("shakespeare_characters", changes.pop("length", 16))

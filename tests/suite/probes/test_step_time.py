@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -15,28 +15,14 @@ from suite.schema import CONTROLS, Measurement, Status, Trial
 from suite.spec import Ablation, Model, Scale, vary
 from suite.tasks.registry import task_class
 from suite.timing.clock import CpuClock
-from suite.timing.comparison import TimingComparison
-from suite.timing.stopping import Limits
+from tests.suite.probes.conftest import TWO_WORKERS, by_subject
 
-BRIEF = Limits(
-    seconds=0.1, patience=10.0, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
-    half_width=100.0, most_half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
-)  # fmt: skip
 TRAINING, FORWARD, BACKWARD = (
     "training_step_seconds", "forward_seconds", "forward_backward_seconds",
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _in_brief(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def brief(**fields: object) -> TimingComparison:
-        return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})  # type: ignore[arg-type]
-
-    monkeypatch.setattr(step_time, "TimingComparison", brief)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("brief")
 
 
 @pytest.fixture
@@ -51,9 +37,7 @@ def trial() -> Trial:
 
 
 def table(trial: Trial) -> dict[tuple[str, int], Measurement]:
-    found = [m for m in StepTime().measure(trial, "cpu") if isinstance(m, Measurement)]
-    assert len({(m.metric, m.subject) for m in found}) == len(found)
-    return {(m.metric, m.subject): m for m in found}
+    return by_subject(StepTime().measure(trial, "cpu"))
 
 
 class OperationsClock(CpuClock):
@@ -73,12 +57,6 @@ class Operations(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
-def test_every_subject_is_timed_for_real(trial: Trial) -> None:
-    found = table(trial)
-    for metric in (TRAINING, FORWARD, BACKWARD):
-        assert all(1e-5 < (found[metric, subject].value or 0.0) < 5 for subject in range(3))
-
-
 def test_more_is_more_work(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_time, "clock_of", lambda device: OperationsClock())
     found = table(trial)
@@ -92,33 +70,30 @@ def test_more_is_more_work(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> Non
         assert values[0] < values[1] < values[2]  # 1, 2 and 4 blocks
 
 
-def test_what_is_measured_is_what_was_announced(trial: Trial) -> None:
-    announced = StepTime().metrics(task_class(trial.task), trial.length)
+def test_every_subject_has_its_times_and_the_first_one_the_controls(trial: Trial) -> None:
     found = table(trial)
+    announced = StepTime().metrics(task_class(trial.task), trial.length)
     for spec in announced:
         for subject in range(3):
             said = found[spec.name, subject]
-            assert (said.unit, said.better, said.at) == (spec.unit, spec.better, spec.at)
-            assert said.at == "length=16"
+            assert (said.unit, said.better, said.at) == (spec.unit, spec.better, "length=16")
             assert said.status is Status.OK
-    others = {metric for metric, _ in found} - {spec.name for spec in announced}
-    assert others <= CONTROLS
-
-
-def test_controls_are_of_the_training_step_and_beside_the_first(trial: Trial) -> None:
-    found = table(trial)
+            assert 1e-5 < (said.value or 0.0) < 5
+    assert {metric for metric, _ in found} - {spec.name for spec in announced} <= CONTROLS
     ratios = {"baseline_again_ratio", "baseline_slowed_ratio"}
     assert {subject for metric, subject in found if metric in ratios} == {0}
     for metric in ratios:
         assert (found[metric, 0].value or 0.0) > 0.0  # six samples on a busy machine: no more
-        assert found[metric, 0].unit == "1"
-        assert found[metric, 0].at == "length=16"
+        assert (found[metric, 0].unit, found[metric, 0].at) == ("1", "length=16")
 
 
-def test_parameters_really_move_in_what_is_timed(
+def test_parameters_move_in_what_is_timed_however_many_steps_there_are(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that only runs forward would be a third as long and nobody would see it."""
+    """A step that only runs forward would be a third as long, and nobody would see it.
+
+    A rate that has fallen to nothing would leave another step to time.
+    """
     engines = []
     original = step_time.LocalEngine
 
@@ -134,19 +109,6 @@ def test_parameters_really_move_in_what_is_timed(
     for engine, before in engines:
         after = list(engine.model.parameters())
         assert not any(torch.equal(a, b) for a, b in zip(after, before, strict=True))
-
-
-def test_steps_keep_training_however_many_there_are(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rate that has fallen to nothing would leave another step to time."""
-    engines = []
-    original = step_time.LocalEngine
-    monkeypatch.setattr(
-        step_time, "LocalEngine", lambda *a: engines.append(original(*a)) or engines[-1]
-    )
-    table(trial)
-    for engine in engines:
         assert engine.schedule.get_last_lr()[0] > 0.9e-3
 
 
@@ -173,8 +135,5 @@ def test_variants_meet_the_same_batches_in_the_same_order(
 
 
 def test_workers_are_not_its_business() -> None:
-    from suite.schema import Parallel
-
-    parallel = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
-    assert "data_parallel" in StepTime().why_not(None, parallel)  # type: ignore[arg-type]
+    assert "data_parallel" in StepTime().why_not(None, TWO_WORKERS)  # type: ignore[arg-type]
     assert StepTime().version == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,9 @@ from suite.events import TrainedState
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
-from suite.schema import Measurement, Parallel, Point, Trial
-from suite.tasks.fashion_mnist import FashionMnistPatches
-from suite.tasks.task import Batch, Split
+from suite.schema import Measurement, Point, Trial
+from tests.suite.probes.conftest import TWO_WORKERS
 from tests.workplace import Workplace
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -42,35 +35,6 @@ def test_the_number_is_the_last_point_of_qualitys_curve(trials: dict[str, Trial]
     )  # fmt: skip
 
 
-def test_it_never_asks_for_the_test_split(
-    trials: dict[str, Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    held_out = FashionMnistPatches.held_out
-
-    def guarded(self: FashionMnistPatches, split: Split, batch: int) -> Iterator[Batch]:
-        if split == "test":
-            raise AssertionError("the test split was asked for")
-        read.append(split)
-        return held_out(self, split, batch)
-
-    monkeypatch.setattr(FashionMnistPatches, "held_out", guarded)
-    with pytest.raises(AssertionError, match="was asked for"):
-        list(Quality().measure(trials["quality"], "cpu"))
-    read.clear()
-    list(Validation().measure(trials["validation"], "cpu"))
-    assert read == ["validation"]
-
-
-def test_what_was_planned_is_what_is_measured(trials: dict[str, Trial]) -> None:
-    (planned,) = Validation().metrics(FashionMnistPatches, 49)
-    state, only = Validation().measure(trials["validation"], "cpu")
-    assert isinstance(state, TrainedState)
-    assert (planned.name, planned.unit, planned.better, planned.at) == (
-        only.metric, only.unit, only.better, only.at,
-    )  # fmt: skip
-
-
 def test_what_the_process_drew_before_does_not_matter(trials: dict[str, Trial]) -> None:
     first = list(Validation().measure(trials["validation"], "cpu"))
     torch.manual_seed(99)
@@ -80,5 +44,4 @@ def test_what_the_process_drew_before_does_not_matter(trials: dict[str, Trial]) 
 def test_workers_are_refused_with_a_reason(trials: dict[str, Trial]) -> None:
     model = trials["validation"].subjects[0]
     assert Validation().why_not(model, None) == ""
-    workers = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
-    assert "one process" in Validation().why_not(model, workers)
+    assert "one process" in Validation().why_not(model, TWO_WORKERS)

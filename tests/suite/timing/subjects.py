@@ -38,10 +38,7 @@ class Unproven(Mixer):
         super().__init__(dim=dim, **rest)  # type: ignore[arg-type]
         self.map = nn.Linear(dim, dim)
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, context: Tensor | None = None,
-        context_mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    def forward(self, x: Tensor, *rest: Tensor | None, **named: Tensor | None) -> Tensor:  # type: ignore[override]
         mixed: Tensor = self.map(x).cumsum(1)
         return mixed
 
@@ -49,10 +46,7 @@ class Unproven(Mixer):
 class Wrong(Unproven):
     """Its reference says something else."""
 
-    def reference(
-        self, x: Tensor, mask: Tensor | None = None, context: Tensor | None = None,
-        context_mask: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    def reference(self, x: Tensor, *rest: Tensor | None, **named: Tensor | None) -> Tensor:  # type: ignore[override]
         return self(x) * 1.001
 
 

@@ -1,4 +1,4 @@
-"""Clocks: a CPU's for real; a GPU's by the order in which it is told things."""
+"""Clocks: a CPU's for real; a GPU's by the order of its calls."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_device_has_its_clock() -> None:
 
 
 class Readings:
-    """A gauge that says what it is told to; the last word stays."""
+    """A gauge with given answers; the last one repeats."""
 
     def __init__(self, *said: bool) -> None:
         self.said, self.noted = list(said), [False]
@@ -88,24 +88,24 @@ def test_the_known_work_takes_a_while() -> None:
 
 
 class Gpu:
-    """Notes what it is told; its events are milliseconds of a time that passes move."""
+    """Notes what it is asked to do; its events are milliseconds of a time that passes move."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.milliseconds = 0.0
         monkeypatch.setattr(clock, "_event", lambda: Event(self))
-        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.told.append("wait"))
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.calls.append("wait"))
         monkeypatch.setattr(torch.cuda, "_sleep", self.sleep)
         properties = SimpleNamespace(L2_cache_size=L2_BYTES)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
         monkeypatch.setattr(clock, "gpu_state", lambda device: None)
 
     def sleep(self, cycles: int) -> None:
-        self.told.append("sleep")
+        self.calls.append("sleep")
         self.milliseconds += cycles / 2e6  # 2 GHz
 
     def work(self) -> None:
-        self.told.append("pass")
+        self.calls.append("pass")
         self.milliseconds += 10.0
 
 
@@ -114,7 +114,7 @@ class Event:
         self.gpu, self.at = gpu, -1.0
 
     def record(self) -> None:
-        self.gpu.told.append("event")
+        self.gpu.calls.append("event")
         self.at = self.gpu.milliseconds
 
     def query(self) -> bool:
@@ -134,22 +134,18 @@ def gpu_clock(gpu: Gpu) -> CudaClock:
     return CudaClock("meta")  # a device without numbers
 
 
-def noting_flushes(gpu: Gpu, gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flush() -> None:
-        gpu.told.append("flush")
-        gpu.milliseconds += 3.0
-
-    monkeypatch.setattr(gpu_clock._as_large_as_the_cache, "zero_", flush)
-
-
 def test_before_each_pass_on_a_gpu_its_cache_is_flushed(
     gpu: Gpu, gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noting_flushes(gpu, gpu_clock, monkeypatch)
+    def flush() -> None:
+        gpu.calls.append("flush")
+        gpu.milliseconds += 3.0
+
+    monkeypatch.setattr(gpu_clock._as_large_as_the_cache, "zero_", flush)
     assert gpu_clock._as_large_as_the_cache.numel() == L2_BYTES
     assert gpu_clock._as_large_as_the_cache.element_size() == 1
     seconds = gpu_clock.seconds(gpu.work, 3)
-    assert gpu.told == ["wait", *["flush", "event", "pass", "event"] * 3, "wait"]
+    assert gpu.calls == ["wait", *["flush", "event", "pass", "event"] * 3, "wait"]
     assert seconds == pytest.approx(0.010)  # the flushes lie outside
 
 
@@ -215,17 +211,14 @@ class Machine:
         return [self.gauge.is_at_speed(is_noted=is_noted) for _ in range(times)]
 
 
-def test_a_third_slower_is_slow_and_a_little_slower_is_not() -> None:
-    machine = Machine()
-    assert all(machine.said(1.0, 20))
-    assert machine.said(1.3) == [False]
-    assert machine.said(1.07) == machine.said(0.9) == [True]
-
-
 def test_it_judges_by_readings_and_first_needs_some() -> None:
     machine = Machine()
     assert all(machine.said(1.0, 5) + machine.said(9.0, 4))
     assert machine.said(9.0) == [False]
+    machine = Machine()
+    assert all(machine.said(1.0, 20))
+    assert machine.said(1.3) == [False]  # a third slower is slow, and a little slower is not
+    assert machine.said(1.07) == machine.said(0.9) == [True]
 
 
 def test_slow_half_the_time_is_still_slow() -> None:

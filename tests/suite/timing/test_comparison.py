@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import torch
 
-from models import ModelSpec
+from models import MIXERS, ModelSpec
 from suite.schema import Measurement, Status
-from suite.timing.comparison import Operations, TimingComparison
-from suite.timing.parity import Disproved
+from suite.timing.comparison import Disproved, Operations, TimingComparison, refuse_wrong_mixers
 from suite.timing.passes import Pass
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
-from tests.suite.timing.subjects import Wrong, alone, own, trial_of
+from tests.suite.timing.subjects import Drawing, NotANumber, Unproven, Wrong, alone, own, trial_of
 
 MAIN = "forward_backward_seconds"
 A, B = alone("fnet"), alone("conv")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Bench:
@@ -122,3 +111,37 @@ def test_whatever_else_is_wrong_with_a_subject_ends_the_trial(bench: Bench) -> N
 
     with pytest.raises(RuntimeError, match="shapes"):
         table(replace(bench.comparison(A), operations=broken))
+
+
+@pytest.mark.parametrize("mixer", list(MIXERS))
+def test_every_shipped_mixer_is_what_it_says(mixer: str) -> None:
+    for length in (4, 64):
+        knobs = {"projected_length": 4} if mixer == "linformer" else {}
+        refuse_wrong_mixers(alone(mixer, length, **knobs), "cpu", 0)
+
+
+def test_a_wrong_one_is_named() -> None:
+    with pytest.raises(Disproved, match=r"mixer '.*subjects:Wrong' differs from its reference by"):
+        refuse_wrong_mixers(alone(own(Wrong)), "cpu", 0)
+
+
+def test_what_is_no_number_agrees_with_nothing() -> None:
+    with pytest.raises(Disproved, match=r"by up to nan on 16 tokens, so it is not timed"):
+        refuse_wrong_mixers(alone(own(NotANumber)), "cpu", 0)
+
+
+def test_one_without_a_reference_passes() -> None:
+    refuse_wrong_mixers(alone(own(Unproven)), "cpu", 0)
+
+
+def test_what_is_drawn_inside_is_drawn_alike() -> None:
+    refuse_wrong_mixers(alone(own(Drawing)), "cpu", 0)
+
+
+def test_mixers_inside_a_model_are_checked_too() -> None:
+    spec = ModelSpec(
+        skeleton="tagger", mixer=own(Wrong), knobs={}, position="none", dim=8, depth=2, length=8,
+        input_kind="tokens", input_size=5, output_size=5,
+    )  # fmt: skip
+    with pytest.raises(Disproved, match="Wrong"):
+        refuse_wrong_mixers(spec, "cpu", 0)

@@ -58,16 +58,17 @@ def with_library(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
     return library
 
 
-def test_clock_and_reasons_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = with_library(monkeypatch, Library(reasons=0x1 | 0x4 | 0x40))  # idle counts for none
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [(0x1 | 0x4 | 0x40, "power cap, heat, by hardware"), (0x1, "")],  # idle counts for none
+)
+def test_clock_and_reasons_are_read(
+    monkeypatch: pytest.MonkeyPatch, reasons: int, words: str
+) -> None:
+    library = with_library(monkeypatch, Library(reasons=reasons))
     for _ in range(2):
-        assert gpu_state(CUDA) == GpuState(1755, 1980, "power cap, heat, by hardware")
+        assert gpu_state(CUDA) == GpuState(1755, 1980, words)
     assert library.asked == ["init", b"GPU-" + UUID.encode()]  # once
-
-
-def test_nothing_holds_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_library(monkeypatch, Library(reasons=0x1))
-    assert gpu_state(CUDA) == GpuState(1755, 1980, "")
 
 
 def test_without_nvml_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

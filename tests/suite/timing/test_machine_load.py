@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,27 +55,29 @@ def test_others_took_what_this_process_did_not() -> None:
     assert seconds_of_others(None, after) is seconds_of_others(before, None) is None
 
 
-@linux
-def test_own_work_is_not_that_of_others() -> None:
-    before = cpu_times()
-    end = time.process_time() + 0.3
-    while time.process_time() < end:
-        pass
-    after = cpu_times()
+def both(work: Callable[[], object]) -> tuple[CpuTimes, CpuTimes]:
+    before, _, after = cpu_times(), work(), cpu_times()
     assert before is not None
     assert after is not None
+    return before, after
+
+
+@linux
+def test_own_work_is_not_that_of_others() -> None:
+    def work() -> None:
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            pass
+
+    before, after = both(work)
     assert 0.3 <= after.own - before.own < 0.4
     assert after.machine - before.machine >= 0.25
 
 
 @linux
 def test_a_child_that_has_ended_is_own_work() -> None:
-    before = cpu_times()
-    work = "import time\nwhile time.process_time() < 0.2: pass"
-    subprocess.run([sys.executable, "-c", work], check=True)
-    after = cpu_times()
-    assert before is not None
-    assert after is not None
+    code = "import time\nwhile time.process_time() < 0.2: pass"
+    before, after = both(lambda: subprocess.run([sys.executable, "-c", code], check=True))
     assert after.own - before.own >= 0.2
 
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from suite.timing.intervals import median_of
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits
+from suite.timing.stopping import Limits, median_of
 from suite.timing.stretches import (
     LEAST_CONTESTANTS,
     LEAST_ROUNDS,

@@ -1,0 +1,74 @@
+"""What tests of probes share: one thread, timings that take a moment, specs and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from models import ModelSpec
+from suite.probes import decode, mixer_time, step_time
+from suite.probes.probe import Probe, Said
+from suite.schema import Measurement, Parallel, Trial
+from suite.timing.comparison import TimingComparison
+from suite.timing.stopping import Limits
+
+TWO_WORKERS = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
+BRIEF = Limits(
+    seconds=0.1, patience=10.0, stretch=0.02, warm_up_seconds=0.0, most_warm_up_seconds=0.05,
+    half_width=100.0, most_half_width=100.0, least_rounds=6, least_seconds=0.0, least_sample=0.0,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timing probes end in a moment, whatever others compute."""
+
+    def comparison(**fields: Any) -> TimingComparison:
+        return TimingComparison(**{**fields, "limits": BRIEF, "read_times": lambda: None})
+
+    for module in (decode, mixer_time, step_time):
+        monkeypatch.setattr(module, "TimingComparison", comparison)
+    monkeypatch.setattr(mixer_time, "matrix_peak", lambda clock, device: 5e9)
+    monkeypatch.setattr(mixer_time, "copy_peak", lambda clock, device: 7e9)
+
+
+def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:
+    """Of Shakespeare's characters."""
+    fields: dict[str, Any] = {
+        "skeleton": "language_model", "mixer": mixer, "knobs": {}, "position": "none", "dim": 16,
+        "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81, "output_size": 81,
+    }  # fmt: skip
+    return ModelSpec(**(fields | changes))
+
+
+def trial_on_text(probe: str, spec: ModelSpec, batch: int, **changes: Any) -> Trial:
+    fields: dict[str, Any] = {"training": None, "seed": 0, "versions": {}, "task_digest": ""}
+    return Trial(
+        probe=probe, task="shakespeare_characters", length=spec.length, batch=batch,
+        subjects=(spec,), **(fields | changes),
+    )  # fmt: skip
+
+
+def by_subject(said: Iterable[Said]) -> dict[tuple[str, int], Measurement]:
+    """Metric and subject -> its only measurement."""
+    found = [each for each in said if isinstance(each, Measurement)]
+    table = {(m.metric, m.subject): m for m in found}
+    assert len(table) == len(found)
+    return table
+
+
+def measured(probe: Probe, trial: Trial) -> dict[str, Measurement]:
+    """Metric -> its measurement, of a trial of one subject."""
+    return {metric: m for (metric, _), m in by_subject(probe.measure(trial, "cpu")).items()}

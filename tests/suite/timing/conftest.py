@@ -1,0 +1,5 @@
+"""What tests of timing share."""
+
+from tests.suite.probes.conftest import one_thread
+
+__all__ = ["one_thread"]
