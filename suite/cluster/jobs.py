@@ -19,15 +19,7 @@ from suite.cluster.address import authenticate
 from suite.cluster.capacity import NodeShape
 from suite.cluster.code_bundle import CodeBundle
 from suite.cluster.head_client import HeadClient, NotThere, is_loopback
-from suite.cluster.job_spec import (
-    PREFIX,
-    STARTER,
-    STARTER_SCRIPT,
-    JobSpec,
-    attempt_of,
-    base_of,
-    id_of_attempt,
-)
+from suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
 from suite.events import Unavailable
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
@@ -108,12 +100,16 @@ def submit_job(
     Raises:
         Unavailable: if the cluster does not answer, or refuses.
     """
-    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
-    newest = max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    attempts = {}
+    for job in list_jobs(url):
+        first_id, attempt = split_id(job.submission_id)
+        if first_id == spec.first_id:
+            attempts[attempt] = job
+    num_attempts = max(attempts, default=0)
+    newest = attempts.get(num_attempts)
     if newest and (newest.is_alive or (newest.status == SUCCEEDED and not again)):
         return newest, False
-    attempt = attempt_of(newest.submission_id) + 1 if newest else 1
-    submission_id = id_of_attempt(spec.first_id, attempt)
+    submission_id = f"{spec.first_id}-{num_attempts + 1}" if newest else spec.first_id
     is_new = _is_submitted(url, submission_id, spec, bundle)
     return get_job(url, submission_id), is_new
 
@@ -209,9 +205,8 @@ def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundl
     except (RuntimeError, OSError, ValueError) as error:
         if "already exists" in str(error):
             return False
-        raise Unavailable(
-            f"--address {url}: the sweep was not accepted ({_first_line(error)})."
-        ) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise Unavailable(f"--address {url}: the sweep was not accepted ({reason}).") from error
     return True
 
 
@@ -245,7 +240,3 @@ def _only_this_address(url: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if name in before:
                 os.environ[name] = before[name]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,9 +1,9 @@
 """Run a trial of several workers: processes of Ray Train, with DeepSpeed inside.
 
 Every worker runs the same trial; the first one's points and result are the trial's, and an error of
-any is. A worker that dies takes the others down, and all go on from the newest checkpoint, twice at
-most. An exception is a finding: the workers that Train restarts after it see that the trial is
-over.
+any is. A worker that dies ends the others, and all continue from the newest checkpoint, twice at
+most. An exception is a finding: the workers that Train restarts after it see that the trial has
+ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from suite.events import Checkpoints, Event, Finished, Progressed, Started
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
-_MOST_DEATHS = 2  # of workers, after which the trial goes on from its checkpoint
+_MOST_DEATHS = 2  # of workers, after which the trial continues from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3
 
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -74,9 +73,9 @@ def _standing(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven:
     counts = _count(history.trials, states)
     failed = _failed(history.ends, states)
     places = {start.trial_id: start.place for start in history.starts}  # the newest is the last
-    costs: dict[str, Any] = {
+    costs = {
         name: round(x, _DIGITS) if isinstance(x, float) else x
-        for name, x in asdict(resource_usage(history)).items()
+        for name, x in resource_usage(history).items()
     }
     return Standing(
         counts=counts,

@@ -13,7 +13,7 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from suite.cluster import failures
+from suite.cluster import retry
 from suite.cluster.capacity import NodeShape
 from suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
 from suite.cluster.task_queue import TrialAttempt
@@ -127,8 +127,8 @@ def test_what_the_trial_did_itself_is_not_tried_again() -> None:
     ids=["node", "worker", "memory", "environment", "raised"],
 )
 def test_the_last_attempt_s_end_is_the_result(error, kind: FailureKind, status: Status) -> None:
-    assert failures.kind_of(error) is kind
-    result = failures.failed_result(attempt(number=3), error)
+    assert retry.kind_of(error) is kind
+    result = retry.failed_result(attempt(number=3), error)
     assert result.status is status
     is_given_up = kind not in (FailureKind.HOST_MEMORY, FailureKind.OTHER)
     assert result.reason.startswith("given up after 3 attempts") is is_given_up
@@ -143,12 +143,12 @@ def test_a_failure_has_the_provenance_of_the_worker() -> None:
     again = next_attempt(replace(begun, number=1), FailureKind.LOST_NODE, "aaaa1111", NODES)
     assert again is not None
     for result in (
-        failures.failed_result(begun, WorkerCrashedError()),
-        failures.failed_result(again, WorkerCrashedError()),  # though it has not begun there
-        failures.timeout_result(begun, 1.0),
+        retry.failed_result(begun, WorkerCrashedError()),
+        retry.failed_result(again, WorkerCrashedError()),  # though it has not begun there
+        retry.timeout_result(begun, 1.0),
     ):
         assert result.provenance == elsewhere
-    never_begun = failures.no_node_result(attempt())
+    never_begun = retry.no_node_result(attempt())
     assert never_begun.provenance == provenance(Resources())
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from suite.commands import resource_usage as module
-from suite.commands.resource_usage import History, resource_usage
+from suite.commands.resource_usage import History
 from suite.journal.rows import Attempt, End
 from suite.journal.trial_index import Listed
 
@@ -45,6 +46,10 @@ def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> Histo
         "running": running, "starts": starts, "ends": ends, "now": NOW, "driver_started": 0.0,
     }  # fmt: skip
     return History(**(fields | changes))
+
+
+def resource_usage(known: History) -> SimpleNamespace:
+    return SimpleNamespace(**module.resource_usage(known))
 
 
 # --- hours ---------------------------------------------------------------------------------------
