@@ -62,7 +62,12 @@ def list_jobs(url: str) -> list[Job]:
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    ours = [_parse_job(found) for found in HeadClient(url).get("/api/jobs/") if _is_ours(found)]
+    ours = [
+        _parse_job(found)
+        for found in HeadClient(url).ask("/api/jobs/")
+        if (found.get("submission_id") or "").startswith(PREFIX)
+        and "bakeoff" in (found.get("metadata") or {})
+    ]
     return sorted(ours, key=lambda job: -job.start_seconds)
 
 
@@ -72,13 +77,13 @@ def get_job(url: str, submission_id: str) -> Job:
     Raises:
         Unavailable: if there is none, or the cluster does not answer.
     """
-    return _parse_job(HeadClient(url).get(f"/api/jobs/{submission_id}"))
+    return _parse_job(HeadClient(url).ask(f"/api/jobs/{submission_id}"))
 
 
 def job_log(url: str, submission_id: str) -> str:
     """The driver's output so far; empty where it has not begun, or its node is gone."""
     try:
-        return str(HeadClient(url).get(f"/api/jobs/{submission_id}/logs")["logs"])
+        return str(HeadClient(url).ask(f"/api/jobs/{submission_id}/logs")["logs"])
     except NotThere:
         return ""
 
@@ -137,7 +142,7 @@ def stop_job(url: str, submission_id: str) -> Job:
     Raises:
         Unavailable: if the cluster does not answer, or the job does not end.
     """
-    HeadClient(url).post(f"/api/jobs/{submission_id}/stop")
+    HeadClient(url).ask(f"/api/jobs/{submission_id}/stop", method="POST")
     until = time.monotonic() + _SECONDS_TO_STOP
     while (job := get_job(url, submission_id)).is_alive:
         if time.monotonic() > until:
@@ -155,9 +160,9 @@ def node_shapes(url: str) -> list[NodeShape]:
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    if _may_grow(HeadClient(url).get("/api/cluster_status")):
+    if _may_grow(HeadClient(url).ask("/api/cluster_status")):
         return []
-    found = HeadClient(url).get("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
+    found = HeadClient(url).ask("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
     return [
         NodeShape(node["node_id"], node["resources_total"])
         for node in found
@@ -175,11 +180,6 @@ def _may_grow(status: Any) -> bool:
         return not all(name == f"node_{node}" for node, name in types.items())
     except (KeyError, TypeError, AttributeError):
         return True
-
-
-def _is_ours(found: dict[str, Any]) -> bool:
-    submission_id = found.get("submission_id") or ""
-    return submission_id.startswith(PREFIX) and "bakeoff" in (found.get("metadata") or {})
 
 
 def _parse_job(found: dict[str, Any]) -> Job:

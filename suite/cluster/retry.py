@@ -72,14 +72,11 @@ def next_attempt(
     if kind is FailureKind.HOST_MEMORY:
         resources = None if attempt.has_more_memory else _with_more_memory(attempt, nodes)
         more = resources and replace(attempt, resources=resources, has_more_memory=True)
-        return _again(more, "") if more else None
+        return replace(more, number=more.number + 1, node=None) if more else None
     if kind is FailureKind.OTHER or attempt.number >= MOST_ATTEMPTS:
         return None
-    return _again(attempt, "" if kind is FailureKind.LOST_NODE else node)
-
-
-def _again(attempt: TrialAttempt, to_avoid: str) -> TrialAttempt:
-    avoided = (*attempt.avoided, to_avoid) if to_avoid else attempt.avoided
+    is_avoided = bool(node) and kind is not FailureKind.LOST_NODE
+    avoided = (*attempt.avoided, node) if is_avoided else attempt.avoided
     return replace(attempt, number=attempt.number + 1, node=None, avoided=avoided)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from models import MIXERS, mixer_class
@@ -17,10 +18,9 @@ from suite.text import in_words
 
 def show(kind: str, *, as_json: bool) -> None:
     """Print the ablations, the mixers or the tasks."""
-    names, describe = {
-        "ablations": (shipped(), _ablation), "mixers": (MIXERS, _mixer), "tasks": (TASKS, _task),
-    }[kind]  # fmt: skip
-    entries = [describe(name) for name in names]
+    names: dict[str, Iterable[str]] = {"ablations": shipped(), "mixers": MIXERS, "tasks": TASKS}
+    describe = {"ablations": _ablation, "mixers": _mixer, "tasks": _task}[kind]
+    entries = [describe(name) for name in names[kind]]
     if as_json:
         print(json.dumps(entries, indent=1))
         return
