@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,31 +21,8 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-class ScaleOption(StrEnum):
-    """How large."""
-
-    QUICK = "quick"
-    STANDARD = "standard"
-    PAPER = "paper"
-
-
-class ExecutorOption(StrEnum):
-    """Where trials run."""
-
-    RAY = "ray"
-    INLINE = "inline"
-
-
-class DataAction(StrEnum):
-    """What to do with the data sets."""
-
-    LIST = "list"
-    VERIFY = "verify"
-    FETCH = "fetch"
-
-
 def _folder(out: Path) -> Path:
-    """As it is; refused where no file system takes the name, so that nobody stumbles over it."""
+    """Refuse a name that no file system takes, before anything tries to use it."""
     if len(bytes(out)) >= 4_096 or any(len(os.fsencode(part)) > 255 for part in out.parts):
         raise typer.BadParameter("no file system takes so long a name; give a shorter one.")
     return out
@@ -55,17 +32,21 @@ Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
 ]
-Scale = Annotated[ScaleOption, typer.Option(help="quick: minutes on two cores.")]
-Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="Instead of the scale's own.")]
+ScaleName = Literal["quick", "standard", "paper"]
+Scale = Annotated[ScaleName, typer.Option(help="quick takes minutes on two cores.")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, max=10_000, help="Number of seeds instead of the scale's own.")
+]
 Out = Annotated[Path, typer.Option(metavar="DIR", callback=_folder, help="The output folder.")]
 Uri = Annotated[
     str | None,
     typer.Option(metavar="URI", help="The MLflow store; by default a file in the output folder."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="For programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
 Executor = Annotated[
-    ExecutorOption, typer.Option(help="inline: one at a time; needs neither Ray nor MLflow.")
+    Literal["ray", "inline"],
+    typer.Option(help="inline: one at a time; needs neither Ray nor MLflow."),
 ]
 Head = Annotated[
     str | None,
@@ -75,21 +56,21 @@ Head = Annotated[
     ),
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Where another run works in the folder, wait for it.")
+    bool, typer.Option("--wait", help="Wait while another run uses the output folder.")
 ]
 TimeLimit = Annotated[
     str | None,
     typer.Option(
         metavar="S",
         help="Stop after so many seconds (or 30m, 2h), one seed after the other until then, and "
-        "report what there is; the same command goes on.",
+        "report the results so far; the same command continues.",
     ),
 ]
 TrialLimit = Annotated[
     str | None,
     typer.Option(
         metavar="S",
-        help="End a trial that runs longer (90, 30m, 2h), as a time-out; by default 1h at quick "
+        help="End a trial that runs longer (90, 30m, 2h) as a timeout; by default 1h at quick "
         "scale, 24h at standard, 168h at paper.",
     ),
 ]
@@ -97,7 +78,7 @@ CheckpointEvery = Annotated[
     str | None,
     typer.Option(
         metavar="S",
-        help="How often a trial leaves a checkpoint (by default 5m); a shorter one leaves none.",
+        help="How often a trial saves a checkpoint (by default 5m); a shorter trial saves none.",
     ),
 ]
 Url = Annotated[
@@ -108,11 +89,11 @@ OUT = Path("out")
 
 @app.command("list")
 def list_(
-    mixers: Annotated[bool, typer.Option("--mixers", help="The mixers instead.")] = False,
-    tasks: Annotated[bool, typer.Option("--tasks", help="The tasks instead.")] = False,
+    mixers: Annotated[bool, typer.Option("--mixers", help="List mixers instead.")] = False,
+    tasks: Annotated[bool, typer.Option("--tasks", help="List tasks instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Every ablation: its question, variants, trials and estimated time at each scale."""
+    """List every ablation: its question, variants, trials and estimated time at each scale."""
     from suite.commands import list as list_command
 
     kind = "mixers" if mixers else "tasks" if tasks else "ablations"
@@ -122,25 +103,25 @@ def list_(
 @app.command()
 def plan(
     names: Names,
-    scale: Scale = ScaleOption.QUICK,
+    scale: Scale = "quick",
     seeds: Seeds = None,
     out: Out = OUT,
     json: Json = False,
 ) -> None:
-    """What would run, what is done, what cannot run and why; touches nothing."""
+    """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
-    plan_command.show(names, scale=scale.value, seeds=seeds, out=out, as_json=json)
+    plan_command.show(names, scale=scale, seeds=seeds, out=out, as_json=json)
 
 
 @app.command()
 def run(
     names: Names,
-    scale: Scale = ScaleOption.QUICK,
+    scale: Scale = "quick",
     seeds: Seeds = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
-    executor: Executor = ExecutorOption.RAY,
+    executor: Executor = "ray",
     address: Head = None,
     fail_fast: FailFast = False,
     wait: Wait = False,
@@ -148,13 +129,13 @@ def run(
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
-    """Run what is missing, here or with --address on a cluster; record it; make the reports."""
+    """Run what is missing, here or with --address on a cluster; record it; write the reports."""
     from suite.text import seconds_in
     from suite.timeouts import Deadline
 
     # First: the seconds that torch takes to import are the user's too.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
-    if address is not None and executor is ExecutorOption.RAY:
+    if address is not None and executor == "ray":
         from suite.cluster.address import check_address
 
         check_address(address)  # first: what follows takes seconds to import
@@ -163,33 +144,37 @@ def run(
     from suite.sweep.driver import Options
 
     options = Options(
-        out=out, tracking_uri=tracking_uri, executor=executor.value, address=address,
+        out=out, tracking_uri=tracking_uri, executor=executor, address=address,
         fail_fast=fail_fast, is_patient=wait, deadline=deadline,
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
-    raise typer.Exit(run_command.run(names, scale=scale.value, seeds=seeds, options=options))
+    raise typer.Exit(run_command.run(names, scale=scale, seeds=seeds, options=options))
 
 
 @app.command()
 def submit(
     names: Names,
     address: Url,
-    scale: Scale = ScaleOption.QUICK,
+    scale: Scale = "quick",
     seeds: Seeds = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="On the head; a relative one is in its user's home."),
+        typer.Option(
+            metavar="DIR", help="Folder on the head; a relative one is in its user's home."
+        ),
     ] = OUT,
     tracking_uri: Uri = None,
     fail_fast: FailFast = False,
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Stay, and show how it goes.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Even if it has succeeded.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show the log until the end.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Submit it even if it has succeeded.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
-    """Hand a sweep to a cluster and let go of it; the same sweep twice is one."""
+    """Submit a sweep to a cluster, where it runs without this machine; a sweep is one job."""
     from suite.commands.submit import SubmitOptions
     from suite.commands.submit import submit as submit_sweep
     from suite.text import seconds_in
@@ -197,7 +182,7 @@ def submit(
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
     options = SubmitOptions(
-        scale=scale.value, seeds=seeds, out=out, tracking_uri=tracking_uri,
+        scale=scale, seeds=seeds, out=out, tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
@@ -209,10 +194,10 @@ def cancel(
     address: Url,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME|ID...]", help="By default the only one that is alive."),
+        typer.Argument(metavar="[NAME|ID...]", help="By default the only one that runs."),
     ] = None,
 ) -> None:
-    """Stop a submitted sweep, its books closed; submitting it again goes on."""
+    """Stop a submitted sweep after it has saved its results; submit it again to continue."""
     from suite.commands.cancel import cancel as cancel_jobs
 
     raise typer.Exit(cancel_jobs(names or [], address))
@@ -223,11 +208,13 @@ def status(
     out: Out = OUT,
     address: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="What was submitted to the cluster of that dashboard."),
+        typer.Option(
+            metavar="URL", help="Show the sweeps submitted to the cluster of this dashboard."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Counts by state, what runs and where, what waits or failed and why, and the time left."""
+    """Count trials by state; show what runs where, what waits or failed and why, the time left."""
     if address is not None:
         from suite.commands.cluster_status import show_cluster_status
 
@@ -242,7 +229,7 @@ def status(
 def report(
     names: Names,
     scale: Annotated[
-        ScaleOption | None, typer.Option(help="By default the largest that has results.")
+        ScaleName | None, typer.Option(help="By default the largest that has results.")
     ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
@@ -250,17 +237,17 @@ def report(
         tuple[str, str] | None,
         typer.Option(
             metavar="A B",
-            help="What moved from A to B: each an output folder or store, a commit, or a device.",
+            help="Compare A with B: each an output folder or store, a commit, or a device.",
         ),
     ] = None,
 ) -> None:
-    """Regenerate the comparison report from what MLflow holds, or show what moved."""
+    """Regenerate the reports from what MLflow holds, or compare two sets of results."""
     from suite.commands import report as report_command
+    from suite.tracking.location import existing_store_of
 
-    wishes = report_command.ReportOptions(
-        out=out, tracking_uri=tracking_uri, scale=scale.value if scale else None, compare=compare
-    )
-    raise typer.Exit(report_command.report(names, wishes))
+    open_store = partial(existing_store_of, out, tracking_uri)
+    folder = out / "reports"
+    raise typer.Exit(report_command.report(names, open_store, folder, scale=scale, compare=compare))
 
 
 @app.command()
@@ -269,7 +256,7 @@ def record(
     out: Out = OUT,
     tracking_uri: Uri = None,
 ) -> None:
-    """Bring results made elsewhere (inline, without MLflow) into the store."""
+    """Record results made elsewhere (inline, without MLflow) in the store."""
     from suite.commands import run as run_command
     from suite.sweep.driver import Options
 
@@ -280,13 +267,13 @@ def record(
 def ui(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Where to open; by default at the newest sweep."),
+        typer.Argument(metavar="[NAME]", help="Ablation to open; by default the newest sweep."),
     ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
-    """The MLflow dashboard over this output folder, on this machine only."""
+    """Serve the MLflow dashboard of this output folder, on this machine only."""
     from suite.planning.loader import name_of
     from suite.tracking.dashboard import serve
     from suite.tracking.location import store_of
@@ -301,10 +288,10 @@ def verify(
     tracking_uri: Uri = None,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Bring MLflow and the reports to what the journal says."),
+        typer.Option("--repair", help="Make MLflow and the reports agree with the journal."),
     ] = False,
 ) -> None:
-    """Journal, MLflow and report agree: nothing lost, nothing twice, nothing different."""
+    """Check that journal, MLflow and report agree: nothing lost, doubled or different."""
     if repair:
         from suite.sweep.repair import repaired as compared
     else:
@@ -321,28 +308,30 @@ def verify(
 
 @app.command()
 def data(
-    action: Annotated[DataAction, typer.Argument(help="What to do.")] = DataAction.LIST,
+    action: Annotated[
+        Literal["list", "verify", "fetch"], typer.Argument(help="What to do.")
+    ] = "list",
     name: Annotated[str | None, typer.Argument(help="The public set to fetch.")] = None,
     to: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where to fetch to; by default what $BAKEOFF_DATA names, else ~/.cache/bakeoff. "
-            "Tasks look there.",
+            help="Where to fetch to; by default $BAKEOFF_DATA, else ~/.cache/bakeoff. Tasks look "
+            "there.",
         ),
     ] = None,
 ) -> None:
-    """The data sets, their licences and digests; bring a public one."""
+    """List the data sets with licences and digests, verify them, or fetch a public one."""
     from suite.commands import data as data_command
 
-    if action is DataAction.FETCH:
+    if action == "fetch":
         raise typer.Exit(data_command.fetch_by_name(name, to))
-    raise typer.Exit(data_command.verify() if action is DataAction.VERIFY else data_command.show())
+    raise typer.Exit(data_command.verify() if action == "verify" else data_command.show())
 
 
 @app.command()
 def doctor(out: Out = OUT) -> None:
-    """What this machine can run, what is missing and how to get it."""
+    """Show what this machine can run, what is missing and how to get it."""
     from suite.commands import doctor as doctor_command
 
     raise typer.Exit(doctor_command.show(out))
@@ -357,15 +346,11 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        _end(error, code)
-
-
-def _end(error: Exception, code: int) -> NoReturn:
-    typer.echo(f"bakeoff: {message(str(error))}", err=True)
-    if type(error).__name__ == "LeftThread":  # else we would wait for its end
-        sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
+        typer.echo(f"bakeoff: {message(str(error))}", err=True)
+        if type(error).__name__ == "LeftThread":  # else we would wait for its end
+            sys.stdout.flush()
+            os._exit(code)
+        sys.exit(code)
 
 
 if __name__ == "__main__":  # in a job: the console script may not be on the PATH

@@ -5,6 +5,7 @@ Ray itself would let a request that no node can ever satisfy wait for ever.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -103,17 +104,13 @@ def _busy(fitting: Sequence[NodeShape], free: Sequence[NodeShape]) -> str:
 def _slots_of(asked: Mapping[str, float], has: Mapping[str, float]) -> int:
     if any(number > has.get(kind, 0.0) for kind, number in asked.items()):
         return 0
-    return min((int(_per(has[kind], number)) for kind, number in asked.items()), default=1)
-
-
-def _per(has: float, asked: float) -> float:
-    """Rounded first: 1.0 / 0.1 must be ten."""
-    return round(has / asked, 6)
+    # Rounded first: 1.0 / 0.1 must be ten.
+    return min((int(round(has[kind] / number, 6)) for kind, number in asked.items()), default=1)
 
 
 def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
     """As ``2 nodes with 4 CPU and 1 node with 8 CPU``; without those that run no trials."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for node in sorted(nodes, key=lambda node: -node.resources.get("CPU", 0.0)):
         has = {
             kind: number
@@ -122,7 +119,7 @@ def _nodes_in_words(nodes: Sequence[NodeShape]) -> str:
         }
         if has.get("CPU") or has.get("GPU"):
             spelt = in_words({kind: has[kind] for kind in (*_SHOWN, *has) if kind in has})
-            counts[spelt] = counts.get(spelt, 0) + node.count
+            counts[spelt] += node.count
     parts = [f"{_count(number, 'node')} with {spelt}" for spelt, number in counts.items()]
     return " and ".join(parts) + "." if parts else "no node that runs trials."
 

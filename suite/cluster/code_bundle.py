@@ -87,13 +87,8 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
         shutil.copyfile(source, folder / target)
     return CodeBundle(
         packages=tuple(_folder_of(name) for name in _OURS), files=folder,
-        names=tuple(_name(plan) for plan in plans),
+        names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
     )  # fmt: skip
-
-
-def _name(plan: Plan) -> str:
-    """A user's file is at the top of the bundle."""
-    return f"{plan.about.ablation}.py" if plan.source_paths else plan.about.ablation
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
@@ -105,7 +100,7 @@ def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
                 for file in _files(folder):
                     yield f"{name}/{file.relative_to(folder)}", file
         else:
-            yield f"{name}.py", _file_of(module)
+            yield f"{name}.py", Path(*_places(module))
 
 
 def _own_modules(plans: Sequence[Plan]) -> list[str]:
@@ -156,9 +151,7 @@ def _names_in(file: Path) -> Iterator[str]:
 def _is_own(top: str) -> bool:
     """Imported, from a file or folder that no installation and no package of ours holds."""
     module = sys.modules.get(top)
-    if module is None or top in _OURS or top == "__main__":
-        return False
-    if top in sys.stdlib_module_names:
+    if module is None or top in (*_OURS, "__main__") or top in sys.stdlib_module_names:
         return False
     places = [Path(place).resolve() for place in _places(module)]
     return bool(places) and not any(_is_installed(place) for place in places)
@@ -178,24 +171,19 @@ def _is_installed(place: Path) -> bool:
     )
 
 
-def _file_of(module: ModuleType) -> Path:
-    assert module.__file__ is not None, "a module of the user's own has a file"
-    return Path(module.__file__)
-
-
 def _files(folder: Path) -> Iterator[Path]:
     """All files below, but not hidden ones (they may be secret), caches, or a sweep's output.
 
     Links to folders are not followed: they may lead in circles.
     """
-    for here, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_left_out(Path(here) / name)]
-        yield from (Path(here) / name for name in names if not name.startswith("."))
-
-
-def _is_left_out(folder: Path) -> bool:
-    name = folder.name
-    return name.startswith(".") or name in _NEVER or (folder / _OUTPUT).exists()
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = [
+            name
+            for name in folders
+            if not (name.startswith(".") or name in _NEVER or (here / name / _OUTPUT).exists())
+        ]
+        yield from (here / name for name in names if not name.startswith("."))
 
 
 def _refuse_too_large(wanted: dict[str, Path]) -> None:

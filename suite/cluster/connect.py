@@ -56,7 +56,7 @@ def _has_started(num_starts_left: int) -> bool:
         Unavailable: if it has not, and there is no start left.
     """
     try:
-        with _own_signals(), _head_wait(_SECONDS_TO_START):
+        with _connecting(_SECONDS_TO_START):
             _start()
     except Exception as error:  # a bare one, where its node is slow to start
         ray.shutdown()
@@ -87,7 +87,7 @@ def joined(
         is_job = ray_private.is_job()
         code = None if is_job else bundle_code(plans, Path(folder)).runtime_env()
         try:
-            with _own_signals(), _head_wait(_SECONDS_TO_JOIN):
+            with _connecting(_SECONDS_TO_JOIN):
                 ray.init(
                     address=address, log_to_driver=False, logging_level="error", runtime_env=code
                 )
@@ -104,15 +104,23 @@ def joined(
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep our handler of SIGTERM, since Ray's ends this process three seconds later; no prints."""
-    before = signal.getsignal(signal.SIGTERM)
+def _connecting(seconds: int) -> Iterator[None]:
+    """Let Ray wait so long for a head to start, or to let it in; 30 and 20 seconds by default.
+
+    Our handler of SIGTERM stays, since Ray's ends this process three seconds later; and Ray prints
+    nothing.
+    """
+    handler, wait = signal.getsignal(signal.SIGTERM), os.environ.get(_HEAD_WAIT)
     ray_private.print_nothing()
+    os.environ[_HEAD_WAIT] = wait or str(seconds)
     try:
         yield
     finally:
+        os.environ.pop(_HEAD_WAIT)
+        if wait is not None:
+            os.environ[_HEAD_WAIT] = wait
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _first_sentence(error: Exception) -> str:
@@ -132,16 +140,3 @@ def _start() -> None:
             address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
             object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
         )  # fmt: skip
-
-
-@contextmanager
-def _head_wait(seconds: int) -> Iterator[None]:
-    """How long Ray waits for a head to start, or to let it in; 30 and 20 seconds by default."""
-    before = os.environ.get(_HEAD_WAIT)
-    os.environ[_HEAD_WAIT] = before or str(seconds)
-    try:
-        yield
-    finally:
-        os.environ.pop(_HEAD_WAIT)
-        if before is not None:
-            os.environ[_HEAD_WAIT] = before

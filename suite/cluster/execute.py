@@ -15,10 +15,10 @@ from functools import partial
 import ray
 from ray.exceptions import RayError
 
-from suite.cluster import failures, nodes
+from suite.cluster import nodes, retry
 from suite.cluster.capacity import NodeShape, why_never, why_not_now
 from suite.cluster.ray_private import remove_orphaned_groups
-from suite.cluster.retry import FailingNodes, FailureKind, next_attempt
+from suite.cluster.retry import FailingNodes, FailureKind
 from suite.cluster.task import kill, node_of, submit
 from suite.cluster.task_queue import ExclusiveQueue, PackedQueue, TaskQueue, TrialAttempt
 from suite.events import (
@@ -181,14 +181,14 @@ class RayExecutor:
 
     def _after_failure(self, running: _Running, error: RayError, queue: TaskQueue) -> Event:
         """The next attempt at a trial that left no result, or else the result that Ray implies."""
-        kind, node = failures.kind_of(error), node_of(running.place)
+        kind, node = retry.kind_of(error), node_of(running.place)
         if kind is FailureKind.DEAD_WORKER:
             self._failing.record_crash(node, running.attempt.trial.trial_id)
-        again = next_attempt(running.attempt, kind, node, nodes.live_nodes())
+        again = retry.next_attempt(running.attempt, kind, node, nodes.live_nodes())
         if again is None:
-            return Finished(failures.failed_result(running.attempt, error))
+            return Finished(retry.failed_result(running.attempt, error))
         queue.put_back(again)
-        return failures.retry_remark(again, error)
+        return retry.retry_remark(again, error)
 
     def _end_overdue(self) -> Iterator[Finished]:
         """Kill the trials that have not ended themselves in time."""
@@ -197,7 +197,7 @@ class RayExecutor:
                 kill(running.stream, running.place)
                 self._forget(running)
                 yield Finished(
-                    failures.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
+                    retry.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
                 )
 
     def _end_of(self, trial: Trial) -> float:
@@ -235,7 +235,7 @@ class RayExecutor:
         if self._in_flight or not len(queue):
             self._without_node_since = time.monotonic()
         elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:
-            yield from map(Finished, map(failures.no_node_result, queue.drain()))
+            yield from map(Finished, map(retry.no_node_result, queue.drain()))
 
     def _cancel(self) -> None:
         for running in self._in_flight:

@@ -125,27 +125,23 @@ class HeadClient:
             Unavailable: in one sentence, which never shows the token.
         """
         try:
-            found = self.get("/api/version", seconds=_SECONDS)
+            found = self.ask("/api/version", seconds=_SECONDS)
         except NotThere:
             raise _unavailable(self.url, _NO_DASHBOARD) from None
         if not isinstance(found, dict) or "ray_version" not in found:
             raise _unavailable(self.url, _NO_DASHBOARD)
         _refuse_other_version(self.url, str(found["ray_version"]))
 
-    def get(self, path: str, *, seconds: float = _SECONDS_OF_A_LONG_ANSWER) -> Any:
+    def ask(
+        self, path: str, *, method: str = "GET", seconds: float = _SECONDS_OF_A_LONG_ANSWER
+    ) -> Any:
         """The JSON at the path.
 
         Raises:
             NotThere: if there is nothing.
             Unavailable: if the cluster does not answer, or not as it should.
         """
-        return self._ask(Request(self.url + path), seconds)
-
-    def post(self, path: str) -> Any:
-        """As `get`, for requests that change something."""
-        return self._ask(Request(self.url + path, method="POST"), _SECONDS_OF_A_LONG_ANSWER)
-
-    def _ask(self, request: Request, seconds: float) -> Any:
+        request = Request(self.url + path, method=method)
         if ours := token():
             request.add_unredirected_header("Authorization", f"Bearer {ours}")
         try:

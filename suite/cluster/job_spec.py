@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from models.model_spec import content_hash
-from suite.cluster.code_bundle import CodeBundle
 from suite.journal.status_message import STATUS_LINES
-from suite.schema import Plan
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
@@ -25,7 +22,7 @@ from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
 PREFIX = "bakeoff-"
 STARTER = "start_bakeoff.sh"
 _LONGEST_NAMES = 60
-_ATTEMPT = re.compile(r"(?P<base>.+-[0-9a-f]{12})(?:-(?P<attempt>[1-9][0-9]*))?")
+_ATTEMPT = re.compile(r"(?P<first>.+-[0-9a-f]{12})(?:-(?P<attempt>[1-9][0-9]*))?")
 
 STARTER_SCRIPT = f"""\
 # Starts bakeoff with the Python that this Ray runs on, which need not be on the PATH: the daemon
@@ -100,29 +97,7 @@ class JobSpec:
         }  # fmt: skip
 
 
-def job_spec_of(
-    plans: Sequence[Plan],
-    bundle: CodeBundle,
-    *,
-    seeds: int | None,
-    out: Path,
-    tracking_uri: str | None,
-    options: tuple[str, ...] = (),
-) -> JobSpec:
-    """The job that runs the plans from the bundle.
-
-    Raises:
-        BadUri, RefusedUri, SpecError: for a malformed store, or one that would show a password.
-    """
-    return JobSpec(
-        names=bundle.names, scale=plans[0].about.scale, seeds=seeds, out=_folder_on_head(out),
-        tracking_uri=_public_uri(tracking_uri) if tracking_uri is not None else None,
-        trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
-        options=options,
-    )  # fmt: skip
-
-
-def _folder_on_head(out: Path) -> Path:
+def folder_on_head(out: Path) -> Path:
     """The folder on the head; ``~`` is the home that relative ones are in anyway.
 
     Raises:
@@ -134,25 +109,14 @@ def _folder_on_head(out: Path) -> Path:
     return found
 
 
-def base_of(submission_id: str) -> str:
-    """The id of the first attempt."""
+def split_id(submission_id: str) -> tuple[str, int]:
+    """The id of the first attempt, and the number of this one, 1 for the first."""
     found = _ATTEMPT.fullmatch(submission_id)
-    return found["base"] if found else submission_id
+    return (found["first"], int(found["attempt"] or 1)) if found else (submission_id, 1)
 
 
-def attempt_of(submission_id: str) -> int:
-    """1 for the first attempt."""
-    found = _ATTEMPT.fullmatch(submission_id)
-    return int(found["attempt"] or 1) if found else 1
-
-
-def id_of_attempt(first_id: str, attempt: int) -> str:
-    """As ``bakeoff-heads-quick-0123456789ab-2``."""
-    return first_id if attempt == 1 else f"{first_id}-{attempt}"
-
-
-def _public_uri(uri: str) -> str:
-    """The store's address, checked, since all who see the cluster can read it.
+def public_uri(uri: str) -> str:
+    """Check the address of the store, which all who see the cluster can read.
 
     Raises:
         BadUri: if it is not the address of a store.

@@ -19,15 +19,7 @@ from suite.cluster.address import authenticate
 from suite.cluster.capacity import NodeShape
 from suite.cluster.code_bundle import CodeBundle
 from suite.cluster.head_client import HeadClient, NotThere, is_loopback
-from suite.cluster.job_spec import (
-    PREFIX,
-    STARTER,
-    STARTER_SCRIPT,
-    JobSpec,
-    attempt_of,
-    base_of,
-    id_of_attempt,
-)
+from suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
 from suite.events import Unavailable
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
@@ -70,7 +62,12 @@ def list_jobs(url: str) -> list[Job]:
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    ours = [_parse_job(found) for found in HeadClient(url).get("/api/jobs/") if _is_ours(found)]
+    ours = [
+        _parse_job(found)
+        for found in HeadClient(url).ask("/api/jobs/")
+        if (found.get("submission_id") or "").startswith(PREFIX)
+        and "bakeoff" in (found.get("metadata") or {})
+    ]
     return sorted(ours, key=lambda job: -job.start_seconds)
 
 
@@ -80,13 +77,13 @@ def get_job(url: str, submission_id: str) -> Job:
     Raises:
         Unavailable: if there is none, or the cluster does not answer.
     """
-    return _parse_job(HeadClient(url).get(f"/api/jobs/{submission_id}"))
+    return _parse_job(HeadClient(url).ask(f"/api/jobs/{submission_id}"))
 
 
 def job_log(url: str, submission_id: str) -> str:
     """The driver's output so far; empty where it has not begun, or its node is gone."""
     try:
-        return str(HeadClient(url).get(f"/api/jobs/{submission_id}/logs")["logs"])
+        return str(HeadClient(url).ask(f"/api/jobs/{submission_id}/logs")["logs"])
     except NotThere:
         return ""
 
@@ -108,12 +105,16 @@ def submit_job(
     Raises:
         Unavailable: if the cluster does not answer, or refuses.
     """
-    attempts = [job for job in list_jobs(url) if base_of(job.submission_id) == spec.first_id]
-    newest = max(attempts, key=lambda job: attempt_of(job.submission_id), default=None)
+    attempts = {}
+    for job in list_jobs(url):
+        first_id, attempt = split_id(job.submission_id)
+        if first_id == spec.first_id:
+            attempts[attempt] = job
+    num_attempts = max(attempts, default=0)
+    newest = attempts.get(num_attempts)
     if newest and (newest.is_alive or (newest.status == SUCCEEDED and not again)):
         return newest, False
-    attempt = attempt_of(newest.submission_id) + 1 if newest else 1
-    submission_id = id_of_attempt(spec.first_id, attempt)
+    submission_id = f"{spec.first_id}-{num_attempts + 1}" if newest else spec.first_id
     is_new = _is_submitted(url, submission_id, spec, bundle)
     return get_job(url, submission_id), is_new
 
@@ -141,7 +142,7 @@ def stop_job(url: str, submission_id: str) -> Job:
     Raises:
         Unavailable: if the cluster does not answer, or the job does not end.
     """
-    HeadClient(url).post(f"/api/jobs/{submission_id}/stop")
+    HeadClient(url).ask(f"/api/jobs/{submission_id}/stop", method="POST")
     until = time.monotonic() + _SECONDS_TO_STOP
     while (job := get_job(url, submission_id)).is_alive:
         if time.monotonic() > until:
@@ -159,9 +160,9 @@ def node_shapes(url: str) -> list[NodeShape]:
     Raises:
         Unavailable: if the cluster does not answer.
     """
-    if _may_grow(HeadClient(url).get("/api/cluster_status")):
+    if _may_grow(HeadClient(url).ask("/api/cluster_status")):
         return []
-    found = HeadClient(url).get("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
+    found = HeadClient(url).ask("/api/v0/nodes?detail=1&limit=10000")["data"]["result"]["result"]
     return [
         NodeShape(node["node_id"], node["resources_total"])
         for node in found
@@ -179,11 +180,6 @@ def _may_grow(status: Any) -> bool:
         return not all(name == f"node_{node}" for node, name in types.items())
     except (KeyError, TypeError, AttributeError):
         return True
-
-
-def _is_ours(found: dict[str, Any]) -> bool:
-    submission_id = found.get("submission_id") or ""
-    return submission_id.startswith(PREFIX) and "bakeoff" in (found.get("metadata") or {})
 
 
 def _parse_job(found: dict[str, Any]) -> Job:
@@ -209,9 +205,8 @@ def _is_submitted(url: str, submission_id: str, spec: JobSpec, bundle: CodeBundl
     except (RuntimeError, OSError, ValueError) as error:
         if "already exists" in str(error):
             return False
-        raise Unavailable(
-            f"--address {url}: the sweep was not accepted ({_first_line(error)})."
-        ) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise Unavailable(f"--address {url}: the sweep was not accepted ({reason}).") from error
     return True
 
 
@@ -245,7 +240,3 @@ def _only_this_address(url: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if name in before:
                 os.environ[name] = before[name]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

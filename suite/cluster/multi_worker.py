@@ -1,9 +1,9 @@
 """Run a trial of several workers: processes of Ray Train, with DeepSpeed inside.
 
 Every worker runs the same trial; the first one's points and result are the trial's, and an error of
-any is. A worker that dies takes the others down, and all go on from the newest checkpoint, twice at
-most. An exception is a finding: the workers that Train restarts after it see that the trial is
-over.
+any is. A worker that dies ends the others, and all continue from the newest checkpoint, twice at
+most. An exception is a finding: the workers that Train restarts after it see that the trial has
+ended.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from suite.events import Checkpoints, Event, Finished, Progressed, Started
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
-_MOST_DEATHS = 2  # of workers, after which the trial goes on from its checkpoint
+_MOST_DEATHS = 2  # of workers, after which the trial continues from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3
 
 
@@ -45,14 +45,14 @@ def run_trial_of_workers(
     The trial starts once here, and again, with their provenance, whenever its workers do.
     """
     yield Started(trial.trial_id, place)
-    absolute = Checkpoints(
-        folder=checkpoints.folder.resolve(), seconds_between=checkpoints.seconds_between
-    )
+    absolute = replace(checkpoints, folder=checkpoints.folder.resolve())
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     import_paths = tuple(str(Path(path).resolve()) for path in sys.path)
     config = WorkerConfig(trial, resources, place, absolute, import_paths, mailbox)
     trainer, events = _TrainerThread(config), _NewEvents(trial.trial_id)
-    while trainer.is_running(_SECONDS_BETWEEN_LOOKS):
+    trainer.start()
+    while trainer.is_alive():
+        trainer.join(_SECONDS_BETWEEN_LOOKS)
         yield from events.among(ray.get(mailbox.take.remote()))
     yield from events.among(ray.get(mailbox.take.remote()))
     yield Finished(events.result or _crashed(config, trainer.error, events))
@@ -85,21 +85,15 @@ class _NewEvents:
                 yield event
 
 
-class _TrainerThread:
-    """Ray Train at work, in a thread of its own: `fit` returns when the workers are gone."""
+class _TrainerThread(threading.Thread):
+    """Runs Ray Train, whose `fit` returns when the workers are gone."""
 
     def __init__(self, config: WorkerConfig) -> None:
+        super().__init__(daemon=True)
         self.error: BaseException | None = None
         self._config = config
-        self._thread = threading.Thread(target=self._fit, daemon=True)
-        self._thread.start()
 
-    def is_running(self, seconds: float) -> bool:
-        """Whether it still is, after so long a wait at most."""
-        self._thread.join(seconds)
-        return self._thread.is_alive()
-
-    def _fit(self) -> None:
+    def run(self) -> None:
         try:
             self._config.folder.mkdir(parents=True, exist_ok=True)
             (self._config.folder / MARK).touch()

@@ -19,7 +19,7 @@ from suite.schema import Resources
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
 _SECONDS_TO_TRUST = 0.25
 _SECONDS_TO_ANSWER = 60.0
-_SECONDS_BETWEEN_QUESTIONS = 30.0  # to a node that was silent
+_SECONDS_BETWEEN_REQUESTS = 30.0  # to a node that was silent
 _SECONDS_TO_START_A_NODE = 900.0
 
 
@@ -75,7 +75,7 @@ def nodes_to_avoid(attempt: TrialAttempt, excluded: Sequence[str]) -> tuple[str,
 
 
 @dataclass
-class _Question:
+class _EnvironmentRequest:
     """Asks a node for its environment.
 
     A silent node may only be busy with another job, so it is asked again after a pause. It is
@@ -86,7 +86,7 @@ class _Question:
     resources: Resources
     _environment_id: str = ""
     _answer: ray.ObjectRef | None = None
-    _ends_at: float = 0.0  # the question, or the pause after it
+    _ends_at: float = 0.0  # the request, or the pause after it
     _was_silent: bool = False
 
     def ask(self) -> None:
@@ -104,20 +104,17 @@ class _Question:
             if self._environment_id:
                 self._answer = None
             elif time.monotonic() >= self._ends_at:
-                self._withdraw()
+                ray.cancel(self._answer, force=True)
+                self._answer, self._was_silent = None, True
+                self._ends_at = time.monotonic() + _SECONDS_BETWEEN_REQUESTS
         return self._environment_id
-
-    def _withdraw(self) -> None:
-        ray.cancel(self._answer, force=True)
-        self._answer, self._was_silent = None, True
-        self._ends_at = time.monotonic() + _SECONDS_BETWEEN_QUESTIONS
 
 
 class TimingNodes:
     """Nodes by the environment that they offer; each is asked until it answers."""
 
     def __init__(self) -> None:
-        self._questions: dict[tuple[str, Resources], _Question] = {}
+        self._requests: dict[tuple[str, Resources], _EnvironmentRequest] = {}
 
     def environment(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
@@ -140,13 +137,15 @@ class TimingNodes:
 
     def _offers(self, resources: Resources, *, are_awaited: bool) -> dict[str, str]:
         """All are asked before any is waited for, so that the time to answer is that of all."""
-        questions = [
-            self._questions.setdefault((node.name, resources), _Question(node.name, resources))
+        requests = [
+            self._requests.setdefault(
+                (node.name, resources), _EnvironmentRequest(node.name, resources)
+            )
             for node in _fitting(resources)
         ]
-        for question in questions:
-            question.ask()
-        return {each.node: each.answer(is_awaited=are_awaited) for each in questions}
+        for request in requests:
+            request.ask()
+        return {each.node: each.answer(is_awaited=are_awaited) for each in requests}
 
 
 def _fitting(resources: Resources) -> list[NodeShape]:
@@ -159,7 +158,7 @@ def _fitting(resources: Resources) -> list[NodeShape]:
 
 def _ask(resources: Resources, node: str) -> ray.ObjectRef:
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    return _tell_environment.options(
+    return _environment_task.options(
         num_cpus=resources.num_cpus, num_gpus=resources.num_gpus, scheduling_strategy=there
     ).remote(resources)
 
@@ -179,7 +178,7 @@ def _environment_of_any(resources: Resources) -> str:
     asked = {**asked_of_a_node(resources), **({TIMING: 1.0} if has_timing else {})}
     cpus, gpus = asked.pop("CPU", 0), asked.pop("GPU", 0)
     asked.pop("memory", None)
-    task = _tell_environment.options(num_cpus=cpus, num_gpus=gpus, resources=asked)
+    task = _environment_task.options(num_cpus=cpus, num_gpus=gpus, resources=asked)
     answer = task.remote(resources)
     found = _answered(answer, _SECONDS_TO_START_A_NODE)
     if not found:
@@ -194,4 +193,4 @@ def _environment_here(resources: Resources) -> str:
     return provenance(resources).environment_id
 
 
-_tell_environment = ray.remote(max_retries=0, max_calls=1)(_environment_here)
+_environment_task = ray.remote(max_retries=0, max_calls=1)(_environment_here)

@@ -9,8 +9,9 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
 
     rank = ray.train.get_context().get_world_rank()
     try:
-        measure = _measuring(config)
+        measure = partial(_measure, config)
         for event in run_measuring(config.trial, config.resources, config.place, measure):
             _pass_on(event, rank, config)
     except _LostOther as error:
@@ -111,33 +112,33 @@ def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
         raise RuntimeError(f"the trial ended: {event.result.reason}")
 
 
-def _measuring(config: WorkerConfig) -> Callable[[], Iterator[Said]]:
+def _measure(config: WorkerConfig) -> Iterator[Said]:
     """What the trial's probe measures on this worker."""
+    from suite.execution.trial import device_of
+    from suite.probes.probe import SpreadProbe
+    from suite.probes.registry import probe
 
-    def measure() -> Iterator[Said]:
-        from suite.execution.trial import device_of
-        from suite.probes.probe import SpreadProbe
-        from suite.probes.registry import probe
+    if not (config.folder / MARK).exists():
+        raise NotShared(
+            f"{config.checkpoints.folder} is not the same folder on host {os.uname().nodename} as "
+            "on the others; a trial of workers on several hosts needs an --out that all share."
+        )
+    device = device_of(config.resources)
+    if device != "cpu":
+        import torch
 
-        _refuse_unshared(config)
-        device = device_of(config.resources)
-        if device != "cpu":
-            import torch
-
-            torch.cuda.set_device(ray.train.torch.get_device())
-        kind = probe(config.trial.probe)
-        assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
-        is_first = ray.train.get_context().get_world_rank() == 0
-        seconds_between = config.checkpoints.seconds_between
-        checkpointer = Checkpointer(config.folder, seconds_between, is_first=is_first)
-        try:
-            yield from kind.measure_on_workers(config.trial, device, checkpointer)
-        except Exception as error:
-            if _is_lost_connection(error):
-                raise _LostOther(str(error)) from error
-            raise
-
-    return measure
+        torch.cuda.set_device(ray.train.torch.get_device())
+    kind = probe(config.trial.probe)
+    assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
+    is_first = ray.train.get_context().get_world_rank() == 0
+    seconds_between = config.checkpoints.seconds_between
+    checkpointer = Checkpointer(config.folder, seconds_between, is_first=is_first)
+    try:
+        yield from kind.measure_on_workers(config.trial, device, checkpointer)
+    except Exception as error:
+        if _is_lost_connection(error):
+            raise _LostOther(str(error)) from error
+        raise
 
 
 def _is_lost_connection(error: Exception) -> bool:
@@ -153,11 +154,3 @@ def _is_lost_connection(error: Exception) -> bool:
         return True
     is_of_deepspeed = isinstance(error, RuntimeError) and module.startswith("deepspeed.")
     return is_of_deepspeed and bool(_LOST_CONNECTION.search(str(error)))
-
-
-def _refuse_unshared(config: WorkerConfig) -> None:
-    if not (config.folder / MARK).exists():
-        raise NotShared(
-            f"{config.checkpoints.folder} is not the same folder on host {os.uname().nodename} as "
-            "on the others; a trial of workers on several hosts needs an --out that all share."
-        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.cluster import jobs
 from suite.cluster.address import check_url
-from suite.cluster.job_spec import base_of
+from suite.cluster.job_spec import split_id
 from suite.cluster.jobs import Job
 from suite.errors import DONE
 from suite.spec import SpecError
@@ -23,7 +23,9 @@ def cancel(names: Sequence[str], address: str) -> int:
     for job in _select(names, alive, every, url):
         print(f"stopping {job.submission_id} ...", flush=True)
         ended = jobs.stop_job(url, job.submission_id)
-        print(f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` goes on.")
+        print(
+            f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` resumes it."
+        )
     return DONE
 
 
@@ -55,7 +57,7 @@ def _select(
 def _matches(name: str, job: Job) -> bool:
     """By id, by that of the first attempt, or by an ablation's name or file."""
     names = {Path(each).stem for each in job.names.split()}
-    return name in (job.submission_id, base_of(job.submission_id)) or Path(name).stem in names
+    return name in (job.submission_id, split_id(job.submission_id)[0]) or Path(name).stem in names
 
 
 def _describe(job: Job) -> str:

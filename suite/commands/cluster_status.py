@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from suite.cluster.address import check_url
-from suite.cluster.job_spec import base_of
+from suite.cluster.job_spec import split_id
 from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
 from suite.commands.status import progress_lines
 from suite.errors import one_line
@@ -67,7 +67,7 @@ def _newest_attempts(found: Sequence[JobProgress]) -> list[JobProgress]:
     """The newest attempt at each sweep; an older one's progress is out of date."""
     newest: dict[str, JobProgress] = {}
     for each in found:
-        newest.setdefault(base_of(each.job.submission_id), each)
+        newest.setdefault(split_id(each.job.submission_id)[0], each)
     return list(newest.values())
 
 
@@ -75,24 +75,18 @@ def _progress_of(url: str, job: Job) -> JobProgress:
     log = "" if job.status == PENDING else job_log(url, job.submission_id)
     standing = last_standing(log) or Standing()
     lines = [line for line in log.splitlines() if line.strip() and not is_status_line(line)]
-    return JobProgress(
-        job, standing if job.is_alive else _stopped(standing), redact(lines[-1]) if lines else ""
-    )  # fmt: skip
-
-
-def _stopped(standing: Standing) -> Standing:
-    """Count what a stopped driver had running as missing."""
-    counts = dict(standing.counts)
-    missing = counts.pop("missing", 0) + counts.pop("running", 0)
-    if missing:
-        counts["missing"] = missing
-    return Standing(
-        counts=counts, failed=standing.failed, labels=standing.labels, out=standing.out
-    )  # fmt: skip
+    if not job.is_alive:  # what its driver had running is missing now
+        counts = dict(standing.counts)
+        missing = counts.pop("missing", 0) + counts.pop("running", 0)
+        counts |= {"missing": missing} if missing else {}
+        standing = Standing(
+            counts=counts, failed=standing.failed, labels=standing.labels, out=standing.out
+        )
+    return JobProgress(job, standing, redact(lines[-1]) if lines else "")
 
 
 def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
-    """For programs: the fields of the first submission, and a list of all of them."""
+    """For JSON: the fields of the first submission, and a list of all of them."""
     every = [_as_object(each) for each in found]
     nothing = {"submission": None, "job_status": None, "message": "", **asdict(Standing())}
     return {**(every[0] if every else nothing), "submissions": every}

@@ -15,11 +15,16 @@ def show() -> int:
     """Print those behind the tasks, then what else can be fetched; returns the exit code."""
     sources = data_sources()
     for source in sources:
-        print(_described(source))
+        file = source.file or "generated; the digest is that of the definition"
+        if is_absent(source):
+            file += f" (not here; `bakeoff data fetch {source.name}` brings it)"
+        print(_entry(source, source.origin, file, source.sha256))
     behind_tasks = {source.name for source in sources}
     for public in PUBLIC_SETS.values():
         if public.name not in behind_tasks:
-            print(_offered(public))
+            note = f"no task reads it yet; `bakeoff data fetch {public.name}` brings it"
+            digest = public.sha256 or "not recorded by anybody"
+            print(_entry(public, public.url, f"{public.file} ({note})", digest))
     return DONE
 
 
@@ -32,11 +37,11 @@ def verify() -> int:
 
 
 def fetch_by_name(name: str | None, folder: Path | None) -> int:
-    """Bring a public set; returns the exit code.
+    """Fetch a public set; returns the exit code.
 
     Raises:
-        TaskError: if there is no such set, or what came is another one.
-        suite.tasks.download.FetchUnavailable: if it cannot be had.
+        TaskError: if there is no such set, or the digest is wrong.
+        suite.tasks.download.FetchUnavailable: if it cannot be fetched.
     """
     if name is None:
         raise TaskError(f"bakeoff data fetch NAME: NAME is one of {', '.join(PUBLIC_SETS)}")
@@ -47,19 +52,8 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
     return DONE
 
 
-def _described(source: DataSource) -> str:
-    file = source.file or "generated; the digest is that of the definition"
-    if is_absent(source):
-        file += f" (not here; `bakeoff data fetch {source.name}` brings it)"
+def _entry(source: DataSource | PublicSet, origin: str, file: str, sha256: str) -> str:
     return (
-        f"{source.name}: {source.title}\n  licence  {source.licence}\n  origin   {source.origin}\n"
-        f"  file     {file}\n  sha256   {source.sha256}"
-    )
-
-
-def _offered(public: PublicSet) -> str:
-    return (
-        f"{public.name}: {public.title}\n  licence  {public.licence}\n  origin   {public.url}\n"
-        f"  file     {public.file} (no task reads it yet; `bakeoff data fetch {public.name}`"
-        f" brings it)\n  sha256   {public.sha256 or 'not recorded by anybody'}"
+        f"{source.name}: {source.title}\n  licence  {source.licence}\n  origin   {origin}\n"
+        f"  file     {file}\n  sha256   {sha256}"
     )

@@ -1,24 +1,26 @@
-"""`bakeoff list`: what there is to ask, to put under test, and to train on."""
+"""`bakeoff list`: show the shipped ablations, the mixers and the tasks."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from models import MIXERS, mixer_class
 from suite.commands.resource_usage import planned_seconds
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
-from suite.spec import Ablation
 from suite.tasks.registry import TASKS, task_class
 from suite.text import in_words
 
 
 def show(kind: str, *, as_json: bool) -> None:
     """Print the ablations, the mixers or the tasks."""
-    entries = {"ablations": _ablations, "mixers": _mixers, "tasks": _tasks}[kind]()
+    names: dict[str, Iterable[str]] = {"ablations": shipped(), "mixers": MIXERS, "tasks": TASKS}
+    describe = {"ablations": _ablation, "mixers": _mixer, "tasks": _task}[kind]
+    entries = [describe(name) for name in names[kind]]
     if as_json:
         print(json.dumps(entries, indent=1))
         return
@@ -39,11 +41,8 @@ def _print_lines(name: str, value: Any) -> None:
     print(f"  {name:<22}{text}")
 
 
-def _ablations() -> list[dict[str, Any]]:
-    return [_ablation(name, find(name).ablation) for name in shipped()]
-
-
-def _ablation(name: str, ablation: Ablation) -> dict[str, Any]:
+def _ablation(name: str) -> dict[str, Any]:
+    ablation = find(name).ablation
     return {
         "name": name,
         "question": ablation.question,
@@ -62,10 +61,6 @@ def _size(name: str, scale: str) -> str:
     return f"{len(expanded.trials)} trials, about {in_words(seconds)} on {where}"
 
 
-def _mixers() -> list[dict[str, Any]]:
-    return [_mixer(name) for name in MIXERS]
-
-
 def _mixer(name: str) -> dict[str, Any]:
     kind = mixer_class(name)
     traits = {
@@ -81,10 +76,6 @@ def _mixer(name: str) -> dict[str, Any]:
         "traits": [trait for trait, holds in traits.items() if holds],
         "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
     }  # fmt: skip
-
-
-def _tasks() -> list[dict[str, Any]]:
-    return [_task(name) for name in TASKS]
 
 
 def _task(name: str) -> dict[str, Any]:

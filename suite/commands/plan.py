@@ -1,9 +1,10 @@
-"""`bakeoff plan`: what would run, what is done, what cannot run and why; touches nothing."""
+"""`bakeoff plan`: show what would run, what is done, what cannot run and why; change nothing."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
 from suite.planning.loader import find_all
 from suite.planning.plan import plan
-from suite.schema import FAILURES, Plan, Trial
+from suite.schema import FAILURES, Cell, Plan
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
 from suite.text import in_words
@@ -35,7 +36,7 @@ def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_j
 def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
@@ -122,18 +123,11 @@ class TrialState:
     at: str = ""
 
 
-def read_journal(out: Path) -> Journal | None:
-    """The journal of the folder, to read; None where nothing was ever run."""
-    path = journal_in(out)
-    return Journal(path, read_only=True) if os.path.isfile(path) else None
-
-
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:
     """Of every trial, and every impossible cell; the folder is only read."""
-    journal = read_journal(out)
-    if journal is None:
+    if not os.path.isfile(journal_in(out)):  # nothing was ever run
         return list(_states(plan, {}, {}))
-    with journal:
+    with Journal(journal_in(out), read_only=True) as journal:
         return list(_states(plan, _failures(plan, journal), journal.done()))
 
 
@@ -150,40 +144,28 @@ def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
 def _states(
     plan: Plan, failures: Mapping[str, str], done: Mapping[str, set[str]]
 ) -> Iterator[TrialState]:
-    variants: dict[str, dict[str, None]] = {}  # each once, in order
-    places: dict[str, dict[str, None]] = {}
-    for cell in plan.cells:
-        variants.setdefault(cell.trial_id, {})[cell.variant] = None
-        places.setdefault(cell.trial_id, {})[cell.at] = None
     trials = {trial.trial_id: trial for trial in plan.trials}
-    for cell in {cell.trial_id: cell for cell in plan.cells}.values():
-        trial = trials.get(cell.trial_id)
-        state, reason = _state(plan, trial, cell.reason, failures, done)
+    cells: dict[str, list[Cell]] = {}
+    for cell in plan.cells:
+        cells.setdefault(cell.trial_id, []).append(cell)
+    for trial_id, (*_, cell) in cells.items():
+        state: State = "missing"
+        if trial_id not in trials:
+            state = "skipped"
+        elif is_done(trials[trial_id], plan.resources, done):
+            state = "done"
+        elif trial_id in failures:
+            state = "failed"
+        reasons = {"skipped": cell.reason, "failed": failures.get(trial_id, "")}
+        variants = dict.fromkeys(each.variant for each in cells[trial_id])
+        places = dict.fromkeys(each.at for each in cells[trial_id])
         yield TrialState(
-            trial_id=cell.trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
-            variant=" | ".join(variants[cell.trial_id]), seed=cell.seed, task=cell.task,
-            probe=cell.probe, state=state, reason=reason, at=" | ".join(places[cell.trial_id]),
+            trial_id=trial_id, ablation=plan.about.ablation, scale=plan.about.scale,
+            variant=" | ".join(variants), seed=cell.seed, task=cell.task, probe=cell.probe,
+            state=state, reason=reasons.get(state, ""), at=" | ".join(places),
         )  # fmt: skip
 
 
-def _state(
-    plan: Plan,
-    trial: Trial | None,
-    impossible: str,
-    failures: Mapping[str, str],
-    done: Mapping[str, set[str]],
-) -> tuple[State, str]:
-    if trial is None:
-        return "skipped", impossible
-    if is_done(trial, plan.resources, done):
-        return "done", ""
-    failure = failures.get(trial.trial_id)
-    return ("missing", "") if failure is None else ("failed", failure)
-
-
-def count_states(states: Sequence[TrialState]) -> dict[State, int]:
-    """How many in each state; those with none are left out."""
-    found: dict[State, int] = {}
-    for state in states:
-        found[state.state] = found.get(state.state, 0) + 1
-    return found
+def count_states(states: Sequence[TrialState]) -> Counter[State]:
+    """How many in each state."""
+    return Counter(state.state for state in states)

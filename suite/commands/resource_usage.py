@@ -24,34 +24,6 @@ _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceUsage:
-    """Hours, rate and time left.
-
-    Attributes:
-        throughput_per_minute: Trials that left a result, lately; None where none ever did.
-        eta_seconds: None where there is nothing to go by; 0 where nothing is left.
-        cpu_hours_spent: All that is known, what runs now included.
-        cpu_hours_wasted: The part of it that went into failures and results that came too late.
-        cpu_hours_left: None where there is nothing to go by.
-        num_lost: Attempts that ended with their driver or node and left no time: they are in none
-            of the hours.
-        lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
-            attempt at its trial began; None where one has not been tried again yet.
-    """
-
-    throughput_per_minute: float | None = None
-    eta_seconds: float | None = None
-    cpu_hours_spent: float = 0.0
-    cpu_hours_wasted: float = 0.0
-    cpu_hours_left: float | None = None
-    gpu_hours_spent: float = 0.0
-    gpu_hours_wasted: float = 0.0
-    gpu_hours_left: float | None = None
-    num_lost: int = 0
-    lost_cpu_hours_at_most: float | None = None
-
-
 class _Span(NamedTuple):
     """The time for which an attempt held resources; it has not ended where `held` is the trial's.
 
@@ -157,10 +129,10 @@ def _groups(trial: Listed) -> tuple[object, ...]:
     return trial.kind, trial.probe, "all"
 
 
-def resource_usage(history: History) -> ResourceUsage:
-    """All of it."""
+def resource_usage(history: History) -> dict[str, Any]:
+    """Hours, rate and time left, as the fields of `suite.journal.status_message.Standing`."""
     num_lost, at_most = _lost(history)
-    hours: dict[str, Any] = {}
+    hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):
         of = attrgetter(f"num_{kind}s")
         held = [(s, of(s.held) * s.trial.num_workers * s.seconds / _HOUR) for s in history.spans]
@@ -168,10 +140,10 @@ def resource_usage(history: History) -> ResourceUsage:
         hours[f"{kind}_hours_spent"] = sum(hours for _, hours in held)
         hours[f"{kind}_hours_wasted"] = sum(hours for span, hours in held if _is_wasted(span))
         hours[f"{kind}_hours_left"] = sum(left) if history.has_basis else None
-    return ResourceUsage(
-        throughput_per_minute=_throughput(history), eta_seconds=time_left(history),
-        num_lost=num_lost, lost_cpu_hours_at_most=at_most, **hours,
-    )  # fmt: skip
+    return {
+        "throughput_per_minute": _throughput(history), "eta_seconds": time_left(history),
+        "num_lost": num_lost, "lost_cpu_hours_at_most": at_most, **hours,
+    }  # fmt: skip
 
 
 def time_left(history: History) -> float | None:

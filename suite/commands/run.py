@@ -63,8 +63,8 @@ def _signals_interrupt(console: Console) -> Iterator[None]:
     """A SIGTERM in the block becomes a KeyboardInterrupt: results are saved and reported.
 
     So does Ctrl-C; the second one ends the program at once, and what it had started ends by itself.
-    Ray puts a handler of its own in the place of ours when it connects, which ends the program
-    with the signal's number (ray/_private/worker.py, 2.60); that is understood too.
+    Ray replaces our handler by its own when it connects, which ends the program with the signal's
+    number (ray/_private/worker.py, 2.60); that counts too.
     """
     ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
@@ -119,13 +119,7 @@ def _check(options: Options) -> None:
 def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
     """Print how it ended: counts to the log; to the output where to look."""
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
-    said = (
-        _time_limit_note(outcome, options),
-        _other_environment_note(outcome),
-        outcome.note,
-        outcome.trouble,
-    )
-    for sentence in filter(None, said):
+    for sentence in _notes(outcome, options):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for page in outcome.reports:
         print(f"report:    {page}")
@@ -137,25 +131,19 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
     return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
 
 
-def _time_limit_note(outcome: SweepOutcome, options: Options) -> str:
-    """What the time limit has left, if it came."""
-    if not outcome.num_left or options.deadline is None:
-        return ""
-    trials = "trial is" if outcome.num_left == 1 else "trials are"
-    limit = in_words(options.deadline.seconds)
-    return (
-        f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same command "
-        "goes on from here"
-    )
-
-
-def _other_environment_note(outcome: SweepOutcome) -> str:
-    """Failures that the counts do not show, since each trial counts once, by its finding."""
-    number = outcome.num_failed_beside
-    if not number:
-        return ""
-    trials = "trial" if number == 1 else "trials"
-    return f"{number} {trials} failed here, with findings of another environment, which stand"
+def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
+    """What the counts do not show."""
+    if outcome.num_left and options.deadline is not None:
+        trials = "trial is" if outcome.num_left == 1 else "trials are"
+        limit = in_words(options.deadline.seconds)
+        yield (
+            f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
+            "command goes on from here"
+        )
+    if number := outcome.num_failed_beside:  # each trial counts once, by its finding
+        trials = "trial" if number == 1 else "trials"
+        yield f"{number} {trials} failed here, with findings of another environment, which stand"
+    yield from filter(None, (outcome.note, outcome.trouble))
 
 
 def _own_command() -> str:
@@ -166,15 +154,12 @@ def _own_command() -> str:
 
 
 def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
-    """Where each sweep's trials stand side by side: an address, or the command that opens it."""
+    """Where each sweep's trials can be compared: an address, or the command that opens it."""
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)
-    names = [page.parent.name for page in outcome.reports]
-    is_recorded = not (outcome.note or outcome.trouble)
-    return [_dashboard_command(name, options) for name in names if is_recorded]
-
-
-def _dashboard_command(name: str, options: Options) -> str:
+    if outcome.note or outcome.trouble:  # not recorded
+        return []
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     out = "" if options.out == Path("out") else f" --out {options.out}"
-    return f"{_own_command()} ui {name}{out}{uri}"
+    names = [page.parent.name for page in outcome.reports]
+    return [f"{_own_command()} ui {name}{out}{uri}" for name in names]

@@ -66,22 +66,24 @@ def _standing(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven:
     with Journal(journal_in(out), read_only=True) as journal:
         listed = [t for t in journal.trials() if keys is None or (t.ablation, t.scale) in keys]
         history, statuses = _history(journal, listed, is_driven=is_driven)
-        waiting = journal.waiting() if is_driven else (0, "")
+        num_reported, reason = journal.waiting() if is_driven else (0, "")
     states = {
         key: "running" if key in history.running else statuses.get(key, "missing")
         for key in history.trials
     }
     counts = _count(history.trials, states)
+    # Those that wait are some of the missing: some may have begun since the driver counted.
+    num_waiting = min(num_reported, counts.get("missing", 0))
     failed = _failed(history.ends, states)
     places = {start.trial_id: start.place for start in history.starts}  # the newest is the last
     costs: dict[str, Any] = {
         name: round(x, _DIGITS) if isinstance(x, float) else x
-        for name, x in asdict(resource_usage(history)).items()
+        for name, x in resource_usage(history).items()
     }
     return Standing(
         counts=counts,
         running={key: places[key] for key in history.running},
-        waiting=_waiting(*waiting, counts.get("missing", 0)),
+        waiting={"num_trials": num_waiting, "reason": reason} if num_waiting else None,
         failed=failed,
         labels={key: history.trials[key].label for key in (*history.running, *failed)},
         out=str(out.resolve()),
@@ -136,12 +138,6 @@ def _by_ablation(
     for trial in listed:
         keys.setdefault(f"{trial.ablation}, {trial.scale}", []).append(trial.trial_id)
     return {name: _count(of_sweep, states) for name, of_sweep in keys.items()}
-
-
-def _waiting(num_trials: int, reason: str, num_missing: int) -> dict[str, object] | None:
-    """Those that wait are some of the missing: some may have begun since the driver counted."""
-    num_waiting = min(num_trials, num_missing)
-    return {"num_trials": num_waiting, "reason": reason} if num_waiting else None
 
 
 def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
@@ -229,7 +225,10 @@ def _costs(standing: Standing) -> Iterator[tuple[str, str]]:
     speed = standing.throughput_per_minute
     is_open = bool(standing.running or standing.counts.get("missing"))
     when = "lately" if standing.running else "when it last ran"
-    parts = [f"{_rate(speed)} trials a minute {when}"] if speed is not None else []
+    parts = []
+    if speed is not None:
+        rate = f"{speed:.3g}" if speed < 100 else f"{speed:,.0f}"
+        parts.append(f"{rate} trials a minute {when}")
     parts += [f"{in_words(standing.eta_seconds)} left"] if is_open else []
     if parts:
         yield "; ".join(parts), "dim"
@@ -241,16 +240,13 @@ def _costs(standing: Standing) -> Iterator[tuple[str, str]]:
             waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
             yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
     if standing.num_lost:
-        yield _lost(standing), "dim"
-
-
-def _lost(standing: Standing) -> str:
-    at_most = standing.lost_cpu_hours_at_most
-    bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
-    noun = "attempt was" if standing.num_lost == 1 else "attempts were"
-    return (
-        f"{standing.num_lost} {noun} lost with a driver or node before the end: not counted{bound}"
-    )
+        at_most, number = standing.lost_cpu_hours_at_most, standing.num_lost
+        bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
+        noun = "attempt was" if number == 1 else "attempts were"
+        yield (
+            f"{number} {noun} lost with a driver or node before the end: not counted{bound}",
+            "dim",
+        )
 
 
 def _hours(hours: float) -> str:
@@ -258,7 +254,3 @@ def _hours(hours: float) -> str:
     if 0 < hours < 0.01:
         return "less than 0.01"
     return f"{hours:.2f}" if hours < 10 else f"{hours:,.1f}"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"

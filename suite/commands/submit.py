@@ -12,7 +12,7 @@ from suite.cluster import jobs
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
 from suite.cluster.code_bundle import CodeBundle, bundle_code
-from suite.cluster.job_spec import JobSpec, job_spec_of
+from suite.cluster.job_spec import JobSpec, folder_on_head, public_uri
 from suite.cluster.jobs import SUCCEEDED, Job
 from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
@@ -43,15 +43,14 @@ class SubmitOptions:
 
 
 def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
-    """Plan here, submit, and print how to go on; returns the exit code."""
+    """Plan here, submit, and print the commands that follow; returns the exit code."""
     url = url_of(address) if options.dry_run else check_url(address)
-    plans = _planned(names, options)
+    from suite.planning.plan import plan  # slow, so it comes after the check of the address
+
+    plans = [plan(entry, scale=options.scale, seeds=options.seeds) for entry in find_all(names)]
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
         bundle = bundle_code(plans, Path(folder))
-        spec = job_spec_of(
-            plans, bundle, seeds=options.seeds, out=options.out,
-            tracking_uri=options.tracking_uri, options=options.options,
-        )  # fmt: skip
+        spec = _job_spec(plans, bundle, options)
         if options.dry_run:
             return _show(spec, bundle)
         _refuse_infeasible(plans, url)
@@ -60,11 +59,14 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
     return _follow(url, job.submission_id) if options.follow else DONE
 
 
-def _planned(names: Sequence[str], options: SubmitOptions) -> list[Plan]:
-    """Slow to import, so it comes after the check of the address."""
-    from suite.planning.plan import plan
-
-    return [plan(entry, scale=options.scale, seeds=options.seeds) for entry in find_all(names)]
+def _job_spec(plans: Sequence[Plan], bundle: CodeBundle, options: SubmitOptions) -> JobSpec:
+    uri = options.tracking_uri
+    return JobSpec(
+        names=bundle.names, scale=options.scale, seeds=options.seeds,
+        out=folder_on_head(options.out), tracking_uri=None if uri is None else public_uri(uri),
+        trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
+        options=options.options,
+    )  # fmt: skip
 
 
 def _show(spec: JobSpec, bundle: CodeBundle) -> int:
@@ -108,7 +110,7 @@ def _follow(url: str, submission_id: str) -> int:
     try:
         _print_lines(url, submission_id)
     except KeyboardInterrupt:
-        print(f"no longer following; {submission_id} goes on", file=sys.stderr)
+        print(f"no longer following; {submission_id} continues", file=sys.stderr)
         return INTERRUPTED
     job = jobs.get_job(url, submission_id)
     if job.exit_code is not None:

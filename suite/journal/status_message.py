@@ -33,11 +33,18 @@ class Standing:
             None where nothing waits for one.
         failed: trial_id -> status and reason.
         labels: trial_id -> a readable name, of those that run or have failed.
-        eta_seconds: None where it cannot be estimated yet.
+        eta_seconds: None where it cannot be estimated yet; 0 where nothing is left.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
-        throughput_per_minute: For this and the following fields see
-            `suite.commands.resource_usage.ResourceUsage`; None where it was not asked for.
+        throughput_per_minute: Trials that left a result, recently; None where none ever did. This
+            and the hours are None, too, where they were not computed.
+        cpu_hours_spent: All that is known, what runs now included.
+        cpu_hours_wasted: The part of it that went into failures and results that came too late.
+        cpu_hours_left: None where it cannot be estimated yet.
+        num_lost: Attempts that ended with their driver or node and left no time: they are in none
+            of the hours.
+        lost_cpu_hours_at_most: What those can have taken, since each had ended when the next
+            attempt at its trial began; None where one has not been tried again yet.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

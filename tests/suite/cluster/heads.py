@@ -88,6 +88,11 @@ class Cluster:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
+    def answers(self) -> bool:
+        with suppress(OSError):
+            return bool(self.get("/api/version"))
+        return False
+
 
 @contextmanager
 def cluster(token_file: Path, environment: dict[str, str], num_cpus: int = 2) -> Iterator[Cluster]:
@@ -105,7 +110,7 @@ def cluster(token_file: Path, environment: dict[str, str], num_cpus: int = 2) ->
         found = Cluster(
             f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", token_file.read_text(), folder
         )
-        _wait_for(found)
+        wait_until(found.answers, 30)
         yield found
 
 
@@ -154,14 +159,3 @@ def plain() -> dict[str, str]:
     """Our environment, without what proves to a cluster who asks, or names one."""
     others = ("RAY_ADDRESS", "PYTHONPATH", "VIRTUAL_ENV")
     return {k: v for k, v in os.environ.items() if k not in (*AUTHENTICATION, *others)}
-
-
-def _wait_for(found: Cluster) -> None:
-    until = time.monotonic() + 30
-    while True:
-        try:
-            found.get("/api/version")
-            return
-        except OSError:
-            assert time.monotonic() < until, "the dashboard never answered"
-            time.sleep(0.2)

@@ -58,15 +58,6 @@ def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyP
     assert check_url(address) == url
 
 
-@pytest.mark.parametrize("address", ["http://10.0.0.1:8265", "example.com", "https://127.0.0.1.a"])
-def test_a_far_dashboard_without_a_token_is_refused_without_connecting(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", pytest.fail)
-    with pytest.raises(RefusedAddress, match="no token"):
-        check_url(address)
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1"])
 def test_nobody_at_home_is_told_at_once(address: str) -> None:
     start = time.monotonic()
@@ -81,15 +72,21 @@ def test_the_cluster_of_this_process_needs_no_check(monkeypatch: pytest.MonkeyPa
 
 
 FAR = ["10.0.0.1:6379", "example.com:6379", "0.0.0.0:6379", "[fe80::1]:6379", "127.0.0.1.a.b:1"]
+FAR_DASHBOARDS = ["http://10.0.0.1:8265", "example.com", "https://127.0.0.1.a"]
 
 
-@pytest.mark.parametrize("address", FAR)
+@pytest.mark.parametrize(
+    ("check", "address"),
+    [(check_address, address) for address in FAR]
+    + [(check_url, address) for address in FAR_DASHBOARDS],
+)
 def test_far_away_without_a_token_is_refused_without_connecting(
-    address: str, monkeypatch: pytest.MonkeyPatch
+    check: Callable[[str], object], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "create_connection", pytest.fail)
+    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", pytest.fail)
     with pytest.raises(RefusedAddress, match="no token"):
-        check_address(address)
+        check(address)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from suite.events import (
     Progressed,
     Remarked,
     Started,
-    Unavailable,
 )
 from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
@@ -205,16 +204,6 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
     used = {event.place for event in executor.execute(work_of(own(mixers))) if
             isinstance(event, Started)}  # fmt: skip
     assert not used & set(places)  # a process that timed is not used again
-
-
-def test_what_the_cluster_can_never_run_is_refused_at_once(executor, mixers: Workplace) -> None:
-    trial = own(mixers).trials[0]
-    has = rf"no node has that; it has 1 node with {os.cpu_count()} CPU"
-    with pytest.raises(Unavailable, match=rf"asks for 4096 CPU, and {has}"):
-        list(executor.execute([(trial, Resources(num_cpus=4096))]))
-    with pytest.raises(Unavailable, match=rf"asks for 1 CPU, 1 GPU, and {has}"):
-        list(executor.execute([(trial, Resources(num_gpus=1.0))]))
-    assert results(list(executor.execute([(trial, Resources())])))
 
 
 def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:

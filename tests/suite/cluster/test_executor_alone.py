@@ -87,7 +87,7 @@ def test_where_all_workers_die_the_result_has_the_provenance_of_the_first() -> N
     assert multi_worker._crashed(config, None, events).provenance == ELSEWHERE
 
 
-@pytest.mark.parametrize("num_failures", [0, 1, 2])
+@pytest.mark.parametrize("num_failures", [0, 1])
 def test_ray_that_is_slow_to_start_is_started_once_more(
     num_failures: int, settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,30 +102,29 @@ def test_ray_that_is_slow_to_start_is_started_once_more(
     monkeypatch.delenv("RAY_gcs_server_port_wait_time_s", raising=False)
     monkeypatch.setattr(connect.ray, "init", init)
     monkeypatch.setattr(connect.ray, "shutdown", lambda: None)
-    if num_failures < 2:
-        with connect.started(settings) as executor:
-            assert executor.is_own
-    else:
-        told = r"^Ray cannot be started here: The current node timed out during startup\. The "
-        with pytest.raises(Unavailable, match=told), connect.started(settings):
-            pytest.fail("it never started")
-    assert len(starts) == min(2, num_failures + 1)
+    with connect.started(settings) as executor:
+        assert executor.is_own
+    assert len(starts) == num_failures + 1
     assert {int(seconds) for seconds in waits} == {60}  # Ray's own default is 30
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(RuntimeError("a. b"), "a"), (TimeoutError("\n"), "TimeoutError")]
+    ("error", "reason"), [(RuntimeError("a. b"), "a"), (TimeoutError("\n"), "TimeoutError")]
 )
 def test_a_ray_that_never_starts_is_one_sentence_and_what_to_do(
-    error: Exception, told: str, settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
+    error: Exception, reason: str, settings: ExecutorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    starts = []
+
     def init(**options: object) -> None:
+        starts.append(options)
         raise error
 
     monkeypatch.setattr(connect.ray, "init", init)
-    told = rf"^Ray cannot be started here: {told}\. The machine may be too busy.*--executor inline"
-    with pytest.raises(Unavailable, match=told), executing("ray", None, settings):
+    why = rf"^Ray cannot be started here: {reason}\. The machine may be too busy.*--executor inline"
+    with pytest.raises(Unavailable, match=why), executing("ray", None, settings):
         pytest.fail("it never started")
+    assert len(starts) == 2
 
 
 def test_a_node_has_longer_to_start_than_ray_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:

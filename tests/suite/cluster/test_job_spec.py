@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster.code_bundle import bundle_code
 from suite.cluster.job_spec import (
     STARTER_SCRIPT,
     JobSpec,
-    attempt_of,
-    base_of,
-    id_of_attempt,
-    job_spec_of,
+    folder_on_head,
+    public_uri,
+    split_id,
 )
-from suite.planning.plan import plan
 from suite.spec import SpecError
 from suite.tracking.location import BadUri, RefusedUri
 
@@ -47,10 +44,8 @@ def test_a_long_list_of_names_makes_no_endless_id() -> None:
 @pytest.mark.parametrize("name", ["heads-quick-2", "heads"])
 def test_attempts_are_counted_after_the_hash(name: str) -> None:
     first = f"bakeoff-{name}-0123456789ab"
-    assert id_of_attempt(first, 1) == first
-    assert (base_of(first), attempt_of(first)) == (first, 1)
-    third = id_of_attempt(first, 3)
-    assert (base_of(third), attempt_of(third)) == (first, 3)
+    assert split_id(first) == (first, 1)
+    assert split_id(f"{first}-3") == (first, 3)
 
 
 def test_the_command_says_all_of_it() -> None:
@@ -87,36 +82,19 @@ def test_what_is_said_beside_the_job_is_text() -> None:
     assert SWEEP.metadata["num_trials"] == "2"
 
 
-@pytest.fixture
-def submitted(tmp_path: Path):  # type: ignore[no-untyped-def]
-    plans = [plan("heads", seeds=1)]
-    bundle = bundle_code(plans, tmp_path)
-
-    def make(uri: str | None = None, out: Path = Path("out")) -> JobSpec:
-        return job_spec_of(plans, bundle, seeds=1, out=out, tracking_uri=uri)
-
-    return make
-
-
-def test_a_plan_becomes_a_submission(submitted) -> None:  # type: ignore[no-untyped-def]
-    found = submitted("sqlite:////data/mlflow.db")
-    assert found.names == ("heads",)
-    assert len(found.trial_ids) == 3 * 9 + 2  # each variant by three probes; timings, floors
-    assert list(found.trial_ids) == sorted(found.trial_ids)
-
-
 @pytest.mark.parametrize("uri", ["http://me:s3cret@h:5000", "http://me@h", "http://h?token=s3cret"])
-def test_a_password_in_the_store_is_refused(submitted, uri: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_password_in_the_store_is_refused(uri: str) -> None:
     with pytest.raises(RefusedUri, match="MLFLOW_TRACKING_PASSWORD") as caught:
-        submitted(uri)
+        public_uri(uri)
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_file_that_would_end_with_the_job_is_refused(submitted) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_would_end_with_the_job_is_refused() -> None:
+    assert public_uri("sqlite:////data/mlflow.db") == "sqlite:////data/mlflow.db"
     with pytest.raises(SpecError, match="absolute path"):
-        submitted("sqlite:///mlflow.db")
+        public_uri("sqlite:///mlflow.db")
     with pytest.raises(BadUri):
-        submitted("nonsense")
+        public_uri("nonsense")
 
 
 STAND_IN = '#!/bin/sh\n[ "$1" = -c ] && exit {has_ray}\necho "$0" "$@" "$BAKEOFF_STATUS_LINES"\n'
@@ -162,8 +140,9 @@ def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
     assert done.stdout.strip() == "['-c', 'run', 'x']"
 
 
-def test_the_home_of_there_may_be_spelt_and_is_no_output_folder(submitted) -> None:  # type: ignore[no-untyped-def]
-    assert submitted(out=Path("~/results")).place == "~/results"
+def test_the_output_folder_is_never_the_home_itself() -> None:
+    assert folder_on_head(Path("~/results")) == Path("results")
+    assert replace(SWEEP, out=Path("results")).place == "~/results"
     for out in (Path("~"), Path()):
         with pytest.raises(SpecError, match="give a folder of its own"):
-            submitted(out=out)
+            folder_on_head(out)

@@ -75,13 +75,21 @@ def said(work: Workplace, *arguments: str, code: int = DONE) -> str:
     return SAID[-1]
 
 
-def asked(work: Workplace, there: Cluster) -> Any:
+def without_out(
+    work: Workplace, *arguments: str, code: int = DONE
+) -> subprocess.CompletedProcess[str]:
+    """Run `bakeoff` without the option `--out DIR` that `Workplace` adds."""
     done = subprocess.run(
-        [*work.command("status", "--json", "--address", there.url)[:-2]],
-        env={**os.environ, **work.environment}, text=True, capture_output=True, check=True,
+        work.command(*arguments)[:-2], env={**os.environ, **work.environment}, text=True,
+        capture_output=True, check=False,
     )  # fmt: skip
     SAID.append(done.stdout + done.stderr)
-    return json.loads(done.stdout)
+    assert done.returncode == code, SAID[-1]
+    return done
+
+
+def asked(work: Workplace, there: Cluster) -> Any:
+    return json.loads(without_out(work, "status", "--json", "--address", there.url).stdout)
 
 
 def waited(work: Workplace, there: Cluster, until: Callable[[Any], bool], seconds: float) -> Any:
@@ -161,11 +169,8 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     submit = ("submit", file, "--address", there.url)
     first = said(work, *submit).split()[1].rstrip(":")
     waited(work, there, lambda told: told["counts"].get("ok", 0) >= 1, 90)
-    cancel = work.command("cancel", "cancelled", "--address", there.url)[:-2]
-    done = subprocess.run(cancel, env={**os.environ, **work.environment}, capture_output=True,
-                          text=True, check=True)  # fmt: skip
-    SAID.append(done.stdout + done.stderr)
-    assert f"{first}: stopped" in done.stdout
+    cancel = ("cancel", "cancelled", "--address", there.url)
+    assert f"{first}: stopped" in without_out(work, *cancel).stdout
     before = results(work.out)
     assert before
     told = asked(work, there)
@@ -180,10 +185,7 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     assert {result.status for result in after.values()} == {Status.OK}
     for trial_id, result in before.items():
         assert after[trial_id] == result  # not made twice
-    nobody = subprocess.run(cancel, env={**os.environ, **work.environment}, capture_output=True,
-                            text=True, check=False)  # fmt: skip
-    assert nobody.returncode == USAGE
-    assert "no submitted sweep is alive" in nobody.stderr
+    assert "no submitted sweep is alive" in without_out(work, *cancel, code=USAGE).stderr
 
 
 def statuses_of_children(out: Path) -> set[str]:
@@ -193,45 +195,36 @@ def statuses_of_children(out: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "case", ["wrong token", "no token", "nobody", "the head's port", "too large"]
+    "case",
+    ["wrong token", "wrong token to join", "no token", "nobody", "the head's port", "too large"],
 )
 def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there: Cluster) -> None:
-    environment, url = dict(work.environment), there.url
-    file = work.ablation(probes=["parameters"])
+    environment, file = dict(work.environment), work.ablation(probes=["parameters"])
+    verb = "run" if case == "wrong token to join" else "submit"
+    url = "http://127.0.0.1:1" if case == "nobody" else there.url
+    if case in ("the head's port", "wrong token to join"):
+        url = there.address
     if case == "too large":
         text = Path(file).read_text()
         Path(file).write_text(text.replace("dim=8,", "dim=8, cpus=64,"))
-    if case == "wrong token":
+    if case.startswith("wrong token"):
         environment |= {"RAY_AUTH_TOKEN": "f00dcafe" * 4}
     if case == "no token":
-        for name in AUTHENTICATION:
-            environment.pop(name, None)
-    if case == "nobody":
-        url = "http://127.0.0.1:1"
-    if case == "the head's port":
-        url = there.address
+        environment = {k: v for k, v in environment.items() if k not in AUTHENTICATION}
     why = {
-        "wrong token": "does not know our token", "no token": "asks for a token",
+        "wrong token": "does not know our token",
+        "wrong token to join": "does not know our token", "no token": "asks for a token",
         "nobody": "nothing answers there", "the head's port": "no dashboard of a Ray cluster",
         "too large": "64 CPU",
     }[case]  # fmt: skip
     start = time.monotonic()
-    refused = said(replace(work, environment=environment), "submit", file, "--address", url,
+    refused = said(replace(work, environment=environment), verb, file, "--address", url,
                    code=UNAVAILABLE)  # fmt: skip
     assert time.monotonic() - start < 15
     assert why in refused
     assert "f00dcafe" not in refused
     assert len(refused.splitlines()) == 1
     assert not [job for job in there.get("/api/jobs/") if "parameters" in str(job)]
-
-
-def test_a_wrong_token_is_refused_to_who_would_join_too(work: Workplace, there: Cluster) -> None:
-    wrong = replace(work, environment={**work.environment, "RAY_AUTH_TOKEN": "f00dcafe" * 4})
-    start = time.monotonic()
-    refused = said(wrong, "run", work.ablation(), "--address", there.address, code=UNAVAILABLE)
-    assert time.monotonic() - start < 15
-    assert "does not know our token" in refused
-    assert "f00dcafe" not in refused
 
 
 def test_a_dry_run_asks_nobody(work: Workplace) -> None:
@@ -268,8 +261,7 @@ def test_a_relative_folder_is_in_the_home_of_the_heads_user_and_taken_in_turns(
     """Two sweeps into one folder: the second waits for the first."""
     files = [own(work, name, [1e-3, 1e-2], pause=0.05) for name in ("first", "second")]
     for file in files:
-        command = [*work.command("submit", file, "--address", there.url)[:-2], "--out", "shared"]
-        subprocess.run(command, env={**os.environ, **work.environment}, check=True)
+        without_out(work, "submit", file, "--address", there.url, "--out", "shared")
     ended = waited(work, there, both_have_succeeded, 180)
     assert [s["counts"] for s in ended["submissions"][:2]] == [{"ok": 3}, {"ok": 3}]
     assert len(results(place / "home" / "shared")) == 6

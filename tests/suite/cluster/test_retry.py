@@ -13,7 +13,7 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from suite.cluster import failures
+from suite.cluster import retry
 from suite.cluster.capacity import NodeShape
 from suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
 from suite.cluster.task_queue import TrialAttempt
@@ -27,6 +27,14 @@ NODES = [
     NodeShape("bbbb2222", {"CPU": 2.0, "memory": 4.0 * GIB}),
 ]
 WIDE = NodeShape("cccc3333", {"CPU": 8.0, "memory": 64.0 * GIB})
+
+
+def retried(
+    ended: TrialAttempt, kind: FailureKind, node: str, nodes: list[NodeShape] = NODES
+) -> TrialAttempt:
+    again = next_attempt(ended, kind, node, nodes)
+    assert again is not None
+    return again
 
 
 def attempt(number: int = 1, **asked: int) -> TrialAttempt:
@@ -45,26 +53,23 @@ def test_what_the_world_did_is_tried_three_times_in_all(kind: FailureKind) -> No
 
 
 def test_where_a_process_died_the_trial_should_not_run_again() -> None:
-    again = next_attempt(attempt(), FailureKind.DEAD_WORKER, "aaaa1111", NODES)
-    assert again is not None
-    assert again.avoided == ("aaaa1111",)
-    lost = next_attempt(attempt(), FailureKind.LOST_NODE, "aaaa1111", NODES)
-    assert lost is not None
-    assert lost.avoided == ()  # it is gone; a name cannot come back
+    assert retried(attempt(), FailureKind.DEAD_WORKER, "aaaa1111").avoided == ("aaaa1111",)
+    # A lost node is gone; its name cannot come back.
+    assert retried(attempt(), FailureKind.LOST_NODE, "aaaa1111").avoided == ()
 
 
 @pytest.mark.parametrize(
     ("asked", "given"), [(0, 4 * GIB), (1 * GIB, 4 * GIB), (3 * GIB, 6 * GIB), (6 * GIB, 8 * GIB)]
 )
 def test_out_of_memory_is_tried_once_more_with_a_larger_request(asked: int, given: int) -> None:
-    again = next_attempt(attempt(memory_bytes=asked), FailureKind.HOST_MEMORY, "aaaa1111", NODES)
-    assert again is not None
+    again = retried(attempt(memory_bytes=asked), FailureKind.HOST_MEMORY, "aaaa1111")
     assert again.resources.memory_bytes == given
     assert next_attempt(again, FailureKind.HOST_MEMORY, "aaaa1111", NODES) is None
 
 
-def test_who_had_a_whole_node_gets_no_more() -> None:
+def test_what_cannot_have_more_memory_or_failed_itself_is_not_tried_again() -> None:
     assert next_attempt(attempt(memory_bytes=8 * GIB), FailureKind.HOST_MEMORY, "a", NODES) is None
+    assert next_attempt(attempt(), FailureKind.OTHER, "aaaa1111", NODES) is None
 
 
 @pytest.mark.parametrize(
@@ -78,10 +83,7 @@ def test_more_memory_is_that_of_a_node_with_all_else_that_is_asked(
         NodeShape("wide", {"CPU": 8.0, "memory": 64.0 * GIB}),
         NodeShape("card", {"CPU": 1.0, "GPU": 1.0, "memory": 8.0 * GIB}),
     ]
-    again = next_attempt(
-        replace(attempt(), resources=asked), FailureKind.HOST_MEMORY, "card", mixed
-    )
-    assert again is not None
+    again = retried(replace(attempt(), resources=asked), FailureKind.HOST_MEMORY, "card", mixed)
     assert again.resources == replace(asked, memory_bytes=given)
 
 
@@ -102,13 +104,8 @@ def test_more_memory_has_room_for_all_workers_of_the_trial() -> None:
     ended = replace(ended, trial=replace(ended.trial, parallel=spread))
     # 6 GiB, on one of them only
     assert next_attempt(ended, FailureKind.HOST_MEMORY, "", NODES) is None
-    again = next_attempt(ended, FailureKind.HOST_MEMORY, "", [*NODES, WIDE])
-    assert again is not None
+    again = retried(ended, FailureKind.HOST_MEMORY, "", [*NODES, WIDE])
     assert again.resources.memory_bytes == 32 * GIB
-
-
-def test_what_the_trial_did_itself_is_not_tried_again() -> None:
-    assert next_attempt(attempt(), FailureKind.OTHER, "aaaa1111", NODES) is None
 
 
 @pytest.mark.parametrize(
@@ -127,8 +124,8 @@ def test_what_the_trial_did_itself_is_not_tried_again() -> None:
     ids=["node", "worker", "memory", "environment", "raised"],
 )
 def test_the_last_attempt_s_end_is_the_result(error, kind: FailureKind, status: Status) -> None:
-    assert failures.kind_of(error) is kind
-    result = failures.failed_result(attempt(number=3), error)
+    assert retry.kind_of(error) is kind
+    result = retry.failed_result(attempt(number=3), error)
     assert result.status is status
     is_given_up = kind not in (FailureKind.HOST_MEMORY, FailureKind.OTHER)
     assert result.reason.startswith("given up after 3 attempts") is is_given_up
@@ -140,15 +137,14 @@ def test_the_last_attempt_s_end_is_the_result(error, kind: FailureKind, status: 
 def test_a_failure_has_the_provenance_of_the_worker() -> None:
     elsewhere = replace(provenance(Resources()), device="another CPU")
     begun = replace(attempt(number=MOST_ATTEMPTS), provenance=elsewhere)
-    again = next_attempt(replace(begun, number=1), FailureKind.LOST_NODE, "aaaa1111", NODES)
-    assert again is not None
+    again = retried(replace(begun, number=1), FailureKind.LOST_NODE, "aaaa1111")
     for result in (
-        failures.failed_result(begun, WorkerCrashedError()),
-        failures.failed_result(again, WorkerCrashedError()),  # though it has not begun there
-        failures.timeout_result(begun, 1.0),
+        retry.failed_result(begun, WorkerCrashedError()),
+        retry.failed_result(again, WorkerCrashedError()),  # though it has not begun there
+        retry.timeout_result(begun, 1.0),
     ):
         assert result.provenance == elsewhere
-    never_begun = failures.no_node_result(attempt())
+    never_begun = retry.no_node_result(attempt())
     assert never_begun.provenance == provenance(Resources())
 
 

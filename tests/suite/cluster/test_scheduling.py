@@ -140,24 +140,24 @@ def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplac
     assert set(most_at_once(found).values()) == {1}
 
 
-def test_a_gpu_model_is_a_place(cluster: Any, executor: Any, mixers: Workplace) -> None:
+@pytest.mark.parametrize(
+    ("asked", "node"),
+    [(A100, "four"), (Resources(num_gpus=0.5, gpu_model="T4"), "two")],
+    ids=["cards", "shares of a card"],
+)
+def test_a_gpu_model_is_a_place(
+    asked: Resources, node: str, cluster: Any, executor: Any, mixers: Workplace
+) -> None:
     """The cards are only declared, so that the trials fail, each where it should have run."""
-    work = [(trial, A100) for trial in trials(mixers, 3)]
+    work = [(trial, asked) for trial in trials(mixers, 3)]
     events = list(executor.execute(work))
     begun = [event for event in events if isinstance(event, Started)]
     places = [event.place.replace(",", "").split() for event in begun]
-    assert {name_of(cluster, words[1]) for words in places} == {"four"}
+    assert {name_of(cluster, words[1]) for words in places} == {node}
     assert len({words[-1] for words in places}) == 3  # a fresh process each
     ends = [event.result for event in events if isinstance(event, Finished)]
     assert {result.status for result in ends} == {Status.ERROR}
     assert all("CUDA" in result.reason for result in ends)
-
-
-def test_shares_of_a_card(cluster: Any, executor: Any, mixers: Workplace) -> None:
-    asked = Resources(num_gpus=0.5, gpu_model="T4")
-    events = list(executor.execute([(trial, asked) for trial in trials(mixers, 2)]))
-    places = [event.place.split()[1] for event in events if isinstance(event, Started)]
-    assert {name_of(cluster, node) for node in places} == {"two"}
 
 
 @pytest.mark.parametrize(

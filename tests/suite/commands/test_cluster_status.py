@@ -56,7 +56,7 @@ def test_a_program_reads_the_live_one_at_the_top(cluster, capsys) -> None:  # ty
     ]  # fmt: skip
 
 
-def test_an_empty_cluster_has_the_same_keys(cluster) -> None:  # type: ignore[no-untyped-def]
+def test_an_empty_cluster_has_the_same_keys(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
     put(cluster)
     full = as_objects(submissions_on("http://h:1"))
     cluster.clear()
@@ -64,6 +64,8 @@ def test_an_empty_cluster_has_the_same_keys(cluster) -> None:  # type: ignore[no
     assert {"counts", "running", "waiting", "failed", "eta_seconds", "submissions"} <= empty.keys()
     assert empty.keys() <= full.keys()
     assert (empty["submission"], empty["submissions"]) == (None, [])
+    show_cluster_status("http://h:1", as_json=False)
+    assert "nothing was submitted to http://h:1 yet" in capsys.readouterr().out
 
 
 def test_nothing_runs_any_more_once_the_driver_was_killed(cluster) -> None:  # type: ignore[no-untyped-def]
@@ -99,11 +101,6 @@ def test_a_pending_one_says_why(cluster) -> None:  # type: ignore[no-untyped-def
     put(cluster, status="PENDING", message="Job has not started yet.")
     (seen,) = submissions_on("http://h:1")
     assert lines_of(seen)[1] == "  Job has not started yet."
-
-
-def test_an_empty_cluster_is_said_to_be(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
-    show_cluster_status("http://h:1", as_json=False)
-    assert "nothing was submitted to http://h:1 yet" in capsys.readouterr().out
 
 
 def test_a_person_sees_the_newest_attempt_at_a_sweep_and_a_program_all(cluster, capsys) -> None:  # type: ignore[no-untyped-def]

@@ -18,17 +18,17 @@ def test_a_machine_that_runs_the_tests_is_fit(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "packages", "code", "line"),
+    [
+        ("_NEEDED", ("torch", "none"), UNAVAILABLE, "MISSING none; pip install bakeoff"),
+        ("_FOR", {"none": "something else"}, DONE, "absent  none; only for something else"),
+    ],
+)
 def test_a_missing_package_is_named_with_its_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(doctor, "_NEEDED", ("torch", "no_such_package"))
-    assert doctor.show(tmp_path) == UNAVAILABLE
-    assert "MISSING no_such_package; pip install bakeoff" in capsys.readouterr().out
-
-
-def test_what_one_can_do_without_is_only_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(doctor, "_FOR", {"no_such_package": "something else"})
-    assert doctor.show(tmp_path) == DONE
-    assert "absent  no_such_package; only for something else" in capsys.readouterr().out
+    name: str, packages: object, code: int, line: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(doctor, name, packages)
+    assert doctor.show(tmp_path) == code
+    assert line in capsys.readouterr().out

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from suite.commands import resource_usage as module
-from suite.commands.resource_usage import History, resource_usage
+from suite.commands.resource_usage import History
 from suite.journal.rows import Attempt, End
 from suite.journal.trial_index import Listed
 
@@ -47,13 +48,21 @@ def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> Histo
     return History(**(fields | changes))
 
 
+def usage(trials: list[Listed], ends: list[End] = [], **changes: Any) -> SimpleNamespace:  # noqa: B006
+    return SimpleNamespace(**module.resource_usage(history(trials, ends, **changes)))
+
+
+def numbered(number: int) -> list[Listed]:
+    return [trial(f"t{k}") for k in range(number)]
+
+
 # --- hours ---------------------------------------------------------------------------------------
 
 
 def test_hours_are_those_of_the_cpus_and_gpus_of_all_workers() -> None:
     trials = [trial("a"), trial("b", num_workers=4)]
     ends = [end("a", 1800.0, num_cpus=2.0), end("b", 900.0, num_cpus=2.0, num_gpus=1.0)]
-    found = resource_usage(history(trials, ends))
+    found = usage(trials, ends)
     assert found.cpu_hours_spent == pytest.approx(2 * 0.5 + 4 * 2 * 0.25)
     assert found.gpu_hours_spent == pytest.approx(4 * 0.25)
     assert (found.cpu_hours_wasted, found.cpu_hours_left, found.eta_seconds) == (0.0, 0.0, 0.0)
@@ -67,7 +76,7 @@ def test_failures_are_wasted_and_so_is_what_came_too_late(status: str) -> None:
         end("b", 7200.0, is_kept=False),
         end("b", 900.0, attempt=2, status="diverged"),
     ]
-    found = resource_usage(history([trial("a"), trial("b")], ends))
+    found = usage([trial("a"), trial("b")], ends)
     assert found.cpu_hours_spent == pytest.approx(3.75)
     assert found.cpu_hours_wasted == pytest.approx(3.0)
     assert found.num_lost == 0
@@ -76,13 +85,13 @@ def test_failures_are_wasted_and_so_is_what_came_too_late(status: str) -> None:
 def test_a_crash_that_could_not_say_how_long_took_from_its_start_to_its_end() -> None:
     ends = [end("a", 0.0, NOW, status="crashed")]
     starts = [Attempt("a", 1, NOW - 1800.0, "node 1")]
-    found = resource_usage(history([trial("a")], ends, starts=starts))
+    found = usage([trial("a")], ends, starts=starts)
     assert found.cpu_hours_wasted == found.cpu_hours_spent == pytest.approx(0.5)
 
 
 def test_what_runs_is_spent_so_far_and_the_rest_of_its_mean_is_left() -> None:
     trials = [trial(name) for name in "abc"]
-    found = resource_usage(history(trials, [end("a", 3600.0)], running={"b": NOW - 900.0}))
+    found = usage(trials, [end("a", 3600.0)], running={"b": NOW - 900.0})
     assert found.cpu_hours_spent == pytest.approx(1.25)
     assert found.cpu_hours_left == pytest.approx(0.75 + 1.0)
 
@@ -90,7 +99,7 @@ def test_what_runs_is_spent_so_far_and_the_rest_of_its_mean_is_left() -> None:
 def test_lost_attempts_are_counted_apart_and_bounded_by_the_next_start() -> None:
     starts = [Attempt("a", 1, 1000.0, ""), Attempt("a", 2, 4600.0, ""), Attempt("a", 3, 6400.0, "")]
     ends = [end("a", 60.0, attempt=3)]
-    found = resource_usage(history([trial("a", num_cpus=2.0)], ends, starts=starts))
+    found = usage([trial("a", num_cpus=2.0)], ends, starts=starts)
     assert found.num_lost == 2
     assert found.lost_cpu_hours_at_most == pytest.approx(2 * (3600 + 1800) / 3600)
     assert found.cpu_hours_wasted == 0.0
@@ -99,9 +108,9 @@ def test_lost_attempts_are_counted_apart_and_bounded_by_the_next_start() -> None
 def test_a_lost_attempt_that_was_not_tried_again_has_no_bound() -> None:
     starts = [Attempt("a", 1, 1000.0, ""), Attempt("b", 1, NOW - 5.0, "")]
     trials = [trial("a"), trial("b")]
-    found = resource_usage(history(trials, starts=starts, running={"b": NOW - 5.0}))
+    found = usage(trials, starts=starts, running={"b": NOW - 5.0})
     assert (found.num_lost, found.lost_cpu_hours_at_most) == (1, None)
-    found = resource_usage(history([trial("a")], [end("a")]))
+    found = usage([trial("a")], [end("a")])
     assert (found.num_lost, found.lost_cpu_hours_at_most) == (0, 0.0)
 
 
@@ -109,27 +118,27 @@ def test_a_lost_attempt_that_was_not_tried_again_has_no_bound() -> None:
 
 
 def test_the_rate_is_that_of_the_last_ten_minutes() -> None:
-    names = [f"t{number}" for number in range(40)]
-    old = [end(name, 60.0, NOW - 3000.0) for name in names[:20]]
-    new = [end(name, 60.0, NOW - 30.0 * k) for k, name in enumerate(names[20:])]
-    found = resource_usage(history([trial(name) for name in names], old + new))
+    trials = numbered(40)
+    old = [end(each.trial_id, 60.0, NOW - 3000.0) for each in trials[:20]]
+    new = [end(each.trial_id, 60.0, NOW - 30.0 * k) for k, each in enumerate(trials[20:])]
+    found = usage(trials, old + new)
     assert found.throughput_per_minute == pytest.approx(20 / 10, rel=0.06)
 
 
 def test_a_driver_that_has_just_begun_is_not_measured_by_the_pause_before() -> None:
     ends = [end("a", 10.0, NOW - 300.0), end("b", 10.0, NOW - 20.0), end("c", 10.0, NOW)]
     trials = [trial(name) for name in "abcd"]
-    found = resource_usage(history(trials, ends, driver_started=NOW - 30.0))
+    found = usage(trials, ends, driver_started=NOW - 30.0)
     assert found.throughput_per_minute == pytest.approx(2 * 60 / 30)
 
 
 def test_without_a_driver_it_is_that_of_its_last_minutes() -> None:
     ends = [end("a", 60.0, 1000.0), end("b", 60.0, 1060.0)]
     trials = [trial("a"), trial("b")]
-    found = resource_usage(history(trials, ends, driver_started=None))
+    found = usage(trials, ends, driver_started=None)
     assert found.throughput_per_minute == pytest.approx(1.0)
-    assert resource_usage(history(trials, driver_started=None)).throughput_per_minute is None
-    assert resource_usage(history(trials)).throughput_per_minute == 0.0
+    assert usage(trials, driver_started=None).throughput_per_minute is None
+    assert usage(trials).throughput_per_minute == 0.0
 
 
 # --- time left -----------------------------------------------------------------------------------
@@ -163,26 +172,24 @@ def test_failures_say_nothing_of_how_long_a_trial_takes() -> None:
 
 def test_the_rest_is_divided_among_the_slots_that_were_in_use() -> None:
     """Four at a time, though this machine may have any number of CPUs."""
-    names = [f"t{number}" for number in range(80)]
-    ends = [end(name, 60.0, NOW - 60.0 * (k // 4)) for k, name in enumerate(names[:40])]
-    found = resource_usage(history([trial(name) for name in names], ends, driver_started=None))
+    trials = numbered(80)
+    ends = [end(each.trial_id, 60.0, NOW - 60.0 * (k // 4)) for k, each in enumerate(trials[:40])]
+    found = usage(trials, ends, driver_started=None)
     assert found.eta_seconds == pytest.approx(40 * 60 / 4)
 
 
 def test_pauses_between_short_trials_count() -> None:
     """A tenth of a second each, one a second: the rest takes a second each."""
-    names = [f"t{number}" for number in range(200)]
-    ends = [end(name, 0.1, NOW - float(k)) for k, name in enumerate(names[:100])]
-    found = resource_usage(history([trial(name) for name in names], ends))
+    trials = numbered(200)
+    ends = [end(each.trial_id, 0.1, NOW - float(k)) for k, each in enumerate(trials[:100])]
+    found = usage(trials, ends)
     assert found.eta_seconds == pytest.approx(100.0, rel=0.02)
 
 
 def test_what_runs_now_counts_as_slots_before_much_has_ended() -> None:
-    names = [f"t{number}" for number in range(101)]
-    running = dict.fromkeys(names[1:51], NOW - 100.0)
-    found = resource_usage(
-        history([trial(name) for name in names], [end("t0", 100.0, NOW)], running=running)
-    )
+    trials = numbered(101)
+    running = dict.fromkeys((each.trial_id for each in trials[1:51]), NOW - 100.0)
+    found = usage(trials, [end("t0", 100.0, NOW)], running=running)
     assert found.eta_seconds == pytest.approx(100.0)  # 50 left at about 51 at a time, 100 s each
 
 
@@ -190,14 +197,14 @@ def test_timings_come_after_the_rest_and_one_at_a_time() -> None:
     trials = [trial(f"q{k}") for k in range(4)]
     trials += [trial(f"s{k}", probe="step_time", is_alone=True) for k in range(4)]
     ends = [end("q0", 60.0, NOW - 100.0), end("q1", 60.0, NOW - 100.0), end("s0", 100.0, NOW)]
-    found = resource_usage(history(trials, ends, driver_started=None))
+    found = usage(trials, ends, driver_started=None)
     assert found.eta_seconds == pytest.approx(2 * 60 / 2 + 3 * 100)
 
 
 def test_the_longest_trial_bounds_it_from_below() -> None:
-    names = [f"t{number}" for number in range(11)]
-    ends = [end(name, 600.0) for name in names[:10]]
-    found = resource_usage(history([trial(name) for name in names], ends))
+    trials = numbered(11)
+    ends = [end(each.trial_id, 600.0) for each in trials[:10]]
+    found = usage(trials, ends)
     assert found.eta_seconds == pytest.approx(600.0)
 
 
@@ -205,12 +212,12 @@ def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module.os, "cpu_count", lambda: 8)
-    trials = [trial(f"t{number}", num_cpus=2.0) for number in range(9)]
-    found = resource_usage(history(trials, [end("t0", 60.0, None)]))
+    trials = [trial(f"t{k}", num_cpus=2.0) for k in range(9)]
+    found = usage(trials, [end("t0", 60.0, None)])
     assert found.eta_seconds == pytest.approx(8 * 60 / 4)
 
 
 def test_without_a_finished_trial_nothing_is_foretold() -> None:
-    found = resource_usage(history([trial("a")], running={"a": NOW - 36.0}))
+    found = usage([trial("a")], running={"a": NOW - 36.0})
     assert (found.eta_seconds, found.cpu_hours_left, found.gpu_hours_left) == (None, None, None)
     assert found.cpu_hours_spent == pytest.approx(0.01)

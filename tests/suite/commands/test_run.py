@@ -42,13 +42,10 @@ def test_a_file_has_a_command_for_each_ablation(capsys: pytest.CaptureFixture[st
     assert first.endswith(" ui heads --out far --tracking-uri sqlite:////tmp/x.db")
 
 
-def test_a_database_without_pages_has_neither(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, ended(), Options(tracking_uri="postgresql://host/name")) == []
-
-
-def test_where_nothing_was_recorded_there_is_nothing_to_compare(
+def test_without_dashboard_or_record_there_is_nothing_to_compare(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert told(capsys, ended(), Options(tracking_uri="postgresql://host/name")) == []
     assert told(capsys, ended(note="MLflow is not installed here."), Options()) == []
 
 

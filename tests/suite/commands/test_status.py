@@ -58,34 +58,34 @@ def out(tmp_path: Path, sweep: Plan) -> Path:
     return folder
 
 
-def test_while_a_driver_works(out: Path, sweep: Plan) -> None:
+def test_while_a_driver_works(out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     with held(out):
         found = status_of(out)
+        show_status(out, as_json=False)
     assert found.counts == {"diverged": 1, "error": 1, "missing": 1, "ok": 2, "running": 1}
     assert found.running == {sweep.trials[4].trial_id: "node 1, process 2"}
     assert found.failed == {sweep.trials[2].trial_id: "error: [bold]it[/bold] went wrong"}
+    said = capsys.readouterr().out
+    assert "1 diverged, 1 error, 1 missing, 2 ok, 1 running" in said
+    assert "on node 1, process 2" in said.replace("\n", " ")
+    assert "[bold]it[/bold] went wrong" in said.replace("\n", " ")
 
 
+@pytest.mark.parametrize("num_reported", [1, 6])
 def test_what_waits_and_why_while_a_driver_works(
-    out: Path, capsys: pytest.CaptureFixture[str]
+    num_reported: int, out: Path, sweep: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Never more than are missing: what has begun since the driver counted does not wait."""
     with Journal(out / "journal.db") as journal:
-        journal.note_waiting(1, "asks for [1] CPU")
-    with held(out):
-        assert status_of(out).waiting == {"num_trials": 1, "reason": "asks for [1] CPU"}
-        show_status(out, as_json=False)
-    assert "1 of the missing waits for a place: asks for [1] CPU" in capsys.readouterr().out
-    assert status_of(out).waiting is None
-
-
-def test_what_waits_is_some_of_the_missing_and_never_more(out: Path, sweep: Plan) -> None:
-    """What has begun since the driver told of it does not wait any more."""
-    with Journal(out / "journal.db") as journal:
-        journal.note_waiting(6, "no node is free")
+        journal.note_waiting(num_reported, "asks for [1] CPU")
     with held(out):
         found = status_of(out)
-    assert found.waiting == {"num_trials": found.counts["missing"], "reason": "no node is free"}
+        show_status(out, as_json=False)
+    assert found.waiting == {"num_trials": 1, "reason": "asks for [1] CPU"}
+    assert found.counts["missing"] == 1
     assert sum(found.counts.values()) == len(sweep.trials)
+    assert "1 of the missing waits for a place: asks for [1] CPU" in capsys.readouterr().out
+    assert status_of(out).waiting is None
 
 
 def test_the_last_words_of_an_older_driver_are_not_those_of_the_new_one(
@@ -122,8 +122,13 @@ def test_a_trial_that_two_sweeps_share_is_counted_once(out: Path, sweep: Plan) -
     assert found.cpu_hours_spent == pytest.approx((2 + 4 + 2 + 2) / 3600, abs=1e-6)
 
 
-def test_hours_and_waste(out: Path) -> None:
+def test_after_a_killed_driver_nothing_runs_and_its_hours_are_known(out: Path) -> None:
+    """Two trials of 2.7 seconds are left, as many at a time as the four that have ended."""
     found = status_of(out)
+    assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
+    assert found.running == {}
+    assert found.eta_seconds is not None
+    assert 8 / 3 <= found.eta_seconds <= 2 * (8 / 3)
     assert found.cpu_hours_spent == pytest.approx(10 / 3600, abs=1e-6)
     assert found.cpu_hours_wasted == pytest.approx(2 / 3600, abs=1e-6)
     assert found.cpu_hours_left == pytest.approx(2 * (8 / 3) / 3600, abs=1e-6)
@@ -175,19 +180,6 @@ def test_a_sweep_at_its_end_stands_by_its_own_trials(
     assert list(found.by_ablation) == ["small, quick"]
 
 
-def test_what_a_killed_driver_had_begun_does_not_run(out: Path) -> None:
-    found = status_of(out)
-    assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
-    assert found.running == {}
-
-
-def test_the_rest_takes_as_long_as_what_was_done(out: Path) -> None:
-    """Two trials of 2.7 seconds, as many at a time as the four whose seconds stand above."""
-    found = status_of(out)
-    assert found.eta_seconds is not None
-    assert 8 / 3 <= found.eta_seconds <= 2 * (8 / 3)
-
-
 def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = status_of(tmp_path / "never")
     assert (found.counts, found.eta_seconds) == ({}, None)
@@ -201,15 +193,6 @@ def test_without_a_finished_trial_there_is_no_estimate(tmp_path: Path, sweep: Pl
         journal.keep_plan(sweep)
     found = status_of(tmp_path)
     assert (found.counts, found.eta_seconds) == ({"missing": 6}, None)
-
-
-def test_a_person_reads_reasons_as_they_are(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with held(out):
-        show_status(out, as_json=False)
-    said = capsys.readouterr().out
-    assert "1 diverged, 1 error, 1 missing, 2 ok, 1 running" in said
-    assert "on node 1, process 2" in said.replace("\n", " ")
-    assert "[bold]it[/bold] went wrong" in said.replace("\n", " ")
 
 
 def test_a_program_reads_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
