@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.initialisation import Initialisation, redraw
-from models.knobs import config_from_knobs
-from models.model_spec import InputKind, ModelSpec
-from models.seeding import PartSeeds
+from models.initialisation import Initialisation, PartSeeds, redraw
+from models.model_spec import InputKind, ModelSpec, config_from_knobs
 
 _SIZES = ("dim", "depth", "length", "input_size", "output_size")
 

@@ -15,19 +15,67 @@ A linear map is a parameter of two axes or more: a matrix, the kernel of a convo
 of matrices, drawn one by one. Stacked gates of a recurrence are drawn as the one matrix that they
 are stored in. Tables in which something is looked up (embeddings, positions) are no linear maps.
 Biases of layers and convolutions become zero, as in both papers; those of gates stay.
+
+Each part of a model draws from a random stream of its own. Were all parts drawn from one stream, a
+mixer with one more parameter would shift every later draw, and two variants with the same seed
+would differ in their embeddings too. Here a part's stream depends on the seed and on the part's
+path only, so that parts of equal path and shape start equal in every variant: paired seeds pair
+the noise of initialisation as well.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from models.errors import ModelError
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
-from models.seeding import PartSeeds
+
+
+class PartSeeds:
+    """Seeds for the parts of one model; takes one draw from torch's global CPU generator.
+
+    One draw, so that two models built one after the other differ, as anyone expects. Models are
+    initialised on the CPU and moved afterwards; on another device the parts are not paired.
+    """
+
+    def __init__(self) -> None:
+        self._base = int(torch.randint(2**62, (), device="cpu"))
+        self._prefix = ""
+        self._drawn: set[str] = set()
+
+    def within(self, prefix: str) -> PartSeeds:
+        """The same seeds for the parts below `prefix`, as ``encoder`` of ``encoder.blocks.0.mlp``.
+
+        A model with two stacks gives each a prefix; without one they would start as twins.
+        """
+        inner = PartSeeds.__new__(PartSeeds)
+        inner._base, inner._drawn = self._base, self._drawn
+        inner._prefix = f"{self._prefix}{prefix}."
+        return inner
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Whatever is initialised inside draws from the stream of this part.
+
+        Raises:
+            ModelError: the part has been drawn before: two parts of one path start bit-identical.
+        """
+        path = self._prefix + name
+        if path in self._drawn:
+            raise ModelError(f"the part {path!r} is drawn twice; give each stack seeds.within(...)")
+        self._drawn.add(path)
+        digest = hashlib.sha256(f"{self._base}:{path}".encode()).digest()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(int.from_bytes(digest[:7], "big"))
+            yield
+
 
 Initialisation = Literal["scaled_normal", "truncated_normal", "xavier_uniform"]
 _STANDARD_DEVIATION = 0.02

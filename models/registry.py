@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from models.errors import ModelError, did_you_mean
-from models.knobs import config_from_knobs
-from models.model_spec import Knob, ModelSpec
+from models.model_spec import Knob, ModelSpec, config_from_knobs
 
 if TYPE_CHECKING:
     from models.architecture import Skeleton
@@ -208,7 +207,7 @@ def construct_mixer(
 def build_model(spec: ModelSpec) -> Skeleton:
     """A whole model: the skeleton that the spec names, holding its mixer.
 
-    Draws one number from torch's global generator; see `models.seeding`.
+    Draws one number from torch's global generator; see `models.initialisation`.
 
     Raises:
         ModelError: anything that cannot be had as asked, in one sentence.

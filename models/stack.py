@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.architecture import Skeleton
 from models.errors import ModelError
-from models.initialisation import scaled_normal
+from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import Mixer, State
 from models.model_spec import ModelSpec
 from models.positions.absolute import NoPosition, Position
@@ -24,7 +24,6 @@ from models.registry import (
     position_class,
     relative_position,
 )
-from models.seeding import PartSeeds
 
 
 class TokenEmbedding(nn.Module):

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from models.architecture import Skeleton
-from models.initialisation import scaled_normal
+from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import without_padding
-from models.seeding import PartSeeds
 from models.stack import InputEmbedding, Trunk
 
 Pooling = Literal["mean", "class_token"]

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from models.architecture import Skeleton
 from models.errors import ModelError
-from models.initialisation import scaled_normal
+from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import State
-from models.seeding import PartSeeds
 from models.stack import TokenEmbedding, Trunk
 
 

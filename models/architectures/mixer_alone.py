@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from models.architecture import Skeleton
 from models.errors import ModelError
+from models.initialisation import PartSeeds
 from models.mixer import Mixer
 from models.model_spec import InputKind
-from models.seeding import PartSeeds
 from models.stack import build_mixers
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from models.architecture import Skeleton
-from models.initialisation import scaled_normal
-from models.seeding import PartSeeds
+from models.initialisation import PartSeeds, scaled_normal
 from models.stack import InputEmbedding, Trunk
 
 

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.kernels.heads import merge_heads, split_heads, square_projections
 from models.kernels.kernel_attention import (
     Features,
     Sizes,
@@ -26,6 +25,7 @@ from models.kernels.kernel_attention import (
     over_all,
     over_past,
 )
+from models.kernels.softmax_attention import merge_heads, split_heads, square_projections
 from models.mixer import Context, Mask, Mixer, State, without_padding
 
 

@@ -27,14 +27,16 @@ import torch
 from torch import Tensor, nn
 
 from models.errors import ModelError
-from models.kernels.heads import draw_projections, merge_heads, split_heads
 from models.kernels.scores import SCORES
 from models.kernels.softmax_attention import (
     Visibility,
+    draw_projections,
     fused_attention,
     fused_scratch_bytes,
+    merge_heads,
     newest_token,
     softmax_weights,
+    split_heads,
     whole_sequence,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding

@@ -28,8 +28,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.kernels.heads import merge_heads, split_heads, square_projections
-from models.kernels.softmax_attention import fused_scratch_bytes
+from models.kernels.softmax_attention import (
+    fused_scratch_bytes,
+    merge_heads,
+    split_heads,
+    square_projections,
+)
 from models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 

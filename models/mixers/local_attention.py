@@ -22,12 +22,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.errors import ModelError
-from models.kernels.heads import merge_heads, split_heads, square_projections
 from models.kernels.softmax_attention import (
     Visibility,
     fused_scratch_bytes,
     masked_attention,
+    merge_heads,
     softmax_weights,
+    split_heads,
+    square_projections,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativeKind, ShawPosition

@@ -33,7 +33,7 @@ _HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
     """An executor on a Ray of this machine, which starts and ends with the block.
 
-    See `suite.sweep.executors.executing`, which sets beforehand what Ray reads on import.
+    See `suite.sweep.driver.executing`, which sets beforehand what Ray reads on import.
 
     Raises:
         Unavailable: if it cannot be started, twice.

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
-from suite.journal.rows import End
+from suite.journal.plans import Listed, listed
+from suite.journal.sqlite_schema import End
 from suite.journal.status_message import Standing, are_wanted, line_of
-from suite.journal.trial_index import Listed, listed
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.display import Display

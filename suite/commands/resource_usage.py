@@ -14,8 +14,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from suite.journal.rows import Attempt, End
-from suite.journal.trial_index import Listed
+from suite.journal.plans import Listed
+from suite.journal.sqlite_schema import Attempt, End
 from suite.schema import FAILURES, Resources, Trial
 
 _RECENT_SECONDS = 600.0

@@ -22,10 +22,9 @@ from rich.text import Text
 from suite.commands.resource_usage import History, resource_usage
 from suite.errors import one_line
 from suite.journal.journal import Journal
-from suite.journal.rows import Attempt, End
-from suite.journal.sqlite_schema import journal_in
+from suite.journal.plans import Listed
+from suite.journal.sqlite_schema import Attempt, End, journal_in
 from suite.journal.status_message import Standing
-from suite.journal.trial_index import Listed
 from suite.schema import FAILURES, Plan
 from suite.sweep.folder_lock import is_held
 from suite.text import in_words

@@ -16,7 +16,7 @@ from suite.schema import Point, Training
 from suite.spec import default_warmup_steps
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
-from suite.training.engines.evaluation import evaluate_in_parts, in_evaluation_mode
+from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode
 from suite.training.loop import Exercise, train
 
 LENGTH = 64  # where neither the caller nor the data give one

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from models.model_spec import canonical_json
 from suite.journal.preregistration import Statement
-from suite.journal.rows import Kept
+from suite.journal.sqlite_schema import Kept
 from suite.schema import Plan, Result
 from suite.text import redact
 

@@ -14,18 +14,22 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from suite.journal.plans import JournalPlans
-from suite.journal.rows import (
+from suite.journal.sqlite_schema import (
+    ENDS_OF_RESULTS,
     FAILED,
     Attempt,
     Contradiction,
     End,
     JournalEntry,
+    JournalError,
     Kept,
+    format_of,
+    journal_in,
     marks,
     one,
+    opened,
     understood,
 )
-from suite.journal.sqlite_schema import ENDS_OF_RESULTS, JournalError, format_of, journal_in, opened
 from suite.schema import FAILURES, Result, Status
 
 __all__ = ["Journal", "JournalError", "journal_in"]

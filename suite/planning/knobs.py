@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from models import MIXERS, SKELETONS, Knob, ModelError, skeleton_class
-from models.knobs import config_from_knobs
+from models.model_spec import config_from_knobs
 from suite.errors import unknown_name, words_of
 from suite.planning.user_mixers import NOT_KNOBS, knob_names, load_mixer, skeleton_knob_names
 from suite.planning.variants import Baseline, Variant

@@ -24,8 +24,7 @@ import torch
 
 from models import ModelSpec
 from suite.errors import classified
-from suite.probes.exercise import ENDLESS, initial_model
-from suite.probes.probe import SpreadProbe, measurement
+from suite.probes.probe import ENDLESS, SpreadProbe, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task

@@ -37,12 +37,11 @@ from torch import Tensor, nn
 
 from models import ModelSpec
 from models.architectures.language_model import LanguageModel
-from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.engines.engine import in_evaluation_mode
 from suite.training.loop import train
 
 FLOOR = torch.finfo(torch.float32).tiny

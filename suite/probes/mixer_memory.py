@@ -25,8 +25,7 @@ from torch import Tensor
 from models import ModelError
 from models.architectures.mixer_alone import MixerAlone
 from suite.errors import classified
-from suite.probes.exercise import initial_model
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import Probe, initial_model, measurement
 from suite.probes.tensor_bytes import growth_bytes
 from suite.schema import Measurement, MetricSpec, Point, Status, Trial
 

@@ -33,8 +33,7 @@ from models.architectures.mixer_alone import MixerAlone
 from models.stack import build_mixer_of
 from suite.probes.cost_formula import evaluate
 from suite.probes.dependency_chain import longest_chain
-from suite.probes.exercise import initial_model
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import Probe, initial_model, measurement
 from suite.schema import Measurement, MetricSpec, Point, Status, Trial
 
 LONGEST = 512  # tokens: growth shows long before

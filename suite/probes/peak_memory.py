@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.probes.exercise import ENDLESS, initial_model
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import ENDLESS, Probe, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.registry import build_task

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 
 from suite.errors import Diverged
-from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Said, SpreadProbe, measurement, task_metric
+from suite.probes.probe import Said, SpreadProbe, exercise, initial_model, measurement, task_metric
 from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
-from suite.training.engines.evaluation import evaluate_in_parts
+from suite.training.engines.engine import evaluate_in_parts
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
 from suite.training.loop import evaluate

@@ -6,28 +6,189 @@ not cost a result.
 
 A language model continues a held-out prompt, token by token: by the step form where the mixers
 have it, as models decode in use; else all that it sees is read again for every token.
+
+A specimen holds one byte a value, so that a page of them stays small.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from models import Skeleton
+from models import Mixer, Skeleton
 from models.architectures.language_model import LanguageModel
-from suite.probes.attention_maps import (
-    attention_maps,
-    first_example,
-    mixers_of,
-    position_matrices,
-    shown,
-)
-from suite.schema import Specimen
-from suite.tasks.task import Task
-from suite.training.engines.evaluation import in_evaluation_mode
+from models.positions.absolute import Position
+from models.positions.relative import RelativePosition
+from suite.schema import Specimen, SpecimenKind
+from suite.tasks.task import Batch, Task
+from suite.training.engines.engine import in_evaluation_mode
+
+MAX_TOKENS = 32  # that are shown
+MAX_LAYERS = 4
+MAX_HEADS = 4  # of a layer
+MAX_PLACES = 64
+COSINE = "cosine similarity"
+_MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too much memory
+_LEVELS = 255
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def attention_maps(model: Skeleton, task: Task) -> list[Specimen]:
+    """A map a head, of the first tokens of the first held-out example.
+
+    Row i holds the weights that token i gives to the tokens shown. They are what it gives in the
+    whole example: a causal model is shown no more than the map holds, which changes nothing.
+    """
+    mixers = mixers_of(model)
+    having = [
+        layer
+        for layer, mixer in enumerate(mixers)
+        if type(mixer).attention_weights is not Mixer.attention_weights
+    ]
+    if not having:
+        return []
+    layers = evenly_chosen(having, MAX_LAYERS)
+    example = first_example(model, task, MAX_TOKENS if model.is_causal else None)
+    with _calls_noted([mixers[layer] for layer in layers]) as calls:
+        example.through(model)
+    return [
+        specimen
+        for layer in layers
+        for specimen in _of_layer(mixers[layer], calls[mixers[layer]], layer, shown(example, task))
+    ]
+
+
+def mixers_of(model: nn.Module) -> list[Mixer]:
+    """Of all layers, from the bottom upwards."""
+    return [module for module in model.modules() if isinstance(module, Mixer)]
+
+
+def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch:
+    """The first one of the validation split, or its first tokens, on the model's device."""
+    held_out = next(iter(task.held_out("validation", 1)))
+    mask = None if held_out.mask is None else held_out.mask[:1, :max_tokens]
+    example = Batch(inputs=held_out.inputs[:1, :max_tokens], targets=held_out.targets, mask=mask)
+    return example.to(str(next(model.parameters()).device))
+
+
+def shown(example: Batch, task: Task) -> str:
+    """The example's tokens as text; empty where they are none."""
+    if task.input_kind != "tokens" or example.inputs.ndim != 2:
+        return ""
+    return task.text(example.inputs[0].tolist())
+
+
+@contextmanager
+def _calls_noted(mixers: Sequence[Mixer]) -> Iterator[dict[Mixer, Call]]:
+    """What each is called with first, inside the block."""
+    calls: dict[Mixer, Call] = {}
+
+    def note(mixer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        calls.setdefault(mixer, (arguments, named))
+
+    hooks = [mixer.register_forward_pre_hook(note, with_kwargs=True) for mixer in mixers]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _of_layer(mixer: Mixer, call: Call, layer: int, text: str) -> Iterator[Specimen]:
+    arguments, named = call
+    if arguments[0].shape[1] > _MAX_COMPUTED:
+        return
+    weights: Tensor = mixer.attention_weights(*arguments, **named)[0]  # [heads, time, time2]
+    text = text if len(text) == weights.shape[-1] else ""  # as where a class token stands first
+    for head in evenly_chosen(range(len(weights)), MAX_HEADS):
+        yield matrix_specimen(
+            "attention", f"layer {layer + 1}, head {head + 1}",
+            weights[head, :MAX_TOKENS, :MAX_TOKENS], text=text[:MAX_TOKENS], low=0.0,
+        )  # fmt: skip
+
+
+def position_matrices(model: Skeleton, task: Task) -> list[Specimen]:
+    """Of an absolute position the cosines between its vectors, of a bias the matrix of each head.
+
+    Positions that act in another way (none, rope, shaw) have no such matrix.
+    """
+    return [*_cosines(model), *_biases(model)]
+
+
+def _cosines(model: Skeleton) -> Iterator[Specimen]:
+    for position in model.modules():
+        if isinstance(position, Position):
+            vectors = position.vectors(min(MAX_PLACES, position.max_length))
+            if vectors is not None:
+                unit = functional.normalize(vectors.double(), dim=-1)
+                yield matrix_specimen("positions", COSINE, unit @ unit.T)
+
+
+def _biases(model: Skeleton) -> Iterator[Specimen]:
+    """Layers that add what the first of them adds are left out: ALiBi's are all alike."""
+    mixers = mixers_of(model)
+    places = torch.arange(
+        min(MAX_TOKENS, model.spec.length), device=next(model.parameters()).device
+    )
+    first: Tensor | None = None
+    for layer in evenly_chosen(range(len(mixers)), MAX_LAYERS):
+        bias = _bias(mixers[layer], places[None, :] - places[:, None])
+        if bias is None or (first is not None and torch.equal(bias, first)):
+            continue
+        first = bias if first is None else first
+        for head in evenly_chosen(range(len(bias)), MAX_HEADS):
+            yield matrix_specimen("positions", f"layer {layer + 1}, head {head + 1}", bias[head])
+
+
+def _bias(mixer: Mixer, distance: Tensor) -> Tensor | None:
+    """What is added to the scaled scores, `[heads, time, time]`."""
+    for module in mixer.modules():
+        if isinstance(module, RelativePosition):
+            return module.bias(distance, torch.float32)
+    return None
+
+
+def matrix_specimen(
+    kind: SpecimenKind, title: str, matrix: Tensor, *, text: str = "", low: float | None = None
+) -> Specimen:
+    """Values between the smallest and the largest, off by at most half a 255th of that.
+
+    Args:
+        kind: As of `Specimen`.
+        title: As of `Specimen`.
+        matrix: `[rows, columns]`.
+        text: As of `Specimen`.
+        low: The value of level 0; the smallest value where not given.
+
+    Raises:
+        ValueError: a value is not finite, or below `low`.
+    """
+    values = matrix.detach().cpu().double()
+    bottom = values.min().item() if low is None else low
+    top = values.max().item()
+    if not values.isfinite().all() or values.min().item() < bottom:
+        raise ValueError(f"{title}: a value is not finite, or below {bottom}")
+    span = top - bottom
+    levels = ((values - bottom) * (_LEVELS / span if span > 0 else 0.0)).round().byte()
+    return Specimen(
+        kind=kind, title=title, text=text, num_rows=levels.shape[0], num_columns=levels.shape[1],
+        levels=base64.b64encode(bytes(levels.flatten().tolist())).decode(), low=bottom, high=top,
+    )  # fmt: skip
+
+
+def evenly_chosen(of: Sequence[int], most: int) -> list[int]:
+    """At most that many, evenly spaced: the first, the last, and some between."""
+    if len(of) <= most:
+        return list(of)
+    return [of[round(index * (len(of) - 1) / (most - 1))] for index in range(most)]
+
 
 FIRST_SEED = 0
 NUM_TOKENS = 200

@@ -39,12 +39,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
-from suite.probes.attention_maps import mixers_of
-from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import Probe, exercise, initial_model, measurement
+from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.task import Batch, Task
-from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.engines.engine import in_evaluation_mode
 from suite.training.loop import train
 
 _ROWS = 8  # sequences at once: the weights of all layers stand in memory

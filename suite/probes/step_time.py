@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.exercise import ENDLESS
-from suite.probes.probe import Probe, seconds
+from suite.probes.probe import ENDLESS, Probe, seconds
 from suite.schema import Measurement, Point, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.probes.exercise import exercise, initial_model
-from suite.probes.probe import Probe, Said, measurement, task_metric
+from suite.probes.probe import Probe, Said, exercise, initial_model, measurement, task_metric
 from suite.schema import MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer

@@ -1,21 +1,31 @@
-"""Builds reports and the overview of all, from what the MLflow store or the journal holds."""
+"""Builds reports and the overview from what the MLflow store or the journal holds.
+
+It also sums up a sweep for the store: a verdict, its sentence, and a mean for each variant.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from reports.analysis.verdict import verdict
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
+from reports.results.series import Series, all_series
 from suite.journal.journal import Journal
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
+from suite.schema import About
 from suite.spec import SpecError
+from suite.tracking.chart_view import judged_metric
+from suite.tracking.client import entity_key
 from suite.tracking.connect import load_artifacts
 from suite.tracking.location import Store
-from suite.tracking.run_fields import Key
+from suite.tracking.run_fields import Findings, Key
 
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
@@ -100,3 +110,32 @@ def refuse_missing(name: str, sweeps: Sequence[Sweep], scale: str | None = None)
         raise SpecError(
             f"nothing is recorded of {name!r} at scale {scale!r}; there is {', '.join(scales)}."
         )
+
+
+def findings_of(sweep: Sweep) -> Findings:
+    """The summary, by the rules of the report."""
+    about = sweep.about
+    measured = all_series(about, sweep.results)
+    judged = verdict(about, measured) if about.claim else None
+    metric = judged_metric(about)
+    means: dict[str, float] = {}
+    for series in measured:
+        if series.is_whole_score and metric is not None and series.metric == metric.name:
+            means |= _means(series, about)
+    return Findings(
+        verdict=str(judged.outcome) if judged else "",
+        sentence=judged.sentence if judged else "",
+        means=means,
+    )
+
+
+def _means(series: Series, about: About) -> dict[str, float]:
+    """By the metric's name on the parent, which holds the task where there are several."""
+    task = [series.task] if len(about.tasks) > 1 else []
+    found: dict[str, float] = {}
+    for variant in about.variants:
+        values = [value for value in series.values(variant).values() if math.isfinite(value)]
+        if values:
+            key = entity_key("/".join([series.metric, *task, variant]))
+            found[key] = statistics.fmean(values)
+    return found

@@ -1,12 +1,16 @@
-"""Runs sweeps: takes plans, runs what is missing of them, records it and makes the reports."""
+"""Runs sweeps: takes plans, runs what is missing of them, records it and makes the reports.
+
+Trials run in this process, on an embedded Ray, or on a running cluster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
@@ -17,19 +21,19 @@ from suite.events import (
     ExecutorSettings,
     Finished,
     TrialExecutor,
+    Unavailable,
 )
-from suite.execution.inline import refuse_infeasible, refuse_too_large
+from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
 from suite.sweep.display import Display, DisplayFor
-from suite.sweep.event_log import EventLog
-from suite.sweep.executors import Executor, executing
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held
-from suite.sweep.mlflow_sync import MlflowSync
+from suite.sweep.mlflow_sync import EventLog, MlflowSync
 from suite.sweep.pending import (
     Pending,
     Where,
@@ -48,6 +52,40 @@ from suite.tracking.location import Store, mlflow_is_installed, store_of
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
+
+Executor = Literal["ray", "inline"]
+
+
+def executing(
+    executor: Executor, address: str | None, settings: ExecutorSettings, plans: Sequence[Plan] = ()
+) -> AbstractContextManager[TrialExecutor]:
+    """An executor for the length of the block.
+
+    Raises:
+        BadAddress, RefusedAddress: see `suite.cluster.address.check_address`.
+        Unavailable: where there is no such executor, or no cluster at the address.
+    """
+    if executor == "inline":
+        return _inline(settings)
+    from suite.cluster.address import authenticate, check_address
+
+    if address is not None:
+        check_address(address)
+    authenticate(address)
+    try:
+        from suite.cluster.connect import joined, started
+    except ImportError as error:
+        raise Unavailable(
+            f"Ray is not installed ({error}); `--executor inline` runs without it."
+        ) from error
+    return started(settings) if address is None else joined(address, settings, plans)
+
+
+@contextmanager
+def _inline(settings: ExecutorSettings) -> Iterator[InlineExecutor]:
+    with process_cleanup():
+        yield InlineExecutor(settings)
+
 
 _SECONDS_TO_CLOSE = 10.0  # after Ctrl-C; what the store then lacks, the journal has
 

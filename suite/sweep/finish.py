@@ -144,7 +144,7 @@ def _record(
     sweeps: Sweeps,
     pages: Mapping[str, Path],
 ) -> None:
-    from suite.reporting.summary import findings_of
+    from suite.reporting.build import findings_of
 
     for plan in plans:
         ablation, scale = plan.key

@@ -6,6 +6,8 @@ long an outage is: an event that finds it full is in the journal.
 
 The thread stops at a gate before each request: a timing waits for one request at most, and a store
 that hangs does not delay the end of a sweep.
+
+An event is written to the journal first, then passed on to MLflow.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from suite.events import Finished, Progressed, Started, TrialEvent
+from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEvent, Waiting
 from suite.journal.export import JOURNAL_FILE, packed
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
@@ -317,3 +319,33 @@ def trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
         if not cell.reason:
             found[cell.trial_id][1].append(cell)
     return found
+
+
+class EventLog:
+    """The journal, and the copy to MLflow where it is installed."""
+
+    def __init__(self, journal: Journal, sync: MlflowSync | None) -> None:
+        self._journal = journal
+        self._sync = sync
+        self._attempts: dict[str, int] = {}
+
+    def write(self, event: Event) -> None:
+        """Write the event; a result is safe on disk when this returns."""
+        match event:
+            case Started(trial_id=trial_id, place=place):
+                self._attempts[trial_id] = self._journal.begin(trial_id, place)
+            case Finished(result=result):
+                if result.trial_id not in self._attempts:  # its process died before it began
+                    self._attempts[result.trial_id] = self._journal.begin(result.trial_id, "")
+                self._journal.commit(result, self._attempts[result.trial_id])
+            case Remarked():
+                return  # only shown
+            case Waiting(num_trials=num_trials, reason=reason):
+                self._journal.note_waiting(num_trials, reason)
+                return
+        if self._sync is not None:
+            self._sync.send(event, self._attempts[event.trial_id])
+
+    def store_paused(self) -> AbstractContextManager[None]:
+        """Send nothing to MLflow for the length of the block: a timing runs."""
+        return nullcontext() if self._sync is None else self._sync.paused()

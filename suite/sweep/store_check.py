@@ -17,7 +17,7 @@ from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
 from suite.tracking.artifacts import digest_of, files_in
-from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.client import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep
 from suite.tracking.run_fields import (
     Key,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from models import ModelSpec, Skeleton, build_model
 from suite.schema import Status
-from suite.training.engines.runtime import prepared
+from suite.training.engines.local import prepared
 
 Call = Callable[[], object]
 
@@ -63,7 +63,7 @@ def as_declared(spec: ModelSpec, device: str, seed: int) -> nn.Module:
     """The model, run as its spec says.
 
     Raises:
-        suite.training.engines.runtime.NoRuntime: this machine cannot.
+        suite.training.engines.local.NoRuntime: this machine cannot.
     """
     return prepared(built(spec, device, seed), spec.runtime, device)
 

@@ -11,7 +11,7 @@ import json
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from suite.schema import About, MetricSpec
-from suite.tracking.limits import entity_key
+from suite.tracking.client import entity_key
 
 VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.tracking.artifacts import files_in
-from suite.tracking.client import NO_FILE, SHA256_TAG, MlflowStore
+from suite.tracking.client import NO_FILE, SHA256_TAG, MetricRow, MlflowStore
 from suite.tracking.connect import connect
-from suite.tracking.limits import MetricRow
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import has_role, trial_run
 

@@ -15,7 +15,7 @@ from models.model_spec import ModelSpec
 from suite.schema import About, Cell, ClaimSpec, Measurement, Point, Result, Status, Trial
 from suite.text import redact
 from suite.tracking.chart_view import comparison_page, report_page
-from suite.tracking.limits import MetricRow, entity_key
+from suite.tracking.client import MetricRow, entity_key
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
 VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from suite.schema import Result
-from suite.tracking.limits import TAG_LIMIT
+from suite.tracking.client import TAG_LIMIT
 from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
 
 

@@ -19,9 +19,18 @@ from suite.text import redact
 from suite.tracking import run_fields as fields
 from suite.tracking.artifacts import digest_of, sample_files
 from suite.tracking.chart_view import comparison_page, view_tag
-from suite.tracking.client import NO_FILE, SHA256_TAG, StoreRefuses, StoreUnavailable, now_ms
+from suite.tracking.client import (
+    NO_FILE,
+    PARAM_LIMIT,
+    SHA256_TAG,
+    TAG_LIMIT,
+    MetricRow,
+    StoreRefuses,
+    StoreUnavailable,
+    now_ms,
+    shortened,
+)
 from suite.tracking.connect import connect
-from suite.tracking.limits import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Findings, Key
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run

@@ -22,7 +22,7 @@ from typing import Any
 
 from suite.events import Checkpoints
 from suite.schema import Trial
-from suite.training import atomic_files
+from suite.training import tensor_io as atomic_files
 
 VERSION = 1  # of the layout of a checkpoint; goes up when an older program could misread it
 MANIFEST = "manifest.json"

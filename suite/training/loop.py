@@ -17,7 +17,7 @@ from suite.errors import Diverged
 from suite.schema import Point, Training
 from suite.tasks.task import Task
 from suite.training.engines.engine import Engine
-from suite.training.engines.evaluation import evaluate as evaluate  # of a model that is no engine's
+from suite.training.engines.engine import evaluate as evaluate  # of a model that is no engine's
 from suite.training.engines.local import LocalEngine
 
 VERSION = 1  # goes up whenever a change here moves a number

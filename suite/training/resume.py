@@ -24,7 +24,7 @@ from torch import Tensor
 from suite.errors import CheckpointError
 from suite.events import TrainedState, TrialRemark
 from suite.schema import Point
-from suite.training import atomic_files
+from suite.training import tensor_io as atomic_files
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import Engine
 from suite.training.loop import Exercise, TrainingProgress, steps

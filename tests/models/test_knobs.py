@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from models import ModelError
-from models.knobs import config_from_knobs
+from models.model_spec import config_from_knobs
 
 
 @dataclass(frozen=True, kw_only=True)

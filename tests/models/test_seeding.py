@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from models.errors import ModelError
-from models.seeding import PartSeeds
+from models.initialisation import PartSeeds
 
 
 def draw(seed: int, parts: list[str]) -> dict[str, float]:

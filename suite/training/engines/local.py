@@ -1,19 +1,29 @@
-"""Runs a training step on one device: AdamW, clipping, warm-up and cosine."""
+"""Runs a training step on one device: AdamW, clipping, warm-up and cosine.
+
+Forward and backward run as the model declares. Eagerly, torch starts one kernel for each operation
+as Python reaches it. `compiled` is `torch.compile` with fixed shapes: fused kernels, made at the
+first call of each shape and mode, which takes from seconds to minutes and shows in
+`first_call_seconds`. `cuda_graph` records what is launched at the first call of each shape and
+mode, and launches it again as one piece. What is computed stays the same, up to rounding; the
+parameters are those of the model itself, and a split is always scored eagerly.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from models import Skeleton
+from models.model_spec import Runtime
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.evaluation import evaluate
-from suite.training.engines.runtime import prepared, runtime_of
+from suite.training.engines.engine import evaluate
 from suite.training.tensor_io import (
     Tensors,
     read_json,
@@ -24,6 +34,106 @@ from suite.training.tensor_io import (
     write_json,
     write_tensors,
 )
+
+_Signature = tuple[object, ...]
+
+
+class NoRuntime(Exception):
+    """This machine cannot run a model as declared: one sentence."""
+
+
+def runtime_of(model: nn.Module) -> Runtime:
+    """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
+    return model.spec.runtime if isinstance(model, Skeleton) else "eager"
+
+
+def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
+    """The model, called as before, run as declared. It is on the device already.
+
+    Modes are switched, and parameters found, on what is returned as on the model.
+
+    Raises:
+        NoRuntime: no compiler to compile with, no GPU to record.
+    """
+    if runtime == "compiled":
+        return _compiled(model, device)
+    if runtime == "eager":
+        return model
+    if device == "cpu":
+        raise NoRuntime("runtime='cuda_graph' needs a GPU, and this trial has none.")
+    return _Graphed(model)
+
+
+def _compiled(model: nn.Module, device: str) -> nn.Module:
+    if device == "cpu" and not _has_cpp_compiler():
+        raise NoRuntime(
+            "runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX names), "
+            "and none works here."
+        )
+    compiled: nn.Module = torch.compile(model, dynamic=False)  # type: ignore[assignment]
+    return compiled
+
+
+def _has_cpp_compiler() -> bool:
+    """Asked of torch itself, which would say so in the midst of compiling, and at length."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler:
+        return False
+    return True
+
+
+class _Graphed(nn.Module):
+    """Records the model once for each shape and mode that it is called in, and replays that.
+
+    What it returns, and the gradients, lie where the next replay writes: they must be used before.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.train(model.training)
+        self._recorded: dict[_Signature, Callable[..., Tensor]] = {}
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """As the model's; see `models.Skeleton.forward`."""
+        given = (inputs,) if mask is None else (inputs, mask)
+        signature = (
+            self.model.training,
+            torch.is_grad_enabled(),
+            *((each.shape, each.dtype, each.requires_grad) for each in given),
+        )
+        if signature not in self._recorded:
+            self._recorded[signature] = _record(self.model, given)
+        return self._recorded[signature](*given)
+
+
+def _record(model: nn.Module, given: tuple[Tensor, ...]) -> Callable[..., Tensor]:
+    """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
+
+    Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
+    shares the model's parameters.
+    """
+    shell = _Shell(model)
+    shell.training = model.training  # of the shell alone
+    own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
+    recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
+    replay: Callable[..., Tensor] = recorded
+    return replay
+
+
+class _Shell(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *given: Tensor) -> Tensor:
+        computed: Tensor = self.model(*given)
+        return computed
+
 
 CLIP_NORM = 1.0
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
@@ -44,7 +154,7 @@ class LocalEngine:
         """Move the model there.
 
         Raises:
-            suite.training.engines.runtime.NoRuntime: this machine cannot run it as declared.
+            suite.training.engines.local.NoRuntime: this machine cannot run it as declared.
         """
         self.device = device
         self._label_smoothing = training.label_smoothing

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.engines.engine import in_evaluation_mode
 from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,

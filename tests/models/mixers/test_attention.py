@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models import build_mixer
-from models.kernels.heads import draw_projections, merge_heads, split_heads
+from models.kernels.softmax_attention import draw_projections, merge_heads, split_heads
 from suite.probes.tensor_bytes import growth_bytes
 from tests.models.small_models import tokens
 

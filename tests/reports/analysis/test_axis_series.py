@@ -16,7 +16,7 @@ from reports.pages.ablation import page
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import Series, all_series, compared
 from reports.tables.comparison import comparison_table, whole_coverage
-from suite.reporting.summary import findings_of
+from suite.reporting.build import findings_of
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import made_along

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from suite.events import Checkpoints, ExecutorSettings, TrialExecutor
-from suite.sweep.executors import executing
+from suite.sweep.driver import executing
 
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 

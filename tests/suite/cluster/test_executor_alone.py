@@ -15,7 +15,7 @@ from suite.cluster.worker import WorkerConfig
 from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started, Unavailable
 from suite.provenance import provenance
 from suite.schema import Resources, Status
-from suite.sweep.executors import executing
+from suite.sweep.driver import executing
 from tests.suite.heads_sweep import HeadsSweep
 
 ELSEWHERE = replace(provenance(Resources()), device="another CPU")

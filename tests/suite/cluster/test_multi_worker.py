@@ -211,7 +211,7 @@ DRIVER = """
 from pathlib import Path
 
 from suite.events import Checkpoints
-from suite.sweep.executors import executing
+from suite.sweep.driver import executing
 from suite.events import ExecutorSettings
 from suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with

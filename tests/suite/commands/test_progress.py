@@ -15,8 +15,8 @@ from rich.console import Console
 import suite
 from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.events import Finished, Progressed, Started, Waiting
+from suite.journal.plans import Listed
 from suite.journal.status_message import last_standing
-from suite.journal.trial_index import Listed
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
 from suite.sweep import driver

@@ -9,8 +9,8 @@ import pytest
 
 from suite.commands import resource_usage as module
 from suite.commands.resource_usage import History
-from suite.journal.rows import Attempt, End
-from suite.journal.trial_index import Listed
+from suite.journal.plans import Listed
+from suite.journal.sqlite_schema import Attempt, End
 
 NOW = 10_000.0
 

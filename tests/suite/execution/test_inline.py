@@ -13,7 +13,7 @@ import ray
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.schema import Parallel, Resources
-from suite.sweep.executors import executing
+from suite.sweep.driver import executing
 from tests.suite.execution.test_process_cleanup import assert_ended, left_behind
 from tests.suite.heads_sweep import HeadsSweep
 

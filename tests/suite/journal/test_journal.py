@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from suite.journal.journal import Journal
-from suite.journal.rows import Contradiction
-from suite.journal.sqlite_schema import JournalError
+from suite.journal.sqlite_schema import Contradiction, JournalError
 from suite.planning.plan import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 from tests.suite.heads_sweep import HEADS

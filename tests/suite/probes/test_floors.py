@@ -8,7 +8,7 @@ import pytest
 from suite.execution.trial import run_trial
 from suite.floors import tf_idf
 from suite.floors.registry import floor
-from suite.journal.trial_index import labels_of
+from suite.journal.plans import labels_of
 from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.probes.floors import Floors

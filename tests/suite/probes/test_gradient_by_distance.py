@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from models import ModelSpec, build_model
 from suite.probes import gradient_by_distance
-from suite.probes.exercise import exercise
 from suite.probes.gradient_by_distance import (
     FLOOR,
     GradientByDistance,
@@ -20,9 +19,10 @@ from suite.probes.gradient_by_distance import (
     log_ratios,
     norms_by_distance,
 )
+from suite.probes.probe import exercise
 from suite.schema import Measurement, Status, Training, Trial
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
-from suite.training.engines.evaluation import in_evaluation_mode
+from suite.training.engines.engine import in_evaluation_mode
 from suite.training.loop import train
 from tests.suite.probes.conftest import language_model, trial_on_text
 

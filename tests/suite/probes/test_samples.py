@@ -18,8 +18,15 @@ from suite.events import Finished
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.probes import samples as samples_module
-from suite.probes.attention_maps import evenly_chosen, matrix_specimen, mixers_of
-from suite.probes.samples import LOOKS, NUM_TOKENS, specimens_of, written_on
+from suite.probes.samples import (
+    LOOKS,
+    NUM_TOKENS,
+    evenly_chosen,
+    matrix_specimen,
+    mixers_of,
+    specimens_of,
+    written_on,
+)
 from suite.schema import Resources, Result, Specimen, Status, Trial
 from suite.spec import Ablation
 from suite.tasks.registry import build_task

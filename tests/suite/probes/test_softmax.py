@@ -14,8 +14,8 @@ from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, Skeleton, build_model
 from suite.planning.plan import plan
-from suite.probes.attention_maps import mixers_of
 from suite.probes.quality import Quality
+from suite.probes.samples import mixers_of
 from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
 from suite.schema import Measurement, Point, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
@@ -241,7 +241,7 @@ def test_it_trains_the_model_that_quality_trains(
         models.append(build_model(spec))
         return models[-1]
 
-    monkeypatch.setattr("suite.probes.exercise.build_model", kept)
+    monkeypatch.setattr("suite.probes.probe.build_model", kept)
     said(trial)
     assert [p for p in Quality().measure(trial, "cpu") if isinstance(p, Point)]
     ends = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]

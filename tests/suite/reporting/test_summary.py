@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from suite.reporting.build import findings_of
 from suite.reporting.frames import by_trial, sweep_of
-from suite.reporting.summary import findings_of
 from suite.schema import Status
 from tests.suite.finished_sweep import FinishedSweep
 

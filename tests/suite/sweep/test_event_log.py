@@ -10,7 +10,7 @@ import pytest
 from suite.events import Event, Finished, Progressed, Started, Waiting
 from suite.journal.journal import Journal
 from suite.schema import Result, Status
-from suite.sweep.event_log import EventLog
+from suite.sweep.mlflow_sync import EventLog
 from tests.suite.heads_sweep import HEADS
 
 HERE = HEADS.place

@@ -18,8 +18,7 @@ from suite.journal.sqlite_schema import JournalError
 from suite.planning.plan import plan
 from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
 from suite.sweep import mlflow_sync
-from suite.sweep.event_log import EventLog
-from suite.sweep.mlflow_sync import MlflowSync
+from suite.sweep.mlflow_sync import EventLog, MlflowSync
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from suite.schema import Measurement, Parallel, Point, Status
-from suite.tracking.limits import MetricRow
+from suite.tracking.client import MetricRow
 from suite.tracking.run_fields import (
     axes_of,
     not_finite_tags,

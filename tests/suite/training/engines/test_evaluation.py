@@ -8,7 +8,7 @@ from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
 from suite.tasks.task import UNSCORED
-from suite.training.engines.evaluation import evaluate, evaluate_in_parts
+from suite.training.engines.engine import evaluate, evaluate_in_parts
 
 
 class Echo(nn.Module):

@@ -16,9 +16,8 @@ from suite.execution.trial import run_trial
 from suite.schema import Resources, Status, Training, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
-from suite.training.engines import runtime
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.runtime import NoRuntime, prepared, runtime_of
+from suite.training.engines import local as runtime
+from suite.training.engines.local import LocalEngine, NoRuntime, prepared, runtime_of
 from tests.suite.toy import Reader, training
 
 LENGTH, BATCH, STEPS = 8, 2, 3

@@ -17,8 +17,8 @@ from suite.events import TrainedState, TrialRemark
 from suite.schema import Parallel, Point
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.tasks.task import Batch, Split
-from suite.training import atomic_files
 from suite.training import loop as training_module
+from suite.training import tensor_io as atomic_files
 from suite.training.checkpoint import MANIFEST, Checkpointer, write_manifest
 from suite.training.engines import sharded
 from suite.training.engines.local import LocalEngine
