@@ -15,12 +15,15 @@ from reports.results.series import Series, advantages, coverage, is_noisy, num_e
 from reports.stats.aggregate import Improvement, improvement
 from reports.stats.intervals import (
     Estimate,
+    Notation,
+    as_ratio,
+    for_quantities,
+    for_scores,
     mean_interval,
     paired_differences,
     smallest_level,
     standard_deviation,
 )
-from reports.stats.number_format import Notation, as_ratio, for_quantities, for_scores
 from reports.stats.significance import (
     MIN_PAIRS,
     MOST_SEEDS,

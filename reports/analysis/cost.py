@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from reports.document import NO_ENTRY, Column, Entry
 from reports.results.series import Series
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import Notation
+from reports.stats.intervals import Estimate, Notation
 from suite.schema import About, Provenance
 
 TRAINING_STEP = "training_step_seconds"

@@ -30,8 +30,8 @@ from reports.results.length_sweep import (
     measured_in,
     place_label,
 )
+from reports.stats.intervals import as_interval
 from reports.stats.log_means import leading_term
-from reports.stats.number_format import as_interval
 from suite.schema import About, MixerFacts
 
 FLOPS, TIME = "forward_flops", "forward_backward_seconds"

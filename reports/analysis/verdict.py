@@ -24,8 +24,7 @@ from reports.analysis.claim_data import (
 )
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
-from reports.stats.intervals import Estimate, mean_interval
-from reports.stats.number_format import as_ratio
+from reports.stats.intervals import Estimate, as_ratio, mean_interval
 from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
 from suite.schema import About, Registration
 

@@ -33,7 +33,7 @@ from reports.escape import slug
 from reports.export.printers import frame_to_csv
 from reports.export.templating import html_templates, markdown_templates
 from reports.results.series import all_series, reading_of
-from reports.stats.number_format import as_ratio
+from reports.stats.intervals import as_ratio
 from reports.tables.comparison import without_controls
 
 DEFINITIONS = (

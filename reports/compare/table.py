@@ -11,8 +11,7 @@ import pandas as pd
 from reports.compare.changes import CERTAIN, Change, ChangeOutcome, NumberKind, summary
 from reports.compare.pairs import MetricKey, MetricRows, UnpairedMetric
 from reports.document import Column, Entry, Row, Table
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import Notation, as_ratio, for_quantities, for_scores
+from reports.stats.intervals import Estimate, Notation, as_ratio, for_quantities, for_scores
 from suite.schema import MIXER_ALONE
 
 MOST_ROWS = 200  # of a table on a page; moved.csv has them all

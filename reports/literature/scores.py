@@ -15,8 +15,13 @@ from functools import cache
 from reports.document import Column, Entry, Exhibit, Row, Table
 from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from reports.results.series import Series
-from reports.stats.intervals import Estimate, mean_interval, paired_differences
-from reports.stats.number_format import as_interval, for_scores
+from reports.stats.intervals import (
+    Estimate,
+    as_interval,
+    for_scores,
+    mean_interval,
+    paired_differences,
+)
 from suite.schema import About
 
 _BASELINE = "baseline"  # in the file: whichever label that of the ablation has

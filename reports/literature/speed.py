@@ -14,8 +14,7 @@ from reports.analysis.time_comparison import compare
 from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.literature.csv import CONDITIONS, rows_of
 from reports.results.length_sweep import MATERIALISED, Growth, find
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_interval, as_ratio
+from reports.stats.intervals import Estimate, as_interval, as_ratio
 from suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")

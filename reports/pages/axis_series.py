@@ -28,7 +28,7 @@ from reports.plots.axis_series import (
 from reports.plots.style import MAX_LINES
 from reports.results.series import Series
 from reports.results.variant_labels import label_axis, number, value_of_baseline
-from reports.stats.number_format import as_interval, for_estimates
+from reports.stats.intervals import as_interval, for_estimates
 from reports.tables.comparison import ARROWS, FOOTNOTE
 from suite.schema import About
 

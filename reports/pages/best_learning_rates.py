@@ -9,8 +9,7 @@ import pandas as pd
 
 from reports.document import NO_ENTRY, Column, Entry, Exhibit, Row, Table, readable
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import for_scores
+from reports.stats.intervals import Estimate, for_scores
 from suite.schema import About
 
 _TITLE = "Chosen learning rates"

@@ -24,8 +24,7 @@ from reports.plots.learning_curves import (
 )
 from reports.results.frame import Sweep
 from reports.results.series import QUALITY, Reading, Series, belongs
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import for_quantities
+from reports.stats.intervals import Estimate, for_quantities
 from reports.tables.comparison import columns, table_of_variants
 from suite.schema import About, Status
 

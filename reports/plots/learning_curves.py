@@ -28,8 +28,7 @@ from reports.plots.line_chart import (
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import mean_interval
-from reports.stats.number_format import for_quantities
+from reports.stats.intervals import for_quantities, mean_interval
 from suite.schema import About, Better
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none

@@ -27,8 +27,7 @@ from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look,
 from reports.results.length_sweep import Growth
 from reports.results.series import median_of
 from reports.results.variant_labels import shown_name, what_baseline_is
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_ratio
+from reports.stats.intervals import Estimate, as_ratio
 from suite.schema import MIXER_ALONE, About
 
 _GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 1, 2)))}

@@ -19,8 +19,7 @@ from reports.escape import slug
 from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
 from reports.results.series import Series, belongs, coverage, floors_of, num_expected
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import mean_interval
-from reports.stats.number_format import for_scores
+from reports.stats.intervals import for_scores, mean_interval
 from suite.schema import About
 
 MAX_ROWS = 60  # beyond, the table is the better picture

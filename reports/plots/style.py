@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from reports.document import readable
 from reports.escape import one_line
-from reports.stats.number_format import for_quantities
+from reports.stats.intervals import for_quantities
 
 MAX_LINES = 12  # in one chart
 INK, GREY, BLUE = "#30343a", "#9aa0a6", "#0072B2"

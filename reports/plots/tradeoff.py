@@ -23,7 +23,7 @@ from reports.plots.line_chart import (
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, line_look, marker, with_unit
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
-from reports.stats.number_format import for_quantities
+from reports.stats.intervals import for_quantities
 from suite.schema import About
 
 _WIDE = 8.0  # times between the least and the most from where on the axis is logarithmic

@@ -30,11 +30,14 @@ from reports.results.series import (
 from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import (
     Estimate,
+    Notation,
+    as_interval,
+    for_estimates,
+    for_quantities,
     mean_interval,
     paired_differences,
     paired_ratio,
 )
-from reports.stats.number_format import Notation, as_interval, for_estimates, for_quantities
 from suite.schema import CONTROLS, About, Better
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."

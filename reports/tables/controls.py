@@ -26,8 +26,7 @@ from reports.analysis.time_comparison import (
 from reports.document import NO_ENTRY, Column, Entry, Row, Table
 from reports.results.length_sweep import Growth, find
 from reports.results.series import Reading, Series, all_series
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_interval, as_percent, as_quantity
+from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,

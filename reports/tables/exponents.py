@@ -14,8 +14,7 @@ from reports.analysis.theory_gap import FLOPS, MEMORY, PATH, STEPS, TIME, TableO
 from reports.document import NO_ENTRY, Column, Entry, Remark, Table
 from reports.results.length_sweep import AXIS_SYMBOLS, find
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate
-from reports.stats.number_format import as_interval
+from reports.stats.intervals import Estimate, as_interval
 from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About
 

@@ -24,14 +24,15 @@ from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
 from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, median_range
-from reports.stats.number_format import (
+from reports.stats.intervals import (
+    Estimate,
     Notation,
     as_interval,
     as_percent,
     as_quantity,
     as_ratio,
     for_quantities,
+    median_range,
 )
 from reports.tables.comparison import no_number, table_of_variants
 from suite.schema import MIXER_ALONE, About

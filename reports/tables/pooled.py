@@ -19,8 +19,14 @@ from reports.stats.aggregate import (
     interquartile_mean,
     pooled_interval,
 )
-from reports.stats.intervals import Estimate, paired_differences
-from reports.stats.number_format import Notation, as_interval, as_percent, for_estimates
+from reports.stats.intervals import (
+    Estimate,
+    Notation,
+    as_interval,
+    as_percent,
+    for_estimates,
+    paired_differences,
+)
 from reports.tables.comparison import ARROWS, primary, table_of_variants, tone
 from suite.schema import About, Better
 

@@ -115,8 +115,7 @@ def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
 def _measure(config: WorkerConfig) -> Iterator[Said]:
     """What the trial's probe measures on this worker."""
     from suite.execution.trial import device_of
-    from suite.probes.probe import SpreadProbe
-    from suite.probes.registry import probe
+    from suite.probes.probe import SpreadProbe, probe
 
     if not (config.folder / MARK).exists():
         raise NotShared(

@@ -166,7 +166,7 @@ def time_left(history: History) -> float | None:
 def planned_seconds(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
     """Rough wall time of trials none of which has run: packed first, then timings in turn."""
     from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
-    from suite.probes.registry import probe
+    from suite.probes.probe import probe
 
     packed, alone = [], []
     for trial in trials:

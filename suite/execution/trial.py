@@ -16,8 +16,7 @@ import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
 from suite.events import Event, Finished, Progressed, Remarked, Started, TrainedState, TrialRemark
-from suite.probes.probe import Said
-from suite.probes.registry import probe
+from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
 from suite.training.checkpoint import Checkpointer

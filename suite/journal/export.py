@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pydantic import TypeAdapter
 
 from models.model_spec import canonical_json
-from suite.journal.preregistration import Statement
+from suite.journal.plans import Statement
 from suite.journal.sqlite_schema import Kept
 from suite.schema import Plan, Result
 from suite.text import redact

@@ -13,7 +13,7 @@ from functools import cache
 import torch
 
 from models import MIXERS, ModelError, ModelSpec, build_model
-from suite.probes.registry import probe
+from suite.probes.probe import probe
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10

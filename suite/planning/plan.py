@@ -21,8 +21,7 @@ from suite.planning.loader import LoadedAblation, find
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
-from suite.probes.probe import Probe
-from suite.probes.registry import probe
+from suite.probes.probe import Probe, probe
 from suite.schema import (
     FLOORS,
     MIXER_ALONE,

@@ -1,4 +1,4 @@
-"""The contract of a probe, and what a trial's training begins with: model, task and settings.
+"""The contract of a probe, the table of probes, and what a trial's training begins with.
 
 Initialisation depends on the seed and the model alone. Training FLOPs count the backward pass as
 twice the forward one.
@@ -6,15 +6,18 @@ twice the forward one.
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import torch
 
 from models import ModelError, Skeleton, build_model
 from models.model_spec import ModelSpec
+from suite.errors import unknown_name
 from suite.events import TrainedState, TrialRemark
 from suite.schema import (
     TIMING_PROBES,
@@ -26,6 +29,7 @@ from suite.schema import (
     Training,
     Trial,
 )
+from suite.spec import SpecError
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
@@ -176,3 +180,37 @@ def _flops_per_step(trial: Trial, model: Skeleton) -> float | None:
         return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))
     except ModelError:
         return None
+
+
+PROBES: dict[str, str] = {
+    "quality": "suite.probes.quality:Quality",
+    "floors": "suite.probes.floors:Floors",
+    "validation": "suite.probes.validation:Validation",
+    "parameters": "suite.probes.model_counts:Parameters",
+    "flops": "suite.probes.model_counts:ForwardFlops",
+    "step_time": "suite.probes.step_time:StepTime",
+    "decode": "suite.probes.decode:Decode",
+    "peak_memory": "suite.probes.peak_memory:PeakMemory",
+    "softmax": "suite.probes.softmax:Softmax",
+    "data_parallel": "suite.probes.data_parallel:DataParallel",
+    "gradient_by_distance": "suite.probes.gradient_by_distance:GradientByDistance",
+    # of the mixer alone, along lengths and widths
+    "mixer_time": "suite.probes.mixer_time:MixerTime",
+    "mixer_memory": "suite.probes.mixer_memory:MixerMemory",
+    "mixer_flops": "suite.probes.mixer_flops:MixerFlops",
+    "path_length": "suite.probes.path_length:PathLength",
+}
+
+
+@cache
+def probe(name: str) -> Probe:
+    """The probe of that name.
+
+    Raises:
+        SpecError: if there is none; the message holds the nearest names.
+    """
+    if name not in PROBES:
+        raise SpecError(unknown_name("probe", name, PROBES))
+    module, _, kind = PROBES[name].partition(":")
+    made: Probe = getattr(importlib.import_module(module), kind)()
+    return made

@@ -15,8 +15,7 @@ from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import evaluate_in_parts
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
-from suite.training.loop import evaluate
-from suite.training.resume import train_resuming
+from suite.training.loop import evaluate, train_resuming
 
 
 class Quality(SpreadProbe):

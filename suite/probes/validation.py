@@ -14,8 +14,7 @@ from suite.schema import MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
-from suite.training.loop import VALIDATION
-from suite.training.resume import train_resuming
+from suite.training.loop import VALIDATION, train_resuming
 
 
 class Validation(Probe):

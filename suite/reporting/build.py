@@ -21,11 +21,10 @@ from suite.journal.journal import Journal
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import About
 from suite.spec import SpecError
-from suite.tracking.chart_view import judged_metric
 from suite.tracking.client import entity_key
 from suite.tracking.connect import load_artifacts
 from suite.tracking.location import Store
-from suite.tracking.run_fields import Findings, Key
+from suite.tracking.run_fields import Findings, Key, judged_metric
 
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 

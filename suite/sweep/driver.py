@@ -159,7 +159,8 @@ def run_plans(
     _refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        if sentence := taken_over(journal, options.store, [plan.key for plan in plans]):
+        keys = [plan.key for plan in plans]
+        if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         sync = _started_sync(plans, options)

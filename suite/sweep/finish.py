@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from suite.journal.journal import Journal
 from suite.schema import FAILURES, Plan, Status
 from suite.sweep.pending import distinct_work
-from suite.tracking.chart_view import address_at
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store
+from suite.tracking.run_fields import address_at
 from suite.tracking.run_writer import RunWriter
 
 if TYPE_CHECKING:

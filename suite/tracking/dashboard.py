@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from suite.spec import SpecError
-from suite.tracking.chart_view import TRAINING_RUNS, VIEW_TAG, comparison_page
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import connect
 from suite.tracking.location import check_tracking_uri, sqlite_path
+from suite.tracking.run_fields import TRAINING_RUNS, VIEW_TAG, comparison_page
 
 _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {

@@ -38,6 +38,12 @@ class Store:
     uri: str
     artifacts: Path | None
 
+    @property
+    def may_exist(self) -> bool:
+        """Whether there may be something in it; to ask for a missing file would create it."""
+        file = sqlite_path(self.uri)
+        return file is None or file.is_file()
+
 
 def store_of(out: Path, tracking_uri: str | None) -> Store:
     """Return the store at the address; by default an SQLite file in the output folder.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, is_own, mlflow_is_installed, sqlite_path
+from suite.tracking.location import Store, is_own, mlflow_is_installed
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key
 
@@ -48,9 +48,7 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     """
     was_empty = not journal.entries()
     is_complete = not was_empty and is_own(store, journal.path.parent)
-    file = sqlite_path(store.uri)
-    # To ask for a file that is missing would make one.
-    if is_complete or not mlflow_is_installed() or (file is not None and not file.is_file()):
+    if is_complete or not mlflow_is_installed() or not store.may_exist:
         return ""
     try:
         _check_that_it_answers(store)

@@ -18,7 +18,6 @@ from suite.schema import FAILURES, About, Cell, Point, Result, Trial
 from suite.text import redact
 from suite.tracking import run_fields as fields
 from suite.tracking.artifacts import digest_of, sample_files
-from suite.tracking.chart_view import comparison_page, view_tag
 from suite.tracking.client import (
     NO_FILE,
     PARAM_LIMIT,
@@ -32,7 +31,7 @@ from suite.tracking.client import (
 )
 from suite.tracking.connect import connect
 from suite.tracking.location import Store
-from suite.tracking.run_fields import Findings, Key
+from suite.tracking.run_fields import Findings, Key, comparison_page, view_tag
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models import MIXERS, POSITIONS, SKELETONS
 from suite.errors import MOST_CHARACTERS, USAGE, exit_code_of
 from suite.planning.plan import plan
-from suite.probes.registry import PROBES
+from suite.probes.probe import PROBES
 from suite.schema import Plan
 from suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary
 from suite.tasks.registry import TASKS

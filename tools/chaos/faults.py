@@ -81,7 +81,7 @@ SAFETY = (
     "suite.journal.journal:Journal.begin",
     "suite.journal.journal:Journal.commit",
     "suite.training.checkpoint:Checkpointer.latest",
-    "suite.training.resume:_write_own",
+    "suite.training.loop:_write_own",
     "suite.training.engines.local:LocalEngine.save",
     "suite.training.checkpoint:Checkpointer.publish",
     "suite.training.engines.local:LocalEngine.state_sha256",

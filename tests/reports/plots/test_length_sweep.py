@@ -15,7 +15,7 @@ from reports.document import Drawing
 from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.frame import Sweep, results_frame
 from reports.results.length_sweep import Growth, find, growths
-from reports.stats.number_format import as_ratio
+from reports.stats.intervals import as_ratio
 from suite.schema import Status
 from tests.reports import mixers_alone
 from tests.reports.conftest import known

@@ -16,7 +16,7 @@ import pytest
 from reports.results.frame import read_sweep
 from reports.stats.intervals import CONFIDENCE
 from suite.journal.journal import Journal
-from suite.journal.preregistration import (
+from suite.journal.plans import (
     ALPHA,
     Statement,
     content_of,

@@ -6,7 +6,7 @@ import pytest
 
 from suite.planning.cells import ComparisonGroup, filled_cells, trial_of
 from suite.planning.plan import plan
-from suite.probes.registry import probe
+from suite.probes.probe import probe
 from suite.schema import Plan
 from suite.spec import Ablation, Model, vary
 

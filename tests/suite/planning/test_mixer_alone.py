@@ -4,7 +4,7 @@ import pytest
 
 from suite.planning.plan import plan
 from suite.planning.variants import coordinates
-from suite.probes.registry import PROBES, probe
+from suite.probes.probe import PROBES, probe
 from suite.schema import MIXER_ALONE, Plan
 from suite.spec import Axis, Claim, Model, Scale, SpecError, vary
 from tests.suite.conftest import SCALE, MakeAblation

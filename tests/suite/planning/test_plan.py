@@ -17,7 +17,7 @@ from models import MIXERS
 from models.model_spec import content_hash
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
-from suite.probes.registry import probe
+from suite.probes.probe import probe
 from suite.schema import Parallel, Plan, Resources
 from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
 from suite.tasks.registry import task_class

@@ -12,7 +12,7 @@ import pytest
 from suite import Ablation, Model, Scale, vary
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
-from suite.probes.registry import PROBES, probe
+from suite.probes.probe import PROBES, probe
 from suite.schema import MIXER_ALONE, Measurement, Plan
 from suite.spec import TUNED
 from suite.tasks import registry

@@ -8,7 +8,7 @@ import pytest
 
 from models import ModelError
 from suite.planning.plan import plan
-from suite.probes.registry import probe
+from suite.probes.probe import probe
 from suite.schema import Measurement, Trial
 from suite.spec import Ablation, Model, Scale, vary
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from suite.planning.plan import plan
-from suite.probes.registry import PROBES, probe
+from suite.probes.probe import PROBES, probe
 from suite.provenance import provenance
 from suite.schema import TIMING_PROBES, Plan, Resources
 from suite.spec import Ablation, vary

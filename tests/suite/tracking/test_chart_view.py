@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from suite.schema import MetricSpec
-from suite.tracking.chart_view import address_at, comparison_page, judged_metric, view_tag
+from suite.tracking.run_fields import address_at, comparison_page, judged_metric, view_tag
 from tests.suite.heads_sweep import HEADS
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")

@@ -14,8 +14,7 @@ from suite.events import TrainedState, TrialRemark
 from suite.schema import Point
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise
-from suite.training.resume import train_resuming
+from suite.training.loop import Exercise, train_resuming
 from tests.suite.toy import FirstToken, training
 
 TRIAL = "7a" * 16

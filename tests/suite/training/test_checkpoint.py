@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from models import build_model
 from suite.events import Checkpoints
 from suite.schema import Trial
-from suite.training import resume
+from suite.training import loop as resume
 from suite.training import tensor_io as atomic_files
 from suite.training.checkpoint import (
     MANIFEST,

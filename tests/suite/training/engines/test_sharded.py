@@ -23,8 +23,7 @@ from suite.training.checkpoint import MANIFEST, Checkpointer, write_manifest
 from suite.training.engines import sharded
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
-from suite.training.loop import Exercise, train
-from suite.training.resume import train_resuming
+from suite.training.loop import Exercise, train, train_resuming
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
 
