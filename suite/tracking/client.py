@@ -61,7 +61,7 @@ def entity_key(text: str) -> str:
     Where anything else had to change, a hash of the text is added, so that names stay distinct.
     """
     is_plain = _PLAIN.fullmatch(text) is not None and posixpath.normpath(text) == text
-    if is_plain and not text.startswith(("/", "..")) and len(text) <= KEY_LIMIT:
+    if is_plain and text != "." and not text.startswith(("/", "..")) and len(text) <= KEY_LIMIT:
         return text.replace("=", ":").replace(", ", " ")
     cut = re.sub(r"[^\w.-]", "_", text.replace("=", "-"))[: KEY_LIMIT - 20]
     return f"{cut}.{_sha256(text)[:8]}"

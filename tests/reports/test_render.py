@@ -58,7 +58,7 @@ def test_a_page_says_when_its_claim_was_stated(
     words = " ".join(ReadPage(page).words.split())
     assert said in words
     is_late = registration is not None and registration.num_pairs_before > 0
-    assert ("xploratory, since 2 paired seeds" in words) == is_late
+    assert ("xploratory, since 2 seeds" in words) == is_late
     assert said in (page.parent / "report.md").read_text().replace("\\", "")
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import ray
 
 from suite.events import Checkpoints, ExecutorSettings, Unavailable
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
@@ -32,26 +30,6 @@ def test_what_a_trial_in_this_process_leaves_behind_ends_with_the_sweep() -> Non
         assert isinstance(executor, InlineExecutor)
         left = left_behind()
     assert_ended(left)
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (kind("The current node timed out during startup. This could happen because of much."),
-         "The current node timed out during startup")
-        for kind in (Exception, RuntimeError)
-    ] + [(TimeoutError(text), "TimeoutError") for text in ("", "\n")],
-)  # fmt: skip
-def test_a_ray_that_does_not_start_is_one_sentence(
-    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(**asked: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(ray, "init", fails)
-    sentence = f"^Ray cannot be started here: {reason}.$"
-    with pytest.raises(Unavailable, match=sentence), executing("ray", None, SETTINGS):
-        pass
 
 
 def test_what_fits_passes() -> None:

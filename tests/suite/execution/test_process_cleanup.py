@@ -8,8 +8,8 @@ import sys
 
 import psutil
 
+from suite.execution import process_cleanup as cleanup
 from suite.execution.process_cleanup import process_cleanup
-from suite.execution.process_cleanup import process_cleanup as cleanup
 
 # It starts a process in a session of its own, prints its number, and exits.
 PARENT = """
