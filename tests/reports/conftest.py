@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-import sys
-from types import ModuleType
 from typing import Any, TypeVar
-
-import pytest
 
 from reports.document import Entry, Table
 from reports.results.frame import Sweep, curves_frame, results_frame
@@ -30,12 +26,6 @@ FLOPS = MetricSpec(name="forward_flops", unit="FLOP", better="lower", at="length
 SECONDS = MetricSpec(name="training_step_seconds", unit="s", better="lower", at="length=128")
 TASKS = {"shakespeare_characters": BITS, "majority": ACCURACY}
 _T = TypeVar("_T")
-
-
-@pytest.fixture(scope="session")
-def synthetic() -> ModuleType:
-    """This file: the builders below, for tests."""
-    return sys.modules[__name__]
 
 
 def about(scale: str = "quick", **changes: Any) -> About:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 
 from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Specimen
+from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 
 NAMES = (
@@ -20,7 +20,7 @@ SECRET = "CANARY"
 _URI = f"http://u:{SECRET}@h/?token={SECRET}"
 
 
-def sweep(synthetic: ModuleType, ablation: str = "heads") -> Sweep:
+def sweep(ablation: str = "heads") -> Sweep:
     """Every name, reason, unit and setting of it is hostile; its numbers are plain."""
     spec = synthetic.BITS
     task, other = NAMES[0], "../../up"
@@ -60,7 +60,7 @@ def sweep(synthetic: ModuleType, ablation: str = "heads") -> Sweep:
     return Sweep(said, results_frame(rows), curves_frame(points))
 
 
-def many(synthetic: ModuleType, number: int) -> Sweep:
+def many(number: int) -> Sweep:
     """As many variants, one seed each; the baseline is the last of them."""
     names = tuple(f"v={index}" for index in range(number))
     said = synthetic.about(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 from reports.results.frame import Sweep, curves_frame, results_frame
 from suite.schema import About, ClaimSpec, MetricSpec
+from tests.reports import conftest as synthetic
 
 LENGTHS = (256, 512, 1024)
 POSITIONS = ("none", "sinusoidal", "learned", "shaw", "t5", "rope", "alibi")
@@ -25,11 +25,10 @@ OF_SOFTMAX = {
 }  # fmt: skip
 
 
-def positions(synthetic: ModuleType) -> Sweep:
+def positions() -> Sweep:
     """Seven encodings, trained at 128 tokens and tested at more; one diverged at one length."""
     labels = ["baseline", *(f"position={p}" for p in POSITIONS if p != "sinusoidal")]
-    said = _about(
-        synthetic, "positions", labels, ("shakespeare_characters",), {"quality": [BITS]},
+    said = _about("positions", labels, ("shakespeare_characters",), {"quality": [BITS]},
         settings={"length": 128, "steps": 300, "batch": 8},
     )  # fmt: skip
     rng = random.Random(1)
@@ -39,15 +38,14 @@ def positions(synthetic: ModuleType) -> Sweep:
             for at, length in [("", 128), *((f"length={n}", n) for n in LENGTHS)]:
                 worse = 0.1 * number * math.log2(length / 128) * (label != "position=alibi")
                 value = 2.3 + 0.01 * number + worse + rng.gauss(0, 0.02)
-                rows.append(_row(synthetic, said, label, "quality", BITS, at, seed, value))
+                rows.append(_row(said, label, "quality", BITS, at, seed, value))
     return Sweep(said, results_frame(rows), curves_frame([]))
 
 
-def recall(synthetic: ModuleType) -> Sweep:
+def recall() -> Sweep:
     """Mixers by widths, with the accuracy by number of pairs; one variant could not run."""
     labels = [f"mixer={mixer}, dim={dim}" for mixer in MIXERS for dim in DIMS]
-    said = _about(
-        synthetic, "recall", labels, ("mqar_small",), {"quality": [ACCURACY]},
+    said = _about("recall", labels, ("mqar_small",), {"quality": [ACCURACY]},
         baseline="mixer=attention, dim=64",
     )  # fmt: skip
     rng = random.Random(2)
@@ -58,14 +56,14 @@ def recall(synthetic: ModuleType) -> Sweep:
             for at, pairs in [("", 6), *((f"pairs={n}", n) for n in PAIRS)]:
                 reach = 1.0 if mixer == "attention" else dim / 160 * 4 / pairs
                 value = min(1.0, max(0.05, reach + rng.gauss(0, 0.03)))
-                made = _row(synthetic, said, label, "quality", ACCURACY, at, seed, value)
+                made = _row(said, label, "quality", ACCURACY, at, seed, value)
                 if label == "mixer=lstm, dim=16":
                     made |= {"value": None, "status": "skipped", "reason": "it cannot run"}
                 rows.append(made)
     return Sweep(said, results_frame(rows), curves_frame([]))
 
 
-def gradients(synthetic: ModuleType) -> Sweep:
+def gradients() -> Sweep:
     """Gradients by distance, before training and after it; a convolution sees 16 tokens."""
     falls = {"rnn": 0.2, "gru": 0.05, "lstm": 0.04, "conv": 0.02, "attention": 0.001}
     labels = [f"mixer={mixer}" for mixer in falls]
@@ -74,8 +72,7 @@ def gradients(synthetic: ModuleType) -> Sweep:
         for when in ("initial", "trained")
         for d in DISTANCES
     ]
-    said = _about(
-        synthetic, "gradients", labels, ("shakespeare_characters",),
+    said = _about("gradients", labels, ("shakespeare_characters",),
         {"quality": [BITS], "gradient_by_distance": specs}, baseline="mixer=rnn",
     )  # fmt: skip
     rng = random.Random(3)
@@ -83,17 +80,17 @@ def gradients(synthetic: ModuleType) -> Sweep:
     for label, fall in zip(labels, falls.values(), strict=True):
         for seed in range(3):
             value = 2.4 + rng.gauss(0, 0.02)
-            rows.append(_row(synthetic, said, label, "quality", BITS, "", seed, value))
+            rows.append(_row(said, label, "quality", BITS, "", seed, value))
             for spec in specs:
                 distance = int(spec.at.rpartition("=")[2])
                 value = -1 - fall * distance * (1 if "initial" in spec.name else 0.6)
                 value = -37.93 if "conv" in label and distance > 16 else value + rng.gauss(0, 0.1)
                 probe = "gradient_by_distance"
-                rows.append(_row(synthetic, said, label, probe, spec, spec.at, seed, value))
+                rows.append(_row(said, label, probe, spec, spec.at, seed, value))
     return Sweep(said, results_frame(rows), curves_frame([]))
 
 
-def scaling(synthetic: ModuleType) -> Sweep:
+def scaling() -> Sweep:
     """Entropy and score gradients by d_k: of each value alone, and with each of another axis."""
     others = ("", "scale=none", "scale=1/d", "score=additive", "temperature=0.5", "temperature=2.0")
     labels = [
@@ -102,8 +99,7 @@ def scaling(synthetic: ModuleType) -> Sweep:
         for other in others
     ]
     specs = [MetricSpec(name=n, unit="1", better=b) for n, b in OF_SOFTMAX.items()]  # type: ignore[arg-type]
-    said = _about(
-        synthetic, "scaling", labels, ("shakespeare_characters",),
+    said = _about("scaling", labels, ("shakespeare_characters",),
         {"quality": [BITS], "softmax": specs}, baseline="key_dim=64",
         model={"mixer": "attention", "scale": "1/sqrt(d)", "score": "dot", "temperature": 1.0,
                "key_dim": 64},
@@ -115,22 +111,22 @@ def scaling(synthetic: ModuleType) -> Sweep:
         sharp = size if "scale=none" in label else 4
         for seed in range(3):
             value = 2.4 + 0.01 * math.log(sharp) + rng.gauss(0, 0.01)
-            rows.append(_row(synthetic, said, label, "quality", BITS, "", seed, value))
+            rows.append(_row(said, label, "quality", BITS, "", seed, value))
             for spec in specs:
                 value = 0.98 / math.sqrt(sharp / 4) if "entropy" in spec.name else 0.3 / sharp**2
                 value *= rng.uniform(0.9, 1.1) * (0.8 if "trained" in spec.name else 1)
-                rows.append(_row(synthetic, said, label, "softmax", spec, "", seed, value))
+                rows.append(_row(said, label, "softmax", spec, "", seed, value))
     return Sweep(said, results_frame(rows), curves_frame([]))
 
 
-def every(synthetic: ModuleType) -> Iterator[Sweep]:
+def every() -> Iterator[Sweep]:
     """All of them."""
     for make in (positions, recall, gradients, scaling):
-        yield make(synthetic)
+        yield make()
 
 
 def _about(
-    synthetic: ModuleType, name: str, labels: Sequence[str], tasks: tuple[str, ...],
+    name: str, labels: Sequence[str], tasks: tuple[str, ...],
     metrics: dict[str, list[MetricSpec]], **changes: Any,
 ) -> About:  # fmt: skip
     """As the synthetic one, of this ablation."""
@@ -150,7 +146,7 @@ def _about(
 
 
 def _row(
-    synthetic: ModuleType, said: About, label: str, probe: str, spec: MetricSpec, at: str,
+    said: About, label: str, probe: str, spec: MetricSpec, at: str,
     seed: int, value: float,
 ) -> dict[str, Any]:  # fmt: skip
     made: dict[str, Any] = synthetic.row(

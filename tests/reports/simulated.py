@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from reports.results.series import Reading, Series
 from suite.schema import About, ClaimSpec, Status
+from tests.reports import conftest as synthetic
 
 Case = tuple[About, Sequence[Series]]
 _SEED_SPREAD = 2.0  # what a seed does to both sides: pairing takes it out
@@ -40,7 +40,7 @@ def series(a: Sequence[float | None], b: Sequence[float | None], **changes: Any)
     return Series(**(fields | changes))
 
 
-def about(synthetic: ModuleType, n: int, by: float, **changes: Any) -> About:
+def about(n: int, by: float, **changes: Any) -> About:
     claim = ClaimSpec(
         statement="A beats B", metric="m", a="a", b="b", by=float(by), source="", task="t"
     )

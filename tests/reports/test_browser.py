@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from reports.render import render, render_overview
 from reports.results.frame import Sweep
+from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def reports(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Reports of an ordinary sweep, of mixers alone, and of a hostile one."""
     folder = tmp_path_factory.mktemp("reports")
     sweeps = {
         "heads": _with_sizes(synthetic.sweep()),
         "complexity": mixers_alone.sweep(),
-        "hostile": hostile.sweep(synthetic, "hostile"),
+        "hostile": hostile.sweep("hostile"),
     }
     for name, sweep in sweeps.items():
         render(name, [sweep], folder)

@@ -7,13 +7,13 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, curves_frame, results_frame
+from tests.reports import conftest as synthetic
 from tests.reports import hostile
 from tests.reports.read_page import ReadPage
 
@@ -23,10 +23,10 @@ NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture(scope="module")
-def reports(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of two hostile reports, and the overview of the first."""
     folder = tmp_path_factory.mktemp("hostile") / "in/reports"
-    sweep = hostile.sweep(synthetic)
+    sweep = hostile.sweep()
     render("heads", [sweep], folder)
     render("complexity", [hostile.of_mixers_alone()], folder)
     render_overview({"heads": [sweep]}, folder)
@@ -116,10 +116,10 @@ def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> 
 
 
 @pytest.mark.bad_input(48)
-def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_ten_thousand_variants(tmp_path: Path) -> None:
     """In about three seconds; what grows with the square of the rows would take minutes."""
     start = time.process_time()
-    page = render("heads", [hostile.many(synthetic, 10_000)], tmp_path)
+    page = render("heads", [hostile.many(10_000)], tmp_path)
     assert time.process_time() - start < 30
     text = page.read_text()
     assert "Shown are 301 of 10,000 rows; tables/t.csv has them all." in ReadPage(page).words
@@ -132,8 +132,8 @@ def test_ten_thousand_variants(synthetic: ModuleType, tmp_path: Path) -> None:
     assert len((page.parent / "results.csv").read_text().splitlines()) == 10_001
 
 
-def test_a_reason_for_every_row(synthetic: ModuleType, tmp_path: Path) -> None:
-    failed = hostile.with_reasons(hostile.many(synthetic, 1_500))
+def test_a_reason_for_every_row(tmp_path: Path) -> None:
+    failed = hostile.with_reasons(hostile.many(1_500))
     page = render("heads", [failed], tmp_path)
     words = ReadPage(page).words
     assert "These are the first 200 of 1500" in words
@@ -141,16 +141,14 @@ def test_a_reason_for_every_row(synthetic: ModuleType, tmp_path: Path) -> None:
     assert "reason 200" not in words
 
 
-def test_a_long_reason_is_cut_and_says_where_it_is_whole(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
-    page = render("heads", [hostile.many(synthetic, 3)], tmp_path)
+def test_a_long_reason_is_cut_and_says_where_it_is_whole(tmp_path: Path) -> None:
+    page = render("heads", [hostile.many(3)], tmp_path)
     assert "r" * 600 + "… (results.csv has it whole)" in ReadPage(page).words
     assert "r" * 10_000 in (page.parent / "results.csv").read_text()
 
 
 @pytest.mark.bad_input(48)
-def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_nothing_finished(tmp_path: Path) -> None:
     empty = Sweep(synthetic.about(provenances={}), results_frame([]), curves_frame([]))
     words = ReadPage(render("heads", [empty], tmp_path)).words
     assert "no result" in words
@@ -162,7 +160,7 @@ def test_nothing_finished(synthetic: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.bad_input(48)
-def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_a_single_seed(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     one = Sweep(
         synthetic.about(num_seeds=1),
@@ -176,7 +174,7 @@ def test_a_single_seed(synthetic: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.bad_input(48)
-def test_all_nan(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_all_nan(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     nan = Sweep(sweep.about, sweep.results.assign(value=float("nan")), curves_frame([]))
     page = render("heads", [nan], tmp_path)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from reports.results.frame import (
     to_parquet_bytes,
 )
 from suite.schema import Registration
+from tests.reports import conftest as synthetic
 from tests.reports.read_page import ReadPage
 
 
@@ -52,9 +52,9 @@ REGISTERED = Registration(sha256="c0ffee" * 10)
     ],
 )  # fmt: skip
 def test_a_page_says_when_its_claim_was_stated(
-    synthetic: ModuleType, tmp_path: Path, registration: Registration | None, said: str
+    tmp_path: Path, registration: Registration | None, said: str
 ) -> None:
-    page = render("heads", [_plain(synthetic, registration=registration)], tmp_path)
+    page = render("heads", [_plain(registration=registration)], tmp_path)
     words = " ".join(ReadPage(page).words.split())
     assert said in words
     is_late = registration is not None and registration.num_pairs_before > 0
@@ -62,20 +62,18 @@ def test_a_page_says_when_its_claim_was_stated(
     assert said in (page.parent / "report.md").read_text().replace("\\", "")
 
 
-def test_a_published_figure_stands_on_the_first_screen(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
+def test_a_published_figure_stands_on_the_first_screen(tmp_path: Path) -> None:
     claim = replace(synthetic.about().claim, published="25.8 BLEU against 24.9")
-    page = render("heads", [_plain(synthetic, claim=claim)], tmp_path)
+    page = render("heads", [_plain(claim=claim)], tmp_path)
     first_screen = page.read_text().partition("<h2>")[0]
     assert "25.8 BLEU against 24.9 (arXiv:1706.03762, Table 3 (A))." in first_screen
 
 
-def _both(synthetic: ModuleType) -> list[Sweep]:
+def _both() -> list[Sweep]:
     return [synthetic.sweep("standard", random_seed=3), synthetic.sweep("quick")]
 
 
-def _plain(synthetic: ModuleType, scale: str = "quick", **changes: Any) -> Sweep:
+def _plain(scale: str = "quick", **changes: Any) -> Sweep:
     """One score on one task and no curves: soon drawn."""
     whole = synthetic.sweep(scale)
     kept = (whole.results["task"] == CLAIMED) & (whole.results["probe"] == "quality")
@@ -87,12 +85,12 @@ def _plain(synthetic: ModuleType, scale: str = "quick", **changes: Any) -> Sweep
 
 
 @pytest.fixture(scope="module")
-def page(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole report of two scales, showing the quick one; for reading only."""
-    return render("heads", _both(synthetic), tmp_path_factory.mktemp("reports"), scale="quick")
+    return render("heads", _both(), tmp_path_factory.mktemp("reports"), scale="quick")
 
 
-def test_the_files_that_are_promised(synthetic: ModuleType, page: Path) -> None:
+def test_the_files_that_are_promised(page: Path) -> None:
     assert (page.parent.name, page.name) == ("heads", "index.html")
     names = set(_bytes(page.parent))
     assert {"index.html", "report.md", "results.csv", "results.parquet"} <= names
@@ -102,8 +100,8 @@ def test_the_files_that_are_promised(synthetic: ModuleType, page: Path) -> None:
     assert not [name for name in names if ".tmp" in name]
 
 
-def test_twice_is_the_same_and_writes_nothing(synthetic: ModuleType, tmp_path: Path) -> None:
-    sweeps = [_plain(synthetic, "standard"), _plain(synthetic)]
+def test_twice_is_the_same_and_writes_nothing(tmp_path: Path) -> None:
+    sweeps = [_plain("standard"), _plain()]
     render("heads", sweeps, tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     render("heads", sweeps[::-1], tmp_path)
@@ -111,7 +109,7 @@ def test_twice_is_the_same_and_writes_nothing(synthetic: ModuleType, tmp_path: P
     assert after == before
 
 
-def test_the_order_of_rows_does_not_matter(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     shuffled = Sweep(
         sweep.about,
@@ -138,9 +136,7 @@ assert not loaded, loaded
 """
 
 
-def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
+def test_another_process_makes_the_same_bytes_and_loads_nothing_heavy(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     (tmp_path / "results.parquet").write_bytes(to_parquet_bytes(sweep.results, sweep.about))
     (tmp_path / "curves.parquet").write_bytes(to_parquet_bytes(sweep.curves))
@@ -186,7 +182,7 @@ def test_the_script_of_a_page_is_the_one_that_its_policy_allows(page: Path) -> N
     assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
 
 
-def test_page_and_markdown_say_the_same(synthetic: ModuleType, page: Path) -> None:
+def test_page_and_markdown_say_the_same(page: Path) -> None:
     words = " ".join(ReadPage(page).words.split())
     markdown = (page.parent / "report.md").read_text().replace("\\", "")
     for fact in (
@@ -202,10 +198,8 @@ def test_page_and_markdown_say_the_same(synthetic: ModuleType, page: Path) -> No
         assert fact in markdown
 
 
-def test_the_page_shows_the_largest_scale_with_results(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
-    both = [_plain(synthetic, "standard"), _plain(synthetic)]
+def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
+    both = [_plain("standard"), _plain()]
     empty = Sweep(synthetic.about("paper"), results_frame([]), curves_frame([]))
     page = render("heads", [empty, *both], tmp_path)
     assert "at scale standard (for one GPU" in page.read_text()
@@ -217,38 +211,36 @@ def test_the_page_shows_the_largest_scale_with_results(
         render("heads", both, tmp_path, scale="quik")
 
 
-def test_results_csv_holds_every_scale_under_its_key(synthetic: ModuleType, page: Path) -> None:
+def test_results_csv_holds_every_scale_under_its_key(page: Path) -> None:
     with (page.parent / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(sweep.results) for sweep in _both(synthetic))
+    assert len(rows) == sum(len(sweep.results) for sweep in _both())
     assert [row["scale"] for row in rows] == ["quick"] * 60 + ["standard"] * 60
     assert len({tuple(row[name] for name in RESULT_KEY) for row in rows}) == len(rows)
     assert all(row["unit"] for row in rows)
 
 
-def test_ablations_with_names_of_paths_stay_inside(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_ablations_with_names_of_paths_stay_inside(tmp_path: Path) -> None:
     said = synthetic.about(ablation="../../x")
     page = render("../../x", [Sweep(said, results_frame([]), curves_frame([]))], tmp_path / "out")
     assert page.resolve().is_relative_to(tmp_path / "out")
 
 
-def test_stale_figures_and_tables_go_and_nothing_else(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
-    page = render("heads", [_plain(synthetic)], tmp_path)
+def test_stale_figures_and_tables_go_and_nothing_else(tmp_path: Path) -> None:
+    page = render("heads", [_plain()], tmp_path)
     stale = [page.parent / "figures/old.svg", page.parent / "tables/old.tex"]
     kept = [page.parent / "figures/notes.txt", page.parent / "mine.csv"]
     for path in stale + kept:
         path.write_text("x")
-    render("heads", [_plain(synthetic)], tmp_path)
+    render("heads", [_plain()], tmp_path)
     assert not any(path.exists() for path in stale)
     assert all(path.exists() for path in kept)
 
 
 def test_a_failure_while_rendering_leaves_the_old_report(
-    synthetic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    render("heads", [_plain(synthetic)], tmp_path)
+    render("heads", [_plain()], tmp_path)
     before = _bytes(tmp_path)
 
     def fail(*_: Any) -> str:
@@ -256,7 +248,7 @@ def test_a_failure_while_rendering_leaves_the_old_report(
 
     monkeypatch.setattr(rendering, "to_latex", fail)
     with pytest.raises(RuntimeError, match="out of ink"):
-        render("heads", [_plain(synthetic, "standard")], tmp_path)
+        render("heads", [_plain("standard")], tmp_path)
     assert _bytes(tmp_path) == before
 
 
@@ -283,7 +275,7 @@ def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
     assert path.stat().st_mode == (tmp_path / "y.txt").stat().st_mode
 
 
-def test_wrong_sweeps_are_refused(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_wrong_sweeps_are_refused(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     with pytest.raises(FrameError, match="has no sweep to report"):
         render("heads", [], tmp_path)
@@ -294,15 +286,13 @@ def test_wrong_sweeps_are_refused(synthetic: ModuleType, tmp_path: Path) -> None
     assert _bytes(tmp_path) == {}
 
 
-def test_overview_shows_every_ablation_and_every_claim(
-    synthetic: ModuleType, tmp_path: Path
-) -> None:
+def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
     empty = Sweep(
         synthetic.about(ablation="zero", question="Nothing?", claim=None),
         results_frame([]),
         curves_frame([]),
     )
-    page = render_overview({"zero": [empty], "heads": _both(synthetic)}, tmp_path)
+    page = render_overview({"zero": [empty], "heads": _both()}, tmp_path)
     parsed = ReadPage(page)
     words = " ".join(parsed.words.split())
     assert set(parsed.links) == {"heads/index.html", "zero/index.html"}
@@ -318,7 +308,7 @@ def test_overview_shows_every_ablation_and_every_claim(
     assert "No ablation" in ReadPage(render_overview({}, tmp_path)).words
 
 
-def test_overview_judges_all_claims_together(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
     """What one claim supports, forty at once may not: the level says among how many."""
     sweep = synthetic.sweep("standard", is_troubled=False)
     sweeps = {}

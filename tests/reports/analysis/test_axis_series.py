@@ -37,7 +37,7 @@ def _values(sweep: Sweep, variant: str, metric: str, at: str) -> np.ndarray:
 
 
 def test_scores_at_lengths_run_from_the_trained_one() -> None:
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     (along,) = _found(coordinate_series, sweep)
     assert (along.axis, along.trained_at, along.row_title) == ("length", 128.0, "variant")
     assert along.places == (128.0, 256.0, 512.0, 1024.0)
@@ -54,7 +54,7 @@ def test_scores_at_lengths_run_from_the_trained_one() -> None:
 
 def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
     """Each starts at its own, and no line marks one for all."""
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     names = dict(zip(sweep.about.variants, ("length=64", "length=128"), strict=False))
     results = sweep.results[sweep.results["variant"].isin(names)]
     variants = tuple(names.values())
@@ -66,7 +66,7 @@ def test_where_variants_were_trained_at_lengths_of_their_own() -> None:
 
 
 def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
-    sweep = made_along.recall(synthetic)
+    sweep = made_along.recall()
     (by_pairs,) = _found(coordinate_series, sweep)
     assert (by_pairs.axis, by_pairs.places, by_pairs.trained_at) == ("pairs", (4.0, 8.0), None)
     by_width = _found(label_series, sweep)
@@ -83,13 +83,13 @@ def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
 
 
 def test_what_could_not_run_says_so_and_has_no_point() -> None:
-    lstm = _found(label_series, made_along.recall(synthetic))[0].lines[3]
+    lstm = _found(label_series, made_along.recall())[0].lines[3]
     assert lstm.at[16.0].fate == "skipped"
     assert list(lstm.points) == [64.0, 128.0]
 
 
 def test_a_lost_seed_marks_its_place_only() -> None:
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     is_lost = (sweep.results["seed"] == 1) & (sweep.results["at"] == "length=512")
     lost = sweep.results.assign(
         status=sweep.results["status"].where(~is_lost, "diverged"),
@@ -102,19 +102,19 @@ def test_a_lost_seed_marks_its_place_only() -> None:
 
 
 def test_metrics_before_and_after_training_run_along_distances_or_labels() -> None:
-    found = _found(coordinate_series, made_along.gradients(synthetic))
+    found = _found(coordinate_series, made_along.gradients())
     assert [(one.metric, one.axis) for one in found] == [
         ("initial_gradient_log10", "distance"), ("trained_gradient_log10", "distance"),
     ]  # fmt: skip
     assert found[0].places == tuple(map(float, made_along.DISTANCES))
-    found = _found(label_series, made_along.scaling(synthetic))
+    found = _found(label_series, made_along.scaling())
     assert [one.metric for one in found] == ["bits_per_character", *made_along.OF_SOFTMAX]
     assert {one.axis for one in found} == {"key_dim"}
 
 
 def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
     """Coverage counts every coordinate nevertheless."""
-    for sweep in made_along.every(synthetic):
+    for sweep in made_along.every():
         measured = all_series(sweep.about, sweep.results)
         task = sweep.about.tasks[0]
         table = comparison_table(sweep.about, compared(measured), task)
@@ -129,7 +129,7 @@ def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
 
 
 def test_a_page_compares_the_same_and_covers_it_all() -> None:
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     measured = all_series(sweep.about, sweep.results)
     shown = page(sweep, ["quick"])
     assert shown.tasks[0].tables[0] == comparison_table(sweep.about, compared(measured), TEXT)
@@ -137,7 +137,7 @@ def test_a_page_compares_the_same_and_covers_it_all() -> None:
 
 
 def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
-    sweep, probe = made_along.gradients(synthetic), "gradient_by_distance"
+    sweep, probe = made_along.gradients(), "gradient_by_distance"
     metrics = {TEXT: {probe: sweep.about.metrics[TEXT][probe]}}
     said = replace(sweep.about, probes=(probe,), claim=None, metrics=metrics)
     measured = all_series(said, sweep.results[sweep.results["probe"] == probe])
@@ -151,7 +151,7 @@ def test_a_task_with_nothing_else_keeps_the_last_coordinate() -> None:
 @pytest.mark.parametrize("at", ["", "length=256", "length=1024"])
 def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
     """Without one: by the whole score, whatever the lengths say."""
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     claim = ClaimSpec(
         statement="s", metric="bits_per_character", a="baseline", b="position=rope", by=0.0,
         source="", task=TEXT, at=at,
@@ -163,7 +163,7 @@ def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
 
 
 def test_the_store_is_told_the_whole_scores() -> None:
-    sweep = made_along.positions(synthetic)
+    sweep = made_along.positions()
     told = findings_of(sweep).means
     assert len(told) == len(sweep.about.variants)
     (alibi,) = (mean for key, mean in told.items() if "alibi" in key)

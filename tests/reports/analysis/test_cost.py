@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from reports.results.frame import results_frame
 from reports.results.series import Series, all_series
 from reports.tables.comparison import comparison_table
 from suite.schema import About
+from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
 TASK = "majority"
@@ -29,7 +29,7 @@ def _step(sweep: Any, variant: str) -> float:
     return float(statistics.median(rows[rows["variant"] == variant]["value"]))
 
 
-def _column(synthetic: ModuleType, **place: Any) -> Column | None:
+def _column(**place: Any) -> Column | None:
     """The cost column of the sweep, had it been timed at that place."""
     sweep = synthetic.sweep()
     made = replace(synthetic.PLACE, **place)
@@ -37,7 +37,7 @@ def _column(synthetic: ModuleType, **place: Any) -> Column | None:
     return cost_column(about, _measured(sweep), TASK, about.variants)
 
 
-def test_a_training_is_its_steps_times_the_median_step(synthetic: ModuleType) -> None:
+def test_a_training_is_its_steps_times_the_median_step() -> None:
     sweep = synthetic.sweep()
     times = known(step_times(_measured(sweep), TASK))
     found = training_seconds(sweep.about, times)
@@ -56,9 +56,9 @@ def test_a_training_is_its_steps_times_the_median_step(synthetic: ModuleType) ->
     ],
 )
 def test_cost_counts_devices_and_says_where(
-    synthetic: ModuleType, place: dict[str, Any], unit: str, num_devices: int
+    place: dict[str, Any], unit: str, num_devices: int
 ) -> None:
-    column = known(_column(synthetic, **place))
+    column = known(_column(**place))
     assert column.unit == unit
     assert "on AMD EPYC 7B13 with" in column.note
     exact = num_devices * 300 * _step(synthetic.sweep(), "heads=2")
@@ -68,7 +68,7 @@ def test_cost_counts_devices_and_says_where(
     assert float(entry.text) == pytest.approx(exact / factor, rel=1e-3)
 
 
-def test_long_trainings_cost_hours(synthetic: ModuleType) -> None:
+def test_long_trainings_cost_hours() -> None:
     sweep = synthetic.sweep()
     about = synthetic.about(settings={"steps": 1_000_000})
     column = known(cost_column(about, _measured(sweep), TASK, about.variants))
@@ -78,7 +78,7 @@ def test_long_trainings_cost_hours(synthetic: ModuleType) -> None:
     )
 
 
-def test_a_variant_without_times_has_none(synthetic: ModuleType) -> None:
+def test_a_variant_without_times_has_none() -> None:
     sweep = synthetic.sweep()
     lacks = (sweep.results["variant"] == "heads=2") & (sweep.results["probe"] == "step_time")
     column = cost_column(
@@ -92,15 +92,13 @@ def test_a_variant_without_times_has_none(synthetic: ModuleType) -> None:
 @pytest.mark.parametrize(
     "changes", [{"settings": {}}, {"settings": {"steps": "many"}}, {"provenances": {}}]
 )
-def test_without_steps_or_place_there_is_no_column(
-    synthetic: ModuleType, changes: dict[str, Any]
-) -> None:
+def test_without_steps_or_place_there_is_no_column(changes: dict[str, Any]) -> None:
     sweep = synthetic.sweep()
     about = synthetic.about(**changes)
     assert cost_column(about, _measured(sweep), TASK, about.variants) is None
 
 
-def test_the_column_stands_only_where_something_is_trained(synthetic: ModuleType) -> None:
+def test_the_column_stands_only_where_something_is_trained() -> None:
     sweep = synthetic.sweep()
     whole = comparison_table(sweep.about, _measured(sweep), TASK)
     assert whole.columns[-1].key == "training_cost"
@@ -112,7 +110,7 @@ def test_the_column_stands_only_where_something_is_trained(synthetic: ModuleType
     )]  # fmt: skip
 
 
-def test_a_setting_is_the_variants_own_where_it_is_an_axis(synthetic: ModuleType) -> None:
+def test_a_setting_is_the_variants_own_where_it_is_an_axis() -> None:
     about: About = synthetic.about()
     assert setting(about, "heads=8", "steps") == 300
     assert setting(about, "heads=8, steps=900", "steps") == 900
@@ -120,7 +118,7 @@ def test_a_setting_is_the_variants_own_where_it_is_an_axis(synthetic: ModuleType
     assert setting(about, "steps=-3", "steps") == 0
 
 
-def test_flops_count_forward_and_backward_of_every_batch(synthetic: ModuleType) -> None:
+def test_flops_count_forward_and_backward_of_every_batch() -> None:
     sweep = synthetic.sweep()
     costs = {cost.key: cost for cost in training_costs(sweep.about, _measured(sweep), TASK)}
     assert list(costs) == ["seconds", "flops"]
@@ -129,7 +127,7 @@ def test_flops_count_forward_and_backward_of_every_batch(synthetic: ModuleType) 
     assert costs["flops"].amounts["heads=8"] == pytest.approx(last["flops"] / 297 * 300)
 
 
-def test_the_environment_with_most_times_is_taken(synthetic: ModuleType) -> None:
+def test_the_environment_with_most_times_is_taken() -> None:
     said = synthetic.about()
     rows = [
         synthetic.row(said, "heads=8", TASK, "step_time", synthetic.SECONDS, seed=seed, value=value,

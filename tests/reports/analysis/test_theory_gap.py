@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from reports.analysis.theory_gap import (
 )
 from reports.results.length_sweep import Axis, Growth
 from suite.schema import MixerFacts
+from tests.reports import conftest as synthetic
 from tests.reports.made_growth import HERE, LENGTHS, counted, growth, timed
 
 DIMS, DIM, LENGTH = (32, 64, 128, 256), 64, 1024
@@ -77,21 +77,14 @@ def _growths(seconds: Law = _seconds, **laws: Law) -> tuple[Growth, ...]:
     return tuple(made)
 
 
-@pytest.fixture
-def row(synthetic: ModuleType) -> Callable[..., TableOneRow]:
-    def made(*args: Any, **laws: Law) -> TableOneRow:
-        facts = MixerFacts(mixer="attention", time="n**2 * d", maximum_path_length="1")
-        about = synthetic.about(variants=("a",), baseline="a", subjects={"a": facts})
-        (found,) = table_one(about, _growths(*args, **laws), HERE)
-        return found
-
-    return made
+def row(*args: Any, **laws: Law) -> TableOneRow:
+    facts = MixerFacts(mixer="attention", time="n**2 * d", maximum_path_length="1")
+    about = synthetic.about(variants=("a",), baseline="a", subjects={"a": facts})
+    (found,) = table_one(about, _growths(*args, **laws), HERE)
+    return found
 
 
-Row = Callable[..., TableOneRow]
-
-
-def test_theory_stands_beside_the_measured_exponents(row: Row) -> None:
+def test_theory_stands_beside_the_measured_exponents() -> None:
     found = row()
     assert found.theory.time == "n**2 * d"
     assert found.exponents[TIME, "length"].theory == pytest.approx(2.0)
@@ -103,7 +96,7 @@ def test_theory_stands_beside_the_measured_exponents(row: Row) -> None:
     assert found.numbers(PATH) == dict.fromkeys(LENGTHS[:4], 1.0)
 
 
-def test_theory_is_taken_over_the_places_that_were_measured(row: Row) -> None:
+def test_theory_is_taken_over_the_places_that_were_measured() -> None:
     """Of n log n the slope depends on where it is taken."""
 
     def law(n: float, d: float) -> float:
@@ -140,7 +133,7 @@ def test_theory_is_taken_over_the_places_that_were_measured(row: Row) -> None:
     ],
 )  # fmt: skip
 def test_each_disagreement_is_one_sentence_with_its_cause(
-    row: Row, laws: Mapping[str, Law], sentence: str
+    laws: Mapping[str, Law], sentence: str
 ) -> None:
     assert list(theory_gaps(row(**laws))).count(sentence) == 1
 
@@ -150,7 +143,7 @@ def _about_time(row: TableOneRow) -> str:
     return found
 
 
-def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use(row: Row) -> None:
+def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use() -> None:
     found = row()
     first, last = (100 * 3 * _attention_flops(n, 64) / _seconds(n, 64) / PEAK for n in (1024, 4096))
     sentence = _about_time(found)
@@ -176,20 +169,20 @@ def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use(row:
     ],
 )  # fmt: skip
 def test_a_time_that_follows_neither_theory_nor_flops_has_its_cause_named(
-    row: Row, seconds: Law, flops: Law, words: str
+    seconds: Law, flops: Law, words: str
 ) -> None:
     found = row(seconds, forward_flops=flops)
     assert words in _about_time(found)
     assert (flops_per_second(found.growths, "a", 64) is None) == (flops(64, DIM) == 0)
 
 
-def test_what_follows_theory_needs_no_word(row: Row) -> None:
+def test_what_follows_theory_needs_no_word() -> None:
     found = row(lambda n, d: 1e-12 * n * n * d, forward_flops=_pure)
     assert list(theory_gaps(found)) == []
     assert not found.exponents[TIME, "length"].disagrees
 
 
-def test_whole_steps_of_a_slow_formula_are_no_disagreement(row: Row) -> None:
+def test_whole_steps_of_a_slow_formula_are_no_disagreement() -> None:
     found = row(
         maximum_path_length=lambda n, d: math.ceil(math.log(n, 3)),
         theory_maximum_path_length=lambda n, d: math.log(n, 3),
@@ -197,7 +190,7 @@ def test_whole_steps_of_a_slow_formula_are_no_disagreement(row: Row) -> None:
     assert not [sentence for sentence in theory_gaps(found) if "path" in sentence]
 
 
-def test_noise_at_a_place_of_the_exponent_silences_it(synthetic: ModuleType) -> None:
+def test_noise_at_a_place_of_the_exponent_silences_it() -> None:
     times = timed(lambda n: 1e-9 * n, np.random.default_rng(2))
     made = [
         growth({"a": times}, metric=TIME, noisy=[("a", 4096)]),
@@ -209,7 +202,7 @@ def test_noise_at_a_place_of_the_exponent_silences_it(synthetic: ModuleType) -> 
     assert found.exponents[FLOPS, "length"].why_missing == "not measured"
 
 
-def test_each_machine_has_its_own_exponents(synthetic: ModuleType) -> None:
+def test_each_machine_has_its_own_exponents() -> None:
     times = growth({"a": timed(lambda n: 1e-9 * n, np.random.default_rng(2))}, metric=TIME)
     made = (times, replace(times, environment_id="bbbbbbbbbbbb"))
     about = synthetic.about(variants=("a", "never measured"), baseline="a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from reports.results.series import all_series
 from reports.stats.intervals import Estimate, mean_interval, smallest_level
 from reports.stats.significance import power
 from suite.schema import ClaimSpec, Provenance, Registration
+from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 from tests.reports.simulated import Case
 from tests.reports.simulated import about as made_about
@@ -25,13 +25,7 @@ from tests.reports.simulated import series as made_series
     ("low", "point", "high", "by", "outcome"),
     [
         (0.01, 0.03, 0.05, 0.02, ClaimOutcome.SUPPORTED),
-        (
-            0.01,
-            0.02,
-            0.03,
-            0.02,
-            ClaimOutcome.SUPPORTED,
-        ),  # the point reaches exactly what is claimed
+        (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # reaches exactly what is claimed
         (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
         (0.01, 0.019, 0.03, 0.02, ClaimOutcome.INCONCLUSIVE),  # better, but perhaps not by as much
         (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
@@ -55,9 +49,7 @@ def test_two_pairs_are_too_few_however_clear(n: int) -> None:
     assert judge(Estimate(n=n, point=1.0, low=0.9, high=1.1), 0.1) is ClaimOutcome.UNDERPOWERED
 
 
-def _judged(
-    synthetic: ModuleType, a: list[Any], b: list[Any], better: str = "lower", **about: Any
-) -> Verdict:
+def _judged(a: list[Any], b: list[Any], better: str = "lower", **about: Any) -> Verdict:
     spec = synthetic.MetricSpec(name="m", unit="bit", better=better)
     said = synthetic.about(
         variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality",),
@@ -72,12 +64,11 @@ def _judged(
             given = {"value": value} if isinstance(value, float) else value
             if given:
                 rows.append(synthetic.row(said, name, "t", "quality", spec, seed=seed) | given)
-    answer = known(verdict(said, all_series(said, results_frame(rows))))
-    return answer
+    return known(verdict(said, all_series(said, results_frame(rows))))
 
 
-def test_lower_is_better_and_the_sentence_says_it_all(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [2.000, 2.110, 2.200], [2.030, 2.142, 2.231])
+def test_lower_is_better_and_the_sentence_says_it_all() -> None:
+    answer = _judged([2.000, 2.110, 2.200], [2.030, 2.142, 2.231])
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.sentence == (
         "A beats B: supported, indicative; a is better than b by 0.0310 bit "
@@ -85,15 +76,15 @@ def test_lower_is_better_and_the_sentence_says_it_all(synthetic: ModuleType) -> 
     )
 
 
-def test_higher_is_better_turns_the_sign(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [2.0, 2.1, 2.2], [2.03, 2.13, 2.24], better="higher")
+def test_higher_is_better_turns_the_sign() -> None:
+    answer = _judged([2.0, 2.1, 2.2], [2.03, 2.13, 2.24], better="higher")
     assert answer.outcome is ClaimOutcome.REFUTED
     assert "a is worse than b by 0.033" in answer.sentence
     assert answer.advantage.point == pytest.approx(-0.1 / 3)
 
 
-def test_large_scale_is_not_called_indicative(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [2.0, 2.1, 2.2], [2.1, 2.2, 2.31], is_indicative=False)
+def test_large_scale_is_not_called_indicative() -> None:
+    answer = _judged([2.0, 2.1, 2.2], [2.1, 2.2, 2.31], is_indicative=False)
     assert answer.sentence.startswith("A beats B: supported; ")
 
 
@@ -108,13 +99,13 @@ def test_large_scale_is_not_called_indicative(synthetic: ModuleType) -> None:
         (None, "2 of 3; 1 missing"),
     ],
 )
-def test_a_lost_seed_makes_it_invalid(synthetic: ModuleType, mishap: Any, words: str) -> None:
-    answer = _judged(synthetic, [1.0, 1.1, mishap], [2.0, 2.1, 2.2])
+def test_a_lost_seed_makes_it_invalid(mishap: Any, words: str) -> None:
+    answer = _judged([1.0, 1.1, mishap], [2.0, 2.1, 2.2])
     assert answer.outcome is ClaimOutcome.INVALID
     assert f"a has m for {words}" in answer.sentence
 
 
-def test_no_result_at_all(synthetic: ModuleType) -> None:
+def test_no_result_at_all() -> None:
     said = synthetic.about()
     found = known(verdict(said, all_series(said, results_frame([]))))
     assert found.outcome is ClaimOutcome.INVALID
@@ -122,49 +113,36 @@ def test_no_result_at_all(synthetic: ModuleType) -> None:
 
 
 @pytest.mark.bad_input(20)
-def test_single_seed_is_underpowered(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [1.0], [2.0])
+def test_single_seed_is_underpowered() -> None:
+    answer = _judged([1.0], [2.0])
     assert answer.outcome is ClaimOutcome.UNDERPOWERED
     assert "(1 paired seed); at least 3 pairs" in answer.sentence
 
 
-def test_a_metric_without_direction_cannot_be_judged(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [1.0, 1.0, 1.0], [2.0, 2.0, 2.0], better="none")
+def test_a_metric_without_direction_cannot_be_judged() -> None:
+    answer = _judged([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], better="none")
     assert answer.outcome is ClaimOutcome.INVALID
 
 
-def test_no_claim_no_verdict(synthetic: ModuleType) -> None:
+def test_no_claim_no_verdict() -> None:
     said = synthetic.about(claim=None)
     assert verdict(said, all_series(said, results_frame([]))) is None
 
 
-def test_times_of_two_machines_are_never_paired(synthetic: ModuleType) -> None:
+def test_times_of_two_machines_are_never_paired() -> None:
     """Machine X timed both; machine Y, ten times faster, timed only `a` in further processes."""
-    spec = synthetic.MetricSpec(name="seconds", unit="s", better="lower")
-    claim = ClaimSpec(
-        statement="A is faster", metric="seconds", a="a", b="b", by=0.0, source="", task="t"
-    )
-    said = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",), claim=claim,
-        metrics={"t": {"step_time": (spec,)}},
-    )  # fmt: skip
-    rows = [
-        synthetic.row(said, name, "t", "step_time", spec, seed=seed, environment_id=place)
-        | {"value": value + seed * 1e-4}
+    answer = _timed([
+        {"environment_id": place, "variant": name, "seed": seed, "value": value + seed * 1e-4}
         for place, name, value in [("x", "a", 0.030), ("x", "b", 0.020), ("y", "a", 0.002)]
         for seed in range(3)
-    ]
-    answer = known(verdict(said, all_series(said, results_frame(rows))))
+    ])  # fmt: skip
     assert answer.outcome is ClaimOutcome.REFUTED
     assert "a is slower than b, 0.67 times as fast" in answer.sentence
     assert "3 paired processes" in answer.sentence
 
 
-def _timed(synthetic: ModuleType, rows: list[tuple[str, str, int]], at: str = "") -> Verdict:
-    """The verdict on times: environment ("x" or "y"), variant and seed of each, all alike.
-
-    With a coordinate there are further processes elsewhere, in which `b` took ten times as long.
-    """
+def _timed(rows: list[dict[str, Any]], at: str = "") -> Verdict:
+    """The verdict on times in the environments x and y; a value not given is 1 plus the seed."""
     spec = synthetic.MetricSpec(name="seconds", unit="s", better="lower")
     claim = ClaimSpec(
         statement="A is faster", metric="seconds", a="a", b="b", by=0.0, source="", task="t", at=at
@@ -181,23 +159,25 @@ def _timed(synthetic: ModuleType, rows: list[tuple[str, str, int]], at: str = ""
         metrics={"t": {"step_time": (spec,)}}, provenances=places,
     )  # fmt: skip
     made = [
-        synthetic.row(said, name, "t", "step_time", spec, seed=seed, environment_id=place)
-        | {"value": 1.0 + seed, "at": at}
-        for place, name, seed in rows
+        synthetic.row(said, row["variant"], "t", "step_time", spec)
+        | {"value": 1.0 + row["seed"], "at": at, "trial_id": str(index)}
+        | row
+        for index, row in enumerate(rows)
     ]
-    for seed in range(5 if at else 0):
-        for name, value in (("a", 1.0), ("b", 10.0)):
-            there = {"value": value, "at": "length=4096", "trial_id": f"there {seed}"}
-            made.append(synthetic.row(
-                said, name, "t", "step_time", spec, seed=seed, environment_id="x"
-            ) | there)  # fmt: skip
-    answer = known(verdict(said, all_series(said, results_frame(made))))
-    return answer
+    return known(verdict(said, all_series(said, results_frame(made))))
 
 
-def test_two_that_never_met_on_one_machine_have_no_verdict(synthetic: ModuleType) -> None:
-    apart = [(place, name, seed) for place, name in ("xa", "yb") for seed in range(3)]
-    answer = _timed(synthetic, apart)
+def _three(*pairs: str) -> list[dict[str, Any]]:
+    """Three seeds of each pair of an environment and a variant."""
+    return [
+        {"environment_id": place, "variant": name, "seed": seed}
+        for place, name in pairs
+        for seed in range(3)
+    ]
+
+
+def test_two_that_never_met_on_one_machine_have_no_verdict() -> None:
+    answer = _timed(_three("xa", "yb"))
     assert answer.outcome is ClaimOutcome.INVALID
     assert answer.finding == (
         "no verdict, since a was measured on EPYC 7B13 (1 thread, torch 2.13.0) and b on H100 "
@@ -206,32 +186,33 @@ def test_two_that_never_met_on_one_machine_have_no_verdict(synthetic: ModuleType
     )
 
 
-def test_one_machine_that_saw_both_is_enough(synthetic: ModuleType) -> None:
-    rows = [(place, name, seed) for place, name in ("xa", "yb", "ya") for seed in range(3)]
-    assert _timed(synthetic, rows).outcome is not ClaimOutcome.INVALID
+def test_one_machine_that_saw_both_is_enough() -> None:
+    assert _timed(_three("xa", "yb", "ya")).outcome is not ClaimOutcome.INVALID
 
 
-def test_a_claim_at_a_coordinate_is_judged_there_only(synthetic: ModuleType) -> None:
-    rows = [("x", name, seed) for name in "ab" for seed in range(3)]
-    answer = _timed(synthetic, rows, at="length=64")
+def test_a_claim_at_a_coordinate_is_judged_there_only() -> None:
+    """Elsewhere `b` took ten times as long, in more processes."""
+    elsewhere = [
+        {"environment_id": "x", "variant": name, "seed": seed, "value": value, "at": "length=4096"}
+        for seed in range(5) for name, value in (("a", 1.0), ("b", 10.0))
+    ]  # fmt: skip
+    answer = _timed(_three("xa", "xb") + elsewhere, at="length=64")
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert "3 paired processes" in answer.sentence
 
 
-def _found(synthetic: ModuleType, a: list[Any], b: list[Any], **about: Any) -> Verdict:
-    said = made_about(synthetic, len(a), about.pop("by", 0.0), **about)
-    answer = known(verdict(said, [made_series(a, b)]))
-    return answer
+def _found(a: list[Any], b: list[Any], **about: Any) -> Verdict:
+    said = made_about(len(a), about.pop("by", 0.0), **about)
+    return known(verdict(said, [made_series(a, b)]))
 
 
-def test_a_diverged_seed_leaves_it_open_however_good_the_others_are(synthetic: ModuleType) -> None:
-    answer = _found(synthetic, [9.0, 9.1, None], [1.0, 1.1, 1.2])
+def test_a_diverged_seed_leaves_it_open_however_good_the_others_are() -> None:
+    answer = _found([9.0, 9.1, None], [1.0, 1.1, 1.2])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.advantage.point is None
     assert "a in 1 of 3 and b in 0 of 3" in answer.finding
     assert [(side.num, side.num_total) for side in answer.diverged] == [(1, 3), (0, 3)]
     assert answer.sign_flip is None
-    assert answer.improvement is not None
     assert answer.improvement.probability.point == pytest.approx(2 / 3)
     assert answer.details == (
         "A diverged seed counted as worse than any score, a was better in 2 of 3 seeds: "
@@ -239,37 +220,35 @@ def test_a_diverged_seed_leaves_it_open_however_good_the_others_are(synthetic: M
     )
 
 
-def test_diverged_seeds_of_either_side_are_told_and_count(synthetic: ModuleType) -> None:
-    answer = _found(synthetic, [9.0, None, 9.2], [None, None, 1.2])
-    assert answer.improvement is not None
+def test_diverged_seeds_of_either_side_are_told_and_count() -> None:
+    answer = _found([9.0, None, 9.2], [None, None, 1.2])
     assert (answer.improvement.num_better, answer.improvement.num_equal) == (2, 1)
     assert "a in 1 of 3 and b in 2 of 3" in answer.finding
 
 
-def test_a_diverged_seed_does_not_excuse_a_missing_one(synthetic: ModuleType) -> None:
-    answer = _judged(synthetic, [1.0, {"status": "diverged", "value": None}, None], [2.0, 2.1, 2.2])
+def test_a_diverged_seed_does_not_excuse_a_missing_one() -> None:
+    answer = _judged([1.0, {"status": "diverged", "value": None}, None], [2.0, 2.1, 2.2])
     assert answer.outcome is ClaimOutcome.INVALID
     assert "1 of 3; 1 diverged; 1 missing" in answer.finding
     assert answer.details == ()
 
 
-def test_a_single_diverged_seed_is_too_few(synthetic: ModuleType) -> None:
-    assert _found(synthetic, [None], [1.0]).outcome is ClaimOutcome.UNDERPOWERED
+def test_a_single_diverged_seed_is_too_few() -> None:
+    assert _found([None], [1.0]).outcome is ClaimOutcome.UNDERPOWERED
 
 
-def test_seeds_that_never_met_have_no_verdict(synthetic: ModuleType) -> None:
+def test_seeds_that_never_met_have_no_verdict() -> None:
     rows: list[Any] = [(1.0, 1.0, 1.0, None, None, None), (None, None, None, 2.0, 2.0, 2.0)]
-    answer = _judged(synthetic, *(list(row) for row in rows), num_seeds=3)
+    answer = _judged(*(list(row) for row in rows), num_seeds=3)
     assert answer.outcome is ClaimOutcome.INVALID
     assert "no seed has both a and b" in answer.finding
 
 
-def test_an_open_verdict_says_how_many_seeds_would_settle_it(synthetic: ModuleType) -> None:
+def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
     """Mean 0.1, standard deviation 0.2: t(n) 0.2 / sqrt n falls below 0.1 at 18."""
-    answer = _found(synthetic, [1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
+    answer = _found([1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
-    assert answer.smallest_effect is not None
     assert power(answer.smallest_effect, 0.2, 3) == pytest.approx(0.8)
     assert answer.details == (
         "a was better in 2 of 3 seeds: probability of improvement 0.67 "
@@ -283,32 +262,30 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it(synthetic: ModuleTy
     )
 
 
-def test_one_and_two_pairs_say_what_they_can(synthetic: ModuleType) -> None:
-    one, two = _found(synthetic, [1.1], [1.0]), _found(synthetic, [1.1, 1.3], [1.0, 1.0])
+def test_one_and_two_pairs_say_what_they_can() -> None:
+    one, two = _found([1.1], [1.0]), _found([1.1, 1.3], [1.0, 1.0])
     assert any("One pair shows no spread" in text for text in one.details)
-    assert two.num_seeds_to_settle is not None
     assert any(f"about {two.num_seeds_to_settle} seeds would settle" in t for t in two.details)
     assert not any("level" in text for text in (*one.details, *two.details))
 
 
-def test_what_no_number_of_seeds_would_settle(synthetic: ModuleType) -> None:
-    answer = _found(synthetic, [1.1, 0.9, 1.0], [1.0, 1.0, 1.0])
+def test_what_no_number_of_seeds_would_settle() -> None:
+    answer = _found([1.1, 0.9, 1.0], [1.0, 1.0, 1.0])
     assert answer.num_seeds_to_settle is None
     assert any("more than 1,000 seeds" in text for text in answer.details)
 
 
-def test_six_pairs_have_an_exact_p(synthetic: ModuleType) -> None:
-    answer = _found(synthetic, [1.1, 1.2, 1.15, 1.3, 1.1, 1.2], [1.0] * 6)
+def test_six_pairs_have_an_exact_p() -> None:
+    answer = _found([1.1, 1.2, 1.15, 1.3, 1.1, 1.2], [1.0] * 6)
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.num_seeds_to_settle is None
-    assert answer.sign_flip is not None
     assert answer.sign_flip.p == 2 / 2**6
     assert any("p = 0.031 (two-sided, 6 seeds)" in text for text in answer.details)
 
 
-def test_a_claim_that_was_stated_late_is_exploratory(synthetic: ModuleType) -> None:
+def test_a_claim_that_was_stated_late_is_exploratory() -> None:
     late = Registration(sha256="ab" * 16, num_pairs_before=3, changes=("by was 0.1",))
-    answer = _found(synthetic, [1.1, 1.2, 1.15], [1.0] * 3, registration=late)
+    answer = _found([1.1, 1.2, 1.15], [1.0] * 3, registration=late)
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.kind == "supported, exploratory"
     assert answer.is_exploratory
@@ -317,24 +294,22 @@ def test_a_claim_that_was_stated_late_is_exploratory(synthetic: ModuleType) -> N
         "not as first stated: by was 0.1."
     )
     early = Registration(sha256="ab" * 16, changes=("by was 0.1",))
-    answer = _found(synthetic, [1.1, 1.2, 1.15], [1.0] * 3, registration=early, is_indicative=True)
+    answer = _found([1.1, 1.2, 1.15], [1.0] * 3, registration=early, is_indicative=True)
     assert answer.kind == "supported, indicative"
     assert answer.remark == ""
 
 
-def test_times_are_judged_by_their_ratio(synthetic: ModuleType) -> None:
+def test_times_are_judged_by_their_ratio() -> None:
     """A process that is slower as a whole moves neither the ratio nor its interval."""
     a, b = [1.0, 1.02, 0.98], [2.0, 2.0, 2.0]
     steady, disturbed = (
         verdict(
-            made_about(synthetic, 3, 0.0),
+            made_about(3, 0.0),
             [made_series([x * f for x, f in zip(a, by, strict=True)],
                          [x * f for x, f in zip(b, by, strict=True)], unit="s", better="lower")],
         )
         for by in ([1.0] * 3, [1.0, 4.0, 0.5])
     )  # fmt: skip
-    assert steady is not None
-    assert disturbed is not None
     assert steady.is_ratio
     assert steady.outcome is disturbed.outcome is ClaimOutcome.SUPPORTED
     assert steady.finding == disturbed.finding
@@ -343,43 +318,39 @@ def test_times_are_judged_by_their_ratio(synthetic: ModuleType) -> None:
     )
 
 
-def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds(
-    synthetic: ModuleType,
-) -> None:
+def test_times_with_a_least_difference_in_seconds_are_judged_in_seconds() -> None:
     answer = verdict(
-        made_about(synthetic, 3, 0.5),
+        made_about(3, 0.5),
         [made_series([1.0, 1.02, 0.98], [2.0] * 3, unit="s", better="lower")],
     )
-    assert answer is not None
     assert not answer.is_ratio
     assert "a is better than b by 1 s" in answer.finding
 
 
-def test_where_neither_is_surely_better_the_advantage_keeps_its_sign(synthetic: ModuleType) -> None:
+def test_where_neither_is_surely_better_the_advantage_keeps_its_sign() -> None:
     """An interval turned round to say worse, beside a claim of better, is read wrongly."""
-    answer = _found(synthetic, [1.0, 1.2, 0.9], [1.1, 1.1, 1.1])
-    assert answer.advantage.point is not None
+    answer = _found([1.0, 1.2, 0.9], [1.1, 1.1, 1.1])
     assert answer.advantage.point < 0
     assert answer.finding.startswith("the advantage of a over b is −")
     assert not answer.advantage.excludes_zero
 
 
-def _case(synthetic: ModuleType, differences: list[float], by: float = 0.0) -> Case:
-    said = made_about(synthetic, len(differences), by)
+def _case(differences: list[float], by: float = 0.0) -> Case:
+    said = made_about(len(differences), by)
     return said, [made_series([1 + d for d in differences], [1.0] * len(differences))]
 
 
-def test_a_claim_alone_is_judged_as_on_its_page(synthetic: ModuleType) -> None:
-    case = _case(synthetic, [0.1, 0.2, 0.15])
+def test_a_claim_alone_is_judged_as_on_its_page() -> None:
+    case = _case([0.1, 0.2, 0.15])
     alone = verdict(*case)
     assert judged_together({"x": case}) == {"x": alone}
 
 
-def test_what_is_clear_alone_may_be_open_among_others(synthetic: ModuleType) -> None:
-    clear = _case(synthetic, [0.1, 0.2, 0.15])  # p = 0.037
+def test_what_is_clear_alone_may_be_open_among_others() -> None:
+    clear = _case([0.1, 0.2, 0.15])  # p = 0.037
     alone = known(verdict(*clear))
     assert alone.outcome is ClaimOutcome.SUPPORTED
-    cases = {f"open {k}": _case(synthetic, [0.1, -0.2, 0.1]) for k in range(3)}
+    cases = {f"open {k}": _case([0.1, -0.2, 0.1]) for k in range(3)}
     together = judged_together({"clear": clear} | cases)["clear"]
     assert together.outcome is ClaimOutcome.INCONCLUSIVE
     assert together.level == 0.05 / 4
@@ -388,10 +359,10 @@ def test_what_is_clear_alone_may_be_open_among_others(synthetic: ModuleType) -> 
     assert any("1.25 % level" in text and "4 claims" in text for text in together.details)
 
 
-def test_the_clearest_leaves_more_for_the_next(synthetic: ModuleType) -> None:
+def test_the_clearest_leaves_more_for_the_next() -> None:
     cases = {
-        "second": _case(synthetic, [0.1, 0.2, 0.15]),
-        "first": _case(synthetic, [0.1, 0.1002, 0.1001]),
+        "second": _case([0.1, 0.2, 0.15]),
+        "first": _case([0.1, 0.1002, 0.1001]),
     }
     together = judged_together(cases)
     assert list(together) == ["second", "first"]
@@ -399,26 +370,22 @@ def test_the_clearest_leaves_more_for_the_next(synthetic: ModuleType) -> None:
     assert {each.outcome for each in together.values()} == {ClaimOutcome.SUPPORTED}
 
 
-def test_lost_claims_count_and_those_that_claim_nothing_do_not(synthetic: ModuleType) -> None:
+def test_lost_claims_count_and_those_that_claim_nothing_do_not() -> None:
     silent = (synthetic.about(claim=None), [])
-    lost = (made_about(synthetic, 3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])])
-    together = judged_together(
-        {"silent": silent, "lost": lost, "open": _case(synthetic, [0.1, -0.2, 0.1])}
-    )
+    lost = (made_about(3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])])
+    together = judged_together({"silent": silent, "lost": lost, "open": _case([0.1, -0.2, 0.1])})
     assert list(together) == ["lost", "open"]
     assert together["lost"].outcome is ClaimOutcome.INVALID
     assert together["open"].level == 0.025
 
 
 @pytest.mark.parametrize("by", [0.0, 0.5, 1.0, 3.0])
-def test_the_smallest_level_is_where_the_rule_comes_to_decide(
-    synthetic: ModuleType, by: float
-) -> None:
+def test_the_smallest_level_is_where_the_rule_comes_to_decide(by: float) -> None:
     """The closed form against the rule itself, on either side of it."""
     open_words = {ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED}
     for number in range(60):
         values = np.random.default_rng(number).normal(0.8, 1, 3 + number % 5).tolist()
-        found = known(evidence(*_case(synthetic, values, by)))
+        found = known(evidence(*_case(values, by)))
         level = smallest_levels(found).decides
         above, below = (
             judge(mean_interval(values, 1 - min(1.0, level * factor)), by)

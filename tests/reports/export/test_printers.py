@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -18,6 +17,7 @@ from reports.results.length_sweep import growths
 from reports.results.series import all_series
 from reports.tables.comparison import comparison_table
 from reports.tables.exponents import exponents_table
+from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
 
 PDFLATEX = shutil.which("pdflatex")
@@ -49,10 +49,8 @@ def _paper(tables: list[Path]) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["", T1], ids=["OT1", "T1"])
-def test_every_table_of_a_hostile_report(
-    synthetic: ModuleType, tmp_path: Path, encoding: str
-) -> None:
-    page = render("heads", [hostile.sweep(synthetic)], tmp_path / "reports")
+def test_every_table_of_a_hostile_report(tmp_path: Path, encoding: str) -> None:
+    page = render("heads", [hostile.sweep()], tmp_path / "reports")
     tables = sorted((page.parent / "tables").glob("*.tex"))
     assert len(tables) >= 2
     assert _compiled(tmp_path, _paper(tables), encoding).stat().st_size > 10_000
@@ -65,7 +63,7 @@ def _written(folder: Path, *tables: Table) -> list[Path]:
     return paths
 
 
-def test_ordinary_tables(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_ordinary_tables(tmp_path: Path) -> None:
     swept, mixers = synthetic.sweep(), mixers_alone.sweep()
     measured = all_series(swept.about, swept.results)
     grown = growths(mixers.about, mixers.results)
@@ -77,8 +75,8 @@ def test_ordinary_tables(synthetic: ModuleType, tmp_path: Path) -> None:
     _compiled(tmp_path, _paper(_written(tmp_path, *tables, powers)))
 
 
-def test_a_table_of_very_many_rows(synthetic: ModuleType, tmp_path: Path) -> None:
-    swept = hostile.many(synthetic, 1_000)
+def test_a_table_of_very_many_rows(tmp_path: Path) -> None:
+    swept = hostile.many(1_000)
     table = comparison_table(swept.about, all_series(swept.about, swept.results), "t")
     assert len(table.rows) == 1_000
     _compiled(tmp_path, _paper(_written(tmp_path, table)))
@@ -91,7 +89,7 @@ def test_every_character_below_u3000(tmp_path: Path, encoding: str) -> None:
     _compiled(tmp_path, body, encoding)
 
 
-def test_a_note_keeps_its_size_to_itself(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_a_note_keeps_its_size_to_itself(tmp_path: Path) -> None:
     swept = synthetic.sweep()
     measured = all_series(swept.about, swept.results)
     table = to_latex(comparison_table(swept.about, measured, "shakespeare_characters"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from reports.results.frame import results_frame
 from reports.results.series import all_series
 from suite.planning.loader import find
 from suite.schema import About
+from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 
@@ -75,7 +75,7 @@ def test_effects_are_those_of_the_papers() -> None:
     assert (fnet.low, fnet.high, fnet.is_better) == (92, 97, False)
 
 
-def test_ours_is_the_paired_difference_of_the_same_variants(synthetic: ModuleType) -> None:
+def test_ours_is_the_paired_difference_of_the_same_variants() -> None:
     sweep = synthetic.sweep()
     frame = sweep.results.query("task == 'shakespeare_characters' and probe == 'quality'")
     a, b = (
@@ -98,7 +98,7 @@ def test_ours_is_the_paired_difference_of_the_same_variants(synthetic: ModuleTyp
     assert texts["comparable"].startswith("no: translation, not characters")
 
 
-def test_what_is_open_is_called_open(synthetic: ModuleType) -> None:
+def test_what_is_open_is_called_open() -> None:
     sweep = synthetic.sweep()
     one_seed = sweep.results[sweep.results["seed"] == 0]
     found = known(published_exhibit(sweep.about, all_series(sweep.about, one_seed)))
@@ -107,7 +107,7 @@ def test_what_is_open_is_called_open(synthetic: ModuleType) -> None:
     assert "[" not in texts["ours"]
 
 
-def test_a_variant_that_is_not_there_says_so(synthetic: ModuleType) -> None:
+def test_a_variant_that_is_not_there_says_so() -> None:
     texts = _texts(_exhibit(synthetic.sweep()))
     assert texts["depth=1 against heads=8: BLEU"]["ours"] == "not among the variants here"
     said = synthetic.about()
@@ -129,7 +129,7 @@ def test_accuracy_is_in_points_and_fnet_in_shares() -> None:
     assert float(row["ours"].split()[0]) == pytest.approx(share, abs=0.06)
 
 
-def test_an_ablation_that_no_paper_is_held_against_has_none(synthetic: ModuleType) -> None:
+def test_an_ablation_that_no_paper_is_held_against_has_none() -> None:
     sweep = synthetic.sweep()
     measured = all_series(sweep.about, sweep.results)
     assert published_exhibit(synthetic.about(ablation="mine"), measured) is None

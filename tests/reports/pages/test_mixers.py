@@ -6,7 +6,6 @@ import csv
 import re
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -17,6 +16,7 @@ from reports.pages.mixers import controls_section, main_environment, mixers_sect
 from reports.render import render
 from reports.results.frame import Sweep, curves_frame
 from suite.schema import CONTROLS, MIXER_ALONE, Provenance
+from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 
@@ -216,7 +216,7 @@ def test_without_mixers_alone_the_controls_stand_after_the_tasks(tmp_path: Path)
     assert "0 of 2 pairs" in index.read_text()
 
 
-def test_without_controls_a_report_is_as_it_was(synthetic: ModuleType) -> None:
+def test_without_controls_a_report_is_as_it_was() -> None:
     sweep = synthetic.sweep()
     made = page(sweep, ["quick"])
     assert (made.mixers, made.controls) == (None, None)

@@ -6,7 +6,6 @@ import base64
 import io
 import re
 import xml.etree.ElementTree as ET
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from reports.document import Exhibit, Section
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.pages.samples import specimens_section
 from suite.schema import About, Specimen
+from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
 TEXT = "ROMEO\nWhat light through yonder "
@@ -71,22 +71,16 @@ def texts(written: str, prompt: str = "ROMEO\nWhat") -> list[Specimen]:
     ]
 
 
-@pytest.fixture(scope="module")
-def about(synthetic: ModuleType) -> Any:
-    """A way to make an `About` whose variants left these specimens."""
-
-    def make(of_variants: dict[str, list[Specimen]], **changes: Any) -> About:
-        found = {variant: tuple(some) for variant, some in of_variants.items()}
-        made: About = synthetic.about(specimens={TASK: found}, **changes)
-        return made
-
-    return make
+def about(of_variants: dict[str, list[Specimen]], **changes: Any) -> About:
+    """Its variants left these specimens."""
+    found = {variant: tuple(some) for variant, some in of_variants.items()}
+    return synthetic.about(specimens={TASK: found}, **changes)
 
 
 @pytest.fixture(scope="module")
-def full(about: Any) -> About:
+def full() -> About:
     variants = ("heads=1", "heads=2", "heads=4", "heads=8", "heads=16")
-    return about({  # type: ignore[no-any-return]
+    return about({
         v: [*maps(i), cosines(0.05), *biases(0.1 * (i + 1)), *texts(f"{v} writes\nverses")]
         for i, v in enumerate(variants)
     }, variants=variants)  # fmt: skip
@@ -95,20 +89,19 @@ def full(about: Any) -> About:
 _MADE: dict[int, tuple[About, Section]] = {}  # held, so that no other gets its id
 
 
-def section(about: About) -> Section:
+def section(said: About) -> Section:
     """Made once for each `About`, since figures take their time."""
-    if id(about) not in _MADE:
-        found = known(specimens_section(about))
-        _MADE[id(about)] = about, found
-    return _MADE[id(about)][1]
+    if id(said) not in _MADE:
+        _MADE[id(said)] = said, known(specimens_section(said))
+    return _MADE[id(said)][1]
 
 
-def exhibit(about: About, title: str) -> Exhibit:
-    (found,) = [e for e in section(about).exhibits if e.title.startswith(title)]
+def exhibit(said: About, title: str) -> Exhibit:
+    (found,) = [e for e in section(said).exhibits if e.title.startswith(title)]
     return found
 
 
-def test_without_specimens_there_is_no_section(about: Any, synthetic: ModuleType) -> None:
+def test_without_specimens_there_is_no_section() -> None:
     assert specimens_section(synthetic.about()) is None
     assert specimens_section(about({})) is None
     assert specimens_section(about({"heads=8": []})) is None
@@ -145,14 +138,13 @@ def test_the_table_of_heads_holds_what_the_matrices_hold(full: About) -> None:
     keys = [column.key for column in table.columns]
     assert "weight_on_next" not in keys  # nobody sees later tokens
     before = table.columns[keys.index("weight_on_previous")].entries["layer 1, head 1"]
-    assert before.estimate.point is not None
     assert before.text == f"{100 * before.estimate.point:.0f}"
     assert before.estimate.point > 0.5
     for printed in (to_csv(table), to_markdown(table), to_latex(table)):
         assert "layer 1, head 1" in printed
 
 
-def test_pixels_are_the_matrix(about: Any) -> None:
+def test_pixels_are_the_matrix() -> None:
     """One pixel a value, white where there is no weight, darker where there is more."""
     values = np.zeros((SIZE, SIZE))
     values[np.arange(SIZE), np.arange(SIZE) // 2] = 1.0
@@ -166,7 +158,7 @@ def test_pixels_are_the_matrix(about: Any) -> None:
     assert ((shades < 255) == (values > 0)).all()
 
 
-def test_figures_are_small_and_the_same_each_time(full: About, about: Any) -> None:
+def test_figures_are_small_and_the_same_each_time(full: About) -> None:
     again = known(specimens_section(full))
     largest = about({"heads=8": maps(3, layers=4, heads=4)})
     for drawing, same in zip(section(full).drawings, again.drawings, strict=True):
@@ -185,7 +177,7 @@ def test_names_and_ids_are_distinct_over_the_section(full: About) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_a_matrix_that_all_share_is_drawn_once(full: About, about: Any) -> None:
+def test_a_matrix_that_all_share_is_drawn_once(full: About) -> None:
     (drawing,) = exhibit(full, "The position matrix").drawings
     assert "the same in all 5 variants" in drawing.caption
     assert drawing.svg.count("<image") == 2  # the matrix and its scale
@@ -205,7 +197,7 @@ def test_what_is_written_is_quoted_on_one_line(full: About) -> None:
     assert table.rows[0].is_baseline
 
 
-def test_prompts_that_differ_are_not_passed_off_as_one(about: Any) -> None:
+def test_prompts_that_differ_are_not_passed_off_as_one() -> None:
     made = about({"heads=8": texts("a", "one"), "heads=1": texts("b", "two")})
     assert not any("The prompt" in said for said in exhibit(made, "What they write").sentences)
 
@@ -213,7 +205,7 @@ def test_prompts_that_differ_are_not_passed_off_as_one(about: Any) -> None:
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e$\\end{x}|`=1+1'
 
 
-def test_hostile_names_and_texts_are_harmless(about: Any) -> None:
+def test_hostile_names_and_texts_are_harmless() -> None:
     some = [*maps(1, 1, 1), cosines(0.1), *biases(0.1), *texts(HOSTILE, HOSTILE)]
     strange = matrix("layer 1, head 1", np.eye(SIZE), text=(HOSTILE * 2)[:SIZE])
     made = section(about(
@@ -231,7 +223,7 @@ def test_hostile_names_and_texts_are_harmless(about: Any) -> None:
     assert all("\x1b" not in to_latex(table) for table in made.tables)
 
 
-def test_what_cannot_be_drawn_is_left_out(about: Any) -> None:
+def test_what_cannot_be_drawn_is_left_out() -> None:
     wrong = Specimen(kind="attention", title="layer 1, head 1", num_rows=9, num_columns=9)
     untitled = matrix("somewhere", np.eye(SIZE))
     assert specimens_section(about({"heads=8": [wrong, untitled]})) is None
@@ -239,7 +231,7 @@ def test_what_cannot_be_drawn_is_left_out(about: Any) -> None:
     assert specimens_section(unknown) is None
 
 
-def test_thousands_of_maps_make_a_figure_of_a_few(about: Any) -> None:
+def test_thousands_of_maps_make_a_figure_of_a_few() -> None:
     many = [
         matrix(f"layer {layer}, head {head}", np.eye(SIZE))
         for layer in range(1, 41) for head in range(1, 41)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -25,6 +24,7 @@ from reports.results.frame import (
     to_parquet_bytes,
 )
 from suite.schema import Status
+from tests.reports import conftest as synthetic
 
 
 def _write(sweep: Sweep, folder: Path) -> tuple[Path, Path]:
@@ -34,7 +34,7 @@ def _write(sweep: Sweep, folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def test_round_trip_keeps_every_bit(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_round_trip_keeps_every_bit(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     read = read_sweep(*_write(sweep, tmp_path))
     assert read.about == sweep.about
@@ -45,7 +45,7 @@ def test_round_trip_keeps_every_bit(synthetic: ModuleType, tmp_path: Path) -> No
     )
 
 
-def test_empty_frames_have_the_same_types(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_empty_frames_have_the_same_types(tmp_path: Path) -> None:
     full, empty = synthetic.sweep(), Sweep(synthetic.about(), results_frame([]), curves_frame([]))
     assert list(empty.results.dtypes) == list(full.results.dtypes)
     assert list(empty.curves.dtypes) == list(full.curves.dtypes)
@@ -55,7 +55,7 @@ def test_empty_frames_have_the_same_types(synthetic: ModuleType, tmp_path: Path)
     assert tuple(read.curves.columns) == CURVE_COLUMNS
 
 
-def test_about_keeps_types_of_knobs(synthetic: ModuleType) -> None:
+def test_about_keeps_types_of_knobs() -> None:
     knobs = {"a": True, "b": 1, "c": 1.0, "d": "1", "e": None, "f": 0.1 + 0.2}
     read = about_from_json(about_to_json(synthetic.about(model=knobs)))
     assert read.model == knobs
@@ -63,31 +63,31 @@ def test_about_keeps_types_of_knobs(synthetic: ModuleType) -> None:
     assert list(read.model) == list(knobs)
 
 
-def test_about_without_claim(synthetic: ModuleType) -> None:
+def test_about_without_claim() -> None:
     said = synthetic.about(claim=None, provenances={})
     assert about_from_json(about_to_json(said)) == said
 
 
-def test_an_index_leaves_no_trace(synthetic: ModuleType) -> None:
+def test_an_index_leaves_no_trace() -> None:
     results = synthetic.sweep().results
     renumbered = results.set_index(pd.Index(range(100, 100 + len(results)), name="x"))
     assert to_parquet_bytes(renumbered) == to_parquet_bytes(results)
 
 
-def test_no_number_is_null_in_the_file(synthetic: ModuleType) -> None:
+def test_no_number_is_null_in_the_file() -> None:
     table = pq.read_table(pa.BufferReader(to_parquet_bytes(synthetic.sweep().results)))
     statuses = table["status"].to_pylist()
     assert table["value"].null_count == sum(status != "ok" for status in statuses) > 0
 
 
-def test_passwords_do_not_reach_the_frame(synthetic: ModuleType) -> None:
+def test_passwords_do_not_reach_the_frame() -> None:
     said = synthetic.about()
     row = synthetic.row(said, "heads=8", "majority", "quality", synthetic.ACCURACY)
     frame = results_frame([row | {"reason": "cannot reach https://me:CANARY@host/x"}])
     assert frame["reason"][0] == "cannot reach https://***@host/x"
 
 
-def _row(synthetic: ModuleType, **changes: Any) -> dict[str, Any]:
+def _row(**changes: Any) -> dict[str, Any]:
     said = synthetic.about()
     made = synthetic.row(said, "heads=8", "majority", "quality", synthetic.ACCURACY, value=0.5)
     return dict(made) | changes
@@ -105,33 +105,33 @@ def _row(synthetic: ModuleType, **changes: Any) -> dict[str, Any]:
         ({"ablation": "other"}, "ablation 'other' is not known; allowed: heads"),
     ],
 )
-def test_wrong_rows_are_refused(synthetic: ModuleType, changes: dict[str, Any], words: str) -> None:
-    frame = results_frame([_row(synthetic, **changes)])
+def test_wrong_rows_are_refused(changes: dict[str, Any], words: str) -> None:
+    frame = results_frame([_row(**changes)])
     with pytest.raises(FrameError, match=words):
         Sweep(synthetic.about(), frame, curves_frame([]))
 
 
-def test_a_repeated_key_is_refused(synthetic: ModuleType) -> None:
-    frame = results_frame([_row(synthetic), _row(synthetic, value=0.9)])
+def test_a_repeated_key_is_refused() -> None:
+    frame = results_frame([_row(), _row(value=0.9)])
     with pytest.raises(FrameError, match="1 rows repeat a key; the first is ablation='heads'"):
         Sweep(synthetic.about(), frame, curves_frame([]))
 
 
-def test_misspelt_and_unknown_columns_are_named(synthetic: ModuleType) -> None:
-    row = _row(synthetic)
+def test_misspelt_and_unknown_columns_are_named() -> None:
+    row = _row()
     row["vaule"] = row.pop("value")
     with pytest.raises(FrameError, match="column 'value' is missing; it has 'vaule'"):
         results_frame([row])
     with pytest.raises(FrameError, match="unknown column 'extra'"):
-        results_frame([_row(synthetic, extra=1)])
+        results_frame([_row(extra=1)])
 
 
-def test_text_where_a_number_belongs(synthetic: ModuleType) -> None:
+def test_text_where_a_number_belongs() -> None:
     with pytest.raises(FrameError, match="column 'value' holds something that is no number"):
-        results_frame([_row(synthetic, value="high")])
+        results_frame([_row(value="high")])
 
 
-def test_files_that_are_no_sweep(synthetic: ModuleType, tmp_path: Path) -> None:
+def test_files_that_are_no_sweep(tmp_path: Path) -> None:
     results, curves = _write(synthetic.sweep(), tmp_path)
     with pytest.raises(FrameError, match="does not exist"):
         read_sweep(tmp_path / "absent.parquet", curves)
@@ -147,13 +147,13 @@ def test_damaged_about_is_one_sentence() -> None:
         about_from_json("{}")
 
 
-def test_every_status_is_a_row_that_is_accepted(synthetic: ModuleType) -> None:
-    rows = [_row(synthetic, status=s, seed=i, trial_id=str(i)) for i, s in enumerate(Status)]
+def test_every_status_is_a_row_that_is_accepted() -> None:
+    rows = [_row(status=s, seed=i, trial_id=str(i)) for i, s in enumerate(Status)]
     sweep = Sweep(synthetic.about(), results_frame(rows), curves_frame([]))
     assert sweep.results["status"].tolist() == [str(status) for status in Status]
 
 
-def test_sweep_of_another_ablation_is_refused(synthetic: ModuleType) -> None:
+def test_sweep_of_another_ablation_is_refused() -> None:
     sweep = synthetic.sweep()
     with pytest.raises(FrameError, match="ablation 'heads' is not known; allowed: tails"):
         Sweep(replace(sweep.about, ablation="tails"), sweep.results, sweep.curves)

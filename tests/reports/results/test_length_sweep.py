@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
-
-import pytest
 
 from reports.results.frame import results_frame
 from reports.results.length_sweep import Growth, find, growths, measured_in
 from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, MetricSpec
+from tests.reports import conftest as synthetic
 
 SECONDS = MetricSpec(name="forward_seconds", unit="s", better="lower")
 FLOPS = MetricSpec(name="forward_flops", unit="FLOP", better="lower")
 AGAIN = MetricSpec(name=BASELINE_AGAIN, unit="1", better="none")
 
 
-@pytest.fixture
-def grown(synthetic: ModuleType) -> Callable[..., tuple[Growth, ...]]:
+def grown(*rows: tuple[Any, ...]) -> tuple[Growth, ...]:
     """From rows of variant, metric, coordinate and value, and what else they hold."""
     about = synthetic.about(variants=("a", "b"), baseline="a")
-
-    def made(*rows: tuple[Any, ...]) -> tuple[Growth, ...]:
-        frame = []
-        for variant, spec, at, value, *more in rows:
-            fields = {"task": MIXER_ALONE, "value": value, "at": at, "environment_id": "x"}
-            fields |= {"seed": 0} | dict(*more)
-            task = fields.pop("task")
-            frame.append(synthetic.row(about, variant, task, "mixer_time", spec, **fields))
-        return growths(about, results_frame(frame))
-
-    return made
+    frame = []
+    for variant, spec, at, value, *more in rows:
+        fields = {"value": value, "at": at, "environment_id": "x", **dict(*more)}
+        task = fields.pop("task", MIXER_ALONE)
+        frame.append(synthetic.row(about, variant, task, "mixer_time", spec, **fields))
+    return growths(about, results_frame(frame))
 
 
-Grown = Callable[..., tuple[Growth, ...]]
-
-
-def test_places_ascend_as_numbers_and_axes_are_apart(grown: Grown) -> None:
+def test_places_ascend_as_numbers_and_axes_are_apart() -> None:
     found = grown(*(("a", SECONDS, at, 1.0) for at in ("length=1024", "length=64", "dim=128")))
     assert [(g.axis, g.places) for g in found] == [("length", (64, 1024)), ("dim", (128,))]
 
 
-def test_what_is_of_a_task_or_has_no_place_is_left_out(grown: Grown) -> None:
+def test_what_is_of_a_task_or_has_no_place_is_left_out() -> None:
     of_task = ("a", SECONDS, "length=64", 1.0, {"task": "majority"})
     assert grown(of_task, ("a", SECONDS, "", 1.0)) == ()
 
 
-def test_a_noisy_number_counts_and_is_marked_a_failure_does_not(grown: Grown) -> None:
+def test_a_noisy_number_counts_and_is_marked_a_failure_does_not() -> None:
     (growth,) = grown(
         ("a", SECONDS, "length=64", 3.0, {"seed": 1, "status": "noisy", "reason": "±4 %"}),
         ("a", SECONDS, "length=64", 1.0),
@@ -67,7 +55,7 @@ def test_a_noisy_number_counts_and_is_marked_a_failure_does_not(grown: Grown) ->
     assert growth.measured("a") == (64,)
 
 
-def test_times_of_two_machines_are_two_growths_and_counts_are_one(grown: Grown) -> None:
+def test_times_of_two_machines_are_two_growths_and_counts_are_one() -> None:
     """A ratio of times is bound to its machine, though it has no unit."""
     found = grown(
         ("a", SECONDS, "length=64", 1.0, {"environment_id": "y"}),
@@ -89,13 +77,13 @@ def test_times_of_two_machines_are_two_growths_and_counts_are_one(grown: Grown) 
     assert found[2].values("a", 64) == {0: 7.0}
 
 
-def test_what_was_skipped_stands_in_every_environment(grown: Grown) -> None:
+def test_what_was_skipped_stands_in_every_environment() -> None:
     skipped = {"status": "skipped", "reason": "no", "environment_id": ""}
     (growth,) = grown(("a", SECONDS, "length=64", 1.0), ("b", SECONDS, "length=64", None, skipped))
     assert [r.reason for r in growth.of("b", 64)] == ["no"]
 
 
-def test_of_two_readings_of_a_process_the_better_stands(grown: Grown) -> None:
+def test_of_two_readings_of_a_process_the_better_stands() -> None:
     (growth,) = grown(
         ("a", SECONDS, "length=64", 9.0, {"status": "noisy", "trial_id": "1"}),
         ("a", SECONDS, "length=64", 1.0, {"trial_id": "2"}),
@@ -103,7 +91,7 @@ def test_of_two_readings_of_a_process_the_better_stands(grown: Grown) -> None:
     assert growth.values("a", 64) == {0: 1.0}
 
 
-def test_the_order_of_rows_does_not_matter_within_a_metric(grown: Grown) -> None:
+def test_the_order_of_rows_does_not_matter_within_a_metric() -> None:
     rows = [
         (v, SECONDS, f"length={n}", n + s, {"seed": s, "spread_low": 1.0, "spread_high": 2.0})
         for v in "ab" for n in (64, 128) for s in range(3)

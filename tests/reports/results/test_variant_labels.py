@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 
 from reports.results.variant_labels import (
@@ -15,6 +13,7 @@ from reports.results.variant_labels import (
     what_baseline_is,
 )
 from suite.schema import About
+from tests.reports import conftest as synthetic
 from tests.reports import hostile, made_along, mixers_alone
 from tests.reports.conftest import known
 
@@ -31,20 +30,20 @@ def test_an_axis_of_the_scale_is_read_off_the_settings() -> None:
     assert what_baseline_is(said) == "attention, dim=64, heads=4"
 
 
-def test_a_label_that_says_it_needs_no_note(synthetic: ModuleType) -> None:
+def test_a_label_that_says_it_needs_no_note() -> None:
     said = synthetic.about()
     assert what_baseline_is(said) == ""
     assert shown_name(said, "heads=8") == "heads=8 (baseline)"
 
 
-def _about(synthetic: ModuleType, *labels: str, **changes: object) -> About:
+def _about(*labels: str, **changes: object) -> About:
     fields = {"variants": labels, "baseline": labels[0], "tasks": ("t",), "claim": None} | changes
     made: About = synthetic.about(**fields)
     return made
 
 
-def test_a_cross_has_a_line_a_group(synthetic: ModuleType) -> None:
-    axis = known(label_axis(made_along.recall(synthetic).about, "mqar_small"))
+def test_a_cross_has_a_line_a_group() -> None:
+    axis = known(label_axis(made_along.recall().about, "mqar_small"))
     assert (axis.name, axis.others) == ("dim", ("mixer",))
     assert [group.name for group in axis.groups] == [f"mixer={m}" for m in made_along.MIXERS]
     assert axis.groups[1].variants == {
@@ -52,8 +51,8 @@ def test_a_cross_has_a_line_a_group(synthetic: ModuleType) -> None:
     }  # fmt: skip
 
 
-def test_the_first_with_each_other_has_the_first_as_its_number(synthetic: ModuleType) -> None:
-    axis = known(label_axis(made_along.scaling(synthetic).about, "shakespeare_characters"))
+def test_the_first_with_each_other_has_the_first_as_its_number() -> None:
+    axis = known(label_axis(made_along.scaling().about, "shakespeare_characters"))
     assert axis.name == "key_dim"  # temperature is a number too, but not in every label
     plain, unscaled = axis.groups[:2]
     assert plain.name == AS_BASELINE
@@ -62,36 +61,36 @@ def test_the_first_with_each_other_has_the_first_as_its_number(synthetic: Module
     assert unscaled.variants[512.0] == "key_dim=512, scale=none"
 
 
-def test_a_list_of_single_changes_has_no_lines(synthetic: ModuleType) -> None:
+def test_a_list_of_single_changes_has_no_lines() -> None:
     assert label_axis(synthetic.about(), "majority") is None  # heads=1, heads=2, ...
-    said = _about(synthetic, "baseline", "heads=1", "heads=2", "depth=4", "depth=8")
+    said = _about("baseline", "heads=1", "heads=2", "depth=4", "depth=8")
     assert label_axis(said, "t") is None
-    words = _about(synthetic, "mixer=a, score=dot", "mixer=b, score=dot")
+    words = _about("mixer=a, score=dot", "mixer=b, score=dot")
     assert label_axis(words, "t") is None
 
 
-def test_a_baseline_outside_a_cross_stands_where_its_model_is(synthetic: ModuleType) -> None:
+def test_a_baseline_outside_a_cross_stands_where_its_model_is() -> None:
     labels = ("baseline", "mixer=conv, dim=16", "mixer=conv, dim=64", "mixer=lstm, dim=16")
     model = {"mixer": "conv", "dim": 32}
-    axis = known(label_axis(_about(synthetic, *labels, model=model), "t"))
+    axis = known(label_axis(_about(*labels, model=model), "t"))
     assert axis.groups[0].variants == {
         16.0: "mixer=conv, dim=16", 32.0: "baseline", 64.0: "mixer=conv, dim=64",
     }  # fmt: skip
-    unknown = known(label_axis(_about(synthetic, *labels, model={}, settings={}), "t"))
+    unknown = known(label_axis(_about(*labels, model={}, settings={}), "t"))
     assert "baseline" not in unknown.groups[0].variants.values()
 
 
-def test_a_task_that_is_an_axis_is_no_group(synthetic: ModuleType) -> None:
+def test_a_task_that_is_an_axis_is_no_group() -> None:
     labels = [f"task={task}, mixer={m}, dim={d}" for task in "ab" for m in "xy" for d in (1, 2)]
-    said = _about(synthetic, *labels, tasks=("a", "b"))
+    said = _about(*labels, tasks=("a", "b"))
     axis = known(label_axis(said, "b"))
     assert [group.name for group in axis.groups] == ["mixer=x", "mixer=y"]
     assert axis.groups[0].variants[2.0] == "task=b, mixer=x, dim=2"
 
 
 @pytest.mark.parametrize("name", hostile.NAMES)
-def test_strange_labels_are_left_alone(synthetic: ModuleType, name: str) -> None:
-    assert label_axis(_about(synthetic, name, f"{name}, x=1", f"{name}, x=2"), "t") is None
+def test_strange_labels_are_left_alone(name: str) -> None:
+    assert label_axis(_about(name, f"{name}, x=1", f"{name}, x=2"), "t") is None
 
 
 def test_what_is_a_number() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ def _is_false(answer: Verdict, truth: float, by: float) -> bool:
 
 
 def _false_share(
-    synthetic: ModuleType, num: int, draw: Draw = normal, judge: Judge = judged_together,
+    num: int, draw: Draw = normal, judge: Judge = judged_together,
     **given: Any,
 ) -> float:  # fmt: skip
     """Share of overviews with at least one false verdict.
@@ -140,7 +139,7 @@ def _false_share(
     false = 0
     for index in range(num):
         n = seeds[index % len(seeds)]
-        abouts = _abouts(synthetic, n, tuple(margins))
+        abouts = _abouts(n, tuple(margins))
         answers = judge(overview(abouts, truths, draw, rng))
         error = math.sqrt(2 / n)
         false += any(
@@ -154,19 +153,19 @@ MARGINS = (0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 2.5, 5.0)
 
 
 @functools.cache
-def _abouts(synthetic: ModuleType, n: int, margins: tuple[float, ...]) -> list[Any]:
-    return [about(synthetic, n, margin * math.sqrt(2 / n)) for margin in margins]
+def _abouts(n: int, margins: tuple[float, ...]) -> list[Any]:
+    return [about(n, margin * math.sqrt(2 / n)) for margin in margins]
 
 
-def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict(synthetic: ModuleType) -> None:
-    share = _false_share(synthetic, 400)
+def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict() -> None:
+    share = _false_share(400)
     assert share <= 0.065
     assert share > 0.005  # it does err now and then: the simulation is not blind
 
 
-def test_without_correction_many_more_would(synthetic: ModuleType) -> None:
+def test_without_correction_many_more_would() -> None:
     """The same claims, each judged as if it were alone."""
-    assert _false_share(synthetic, 100, judge=_each_alone) > 0.15
+    assert _false_share(100, judge=_each_alone) > 0.15
 
 
 def _each_alone(cases: Mapping[str, Case]) -> dict[str, Verdict]:
@@ -174,9 +173,9 @@ def _each_alone(cases: Mapping[str, Case]) -> dict[str, Verdict]:
     return {name: answer for name, answer in found.items() if answer is not None}
 
 
-def _found_share(synthetic: ModuleType, n: int, effect: float, num: int) -> float:
+def _found_share(n: int, effect: float, num: int) -> float:
     """How often an effect, in standard deviations of the difference, makes the claim supported."""
-    said = about(synthetic, n, 0.0)
+    said = about(n, 0.0)
     rng = np.random.default_rng([n, 5])
     found = 0
     for _ in range(num):
@@ -186,9 +185,9 @@ def _found_share(synthetic: ModuleType, n: int, effect: float, num: int) -> floa
     return found / num
 
 
-def test_the_power_is_what_is_stated(synthetic: ModuleType) -> None:
+def test_the_power_is_what_is_stated() -> None:
     stated = power(smallest_effect(1.0, 5), 1.0, 5)
-    found = _found_share(synthetic, 5, smallest_effect(1.0, 5), 600)
+    found = _found_share(5, smallest_effect(1.0, 5), 600)
     assert stated == pytest.approx(0.8)
     assert abs(found - stated) < _slack(stated, 600)
 
@@ -251,36 +250,36 @@ TRUTHS = (0.0, 0.0, 0.0, 0.0, 4.0, 6.0, 9.0, -5.0)
 
 
 @pytest.mark.statistics
-def test_false_verdicts_at_length(synthetic: ModuleType) -> None:
+def test_false_verdicts_at_length() -> None:
     num = 1000
-    cells = {f"no differences, {n} seeds": _false_share(synthetic, num, seeds=[n]) for n in SEEDS}
+    cells = {f"no differences, {n} seeds": _false_share(num, seeds=[n]) for n in SEEDS}
     cells |= {
         f"no differences, every margin {margin:g} errors": _false_share(
-            synthetic, num, margins=[margin] * NUM_CLAIMS
+            num, margins=[margin] * NUM_CLAIMS
         )
         for margin in (0.0, 1.0, 2.5, 4.0)
     }
-    cells["half of them true differences"] = _false_share(synthetic, num, truths=TRUTHS)
+    cells["half of them true differences"] = _false_share(num, truths=TRUTHS)
     cells["the truth on every margin"] = _false_share(
-        synthetic, num, truths=[2.5] * NUM_CLAIMS, margins=[2.5] * NUM_CLAIMS
+        num, truths=[2.5] * NUM_CLAIMS, margins=[2.5] * NUM_CLAIMS
     )
-    cells["no differences, heavy tails"] = _false_share(synthetic, num, heavy)
-    cells["no differences, skewed"] = _false_share(synthetic, num, skewed)
+    cells["no differences, heavy tails"] = _false_share(num, heavy)
+    cells["no differences, skewed"] = _false_share(num, skewed)
     _print(f"Overviews of {NUM_CLAIMS} claims with a false verdict ({num:,} each)", cells)
-    alone = _false_share(synthetic, num, judge=_each_alone)
+    alone = _false_share(num, judge=_each_alone)
     _print("The same, each claim judged as if it were alone", {"no differences": alone})
     assert all(share <= 0.065 for share in cells.values())
     assert all(share <= 0.05 + _slack(0.05, num) for share in cells.values())
 
 
 @pytest.mark.statistics
-def test_power_at_length(synthetic: ModuleType) -> None:
+def test_power_at_length() -> None:
     num = 4000
     cells, stated = {}, {}
     for n in SEEDS:
         for effect in (1.0, 2.0, smallest_effect(1.0, n)):
             name = f"{effect:.2f} standard deviations, {n} seeds"
-            cells[name] = _found_share(synthetic, n, effect, num)
+            cells[name] = _found_share(n, effect, num)
             stated[name] = power(effect, 1.0, n)
     _print("Power, stated", stated)
     _print(f"Power, found ({num:,} claims each)", cells)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from reports.results.frame import results_frame
 from reports.results.series import all_series, belongs
 from reports.tables.comparison import comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
+from tests.reports import conftest as synthetic
 from tests.reports.conftest import entry
 
 
@@ -30,7 +30,7 @@ def _values(sweep: Any, task: str, variant: str) -> np.ndarray:
     return frame.sort_values("seed")["value"].to_numpy()
 
 
-def test_scores_and_differences_are_those_of_scipy(synthetic: ModuleType) -> None:
+def test_scores_and_differences_are_those_of_scipy() -> None:
     sweep = synthetic.sweep()
     table = _table(sweep, "majority")
     a, b = (_values(sweep, "majority", name) for name in ("heads=1", "heads=8"))
@@ -45,14 +45,14 @@ def test_scores_and_differences_are_those_of_scipy(synthetic: ModuleType) -> Non
     assert change.tone == "worse"
 
 
-def test_the_same_loss_is_worse_whichever_way_is_up(synthetic: ModuleType) -> None:
+def test_the_same_loss_is_worse_whichever_way_is_up() -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
     change = entry(table, "heads=1", "bits_per_character_difference")
     assert change.text.startswith("+")
     assert change.tone == "worse"
 
 
-def test_a_diverged_seed_stays_in_the_denominator(synthetic: ModuleType) -> None:
+def test_a_diverged_seed_stays_in_the_denominator() -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "2 of 3; 1 diverged"
@@ -60,7 +60,7 @@ def test_a_diverged_seed_stays_in_the_denominator(synthetic: ModuleType) -> None
     assert len(table.footnotes) == 1
 
 
-def test_a_skipped_variant_says_why(synthetic: ModuleType) -> None:
+def test_a_skipped_variant_says_why() -> None:
     table = _table(synthetic.sweep(), "majority")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "skipped: heads=16 does not divide dim=24"
@@ -69,14 +69,14 @@ def test_a_skipped_variant_says_why(synthetic: ModuleType) -> None:
     assert table.footnotes == ()
 
 
-def test_whole_coverage_counts_every_cell(synthetic: ModuleType) -> None:
+def test_whole_coverage_counts_every_cell() -> None:
     sweep = synthetic.sweep()
     cover = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
     assert str(cover) == "56 of 60; 1 diverged; 3 skipped"
     assert cover.num_total == len(sweep.results)
 
 
-def test_an_empty_sweep_has_every_row_and_no_result(synthetic: ModuleType) -> None:
+def test_an_empty_sweep_has_every_row_and_no_result() -> None:
     said = synthetic.about()
     table = comparison_table(said, all_series(said, results_frame([])), "majority")
     assert [row.name for row in table.rows] == list(synthetic.VARIANTS)
@@ -84,7 +84,7 @@ def test_an_empty_sweep_has_every_row_and_no_result(synthetic: ModuleType) -> No
     assert {row.entries[0].text for row in table.rows} == {"no result"}
 
 
-def _small(synthetic: ModuleType, spec: MetricSpec, probe: str, rows: list[Any]) -> Table:
+def _small(spec: MetricSpec, probe: str, rows: list[Any]) -> Table:
     said: About = synthetic.about(
         variants=("a", "b"), baseline="b", tasks=("t",), probes=(probe,),
         metrics={"t": {probe: (spec,)}}, claim=None,
@@ -93,48 +93,48 @@ def _small(synthetic: ModuleType, spec: MetricSpec, probe: str, rows: list[Any])
     return comparison_table(said, all_series(said, results_frame(made)), "t")
 
 
-def test_all_nan_is_no_result(synthetic: ModuleType) -> None:
+def test_all_nan_is_no_result() -> None:
     rows = [(name, {"seed": seed, "value": float("nan")}) for name in "ab" for seed in range(3)]
-    table = _small(synthetic, synthetic.BITS, "quality", rows)
+    table = _small(synthetic.BITS, "quality", rows)
     assert table.rows[0].entries[0].text == "not a number"
     assert table.rows[0].coverage == "0 of 3; 3 not a number"
 
 
-def test_single_seed_has_no_interval(synthetic: ModuleType) -> None:
-    table = _small(synthetic, synthetic.BITS, "quality", [("a", {"value": 2.5})])
+def test_single_seed_has_no_interval() -> None:
+    table = _small(synthetic.BITS, "quality", [("a", {"value": 2.5})])
     assert table.rows[0].entries[0].text == "2.500†"
     assert table.rows[0].entries[0].interval == ""
     assert table.rows[0].coverage == "1 of 3; 2 missing"
 
 
-def test_times_are_medians_with_a_paired_ratio_and_its_verdict(synthetic: ModuleType) -> None:
+def test_times_are_medians_with_a_paired_ratio_and_its_verdict() -> None:
     rows = [("a", {"seed": s, "value": v}) for s, v in enumerate([0.010, 0.012, 0.090])]
     rows += [("b", {"seed": s, "value": v}) for s, v in enumerate([0.020, 0.024, 0.030])]
-    entry = _small(synthetic, synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
+    entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.estimate.point == 0.012
     assert (entry.estimate.low, entry.estimate.high) == (0.010, 0.090)
     assert entry.note == "0.91 × baseline, ambiguous"  # the mean of logs, and its interval
 
 
-def test_one_process_shows_its_own_spread(synthetic: ModuleType) -> None:
+def test_one_process_shows_its_own_spread() -> None:
     spread = {"value": 0.010, "spread_low": 0.009, "spread_high": 0.013}
-    entry = _small(synthetic, synthetic.SECONDS, "step_time", [("a", spread)]).rows[0].entries[0]
+    entry = _small(synthetic.SECONDS, "step_time", [("a", spread)]).rows[0].entries[0]
     assert (entry.text, entry.interval) == (["10", "ms"][0], "[9, 13]")
 
 
-def test_noisy_times_are_shown_marked_and_get_no_verdict(synthetic: ModuleType) -> None:
+def test_noisy_times_are_shown_marked_and_get_no_verdict() -> None:
     rows = [("a", {"value": 0.010, "status": "noisy"}), ("b", {"value": 0.020})]
-    entry = _small(synthetic, synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
+    entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.text == "10"
     assert entry.note == "0.50 × baseline, noisy"
 
 
-def test_each_machine_has_a_column_of_its_own(synthetic: ModuleType) -> None:
+def test_each_machine_has_a_column_of_its_own() -> None:
     rows = [
         (name, {"value": value, "environment_id": place})
         for place, name, value in [("x", "a", 1.0), ("x", "b", 2.0), ("y", "a", 30.0)]
     ]
-    table = _small(synthetic, synthetic.SECONDS, "step_time", rows)
+    table = _small(synthetic.SECONDS, "step_time", rows)
     assert [column.key for column in table.columns] == [
         "training_step_seconds_length=128_x", "training_step_seconds_length=128_y",
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def test_each_machine_has_a_column_of_its_own(synthetic: ModuleType) -> None:
     assert table.rows[1].entries[1].text == "no result"
 
 
-def test_machines_are_named_where_there_are_several(synthetic: ModuleType) -> None:
+def test_machines_are_named_where_there_are_several() -> None:
     other = Provenance(
         commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1, versions={}
     )
@@ -156,28 +156,28 @@ def test_machines_are_named_where_there_are_several(synthetic: ModuleType) -> No
     assert "on NVIDIA H100 with 8 threads" in table.columns[-1].note  # the cost of a training
 
 
-def test_a_trial_measured_twice_counts_once(synthetic: ModuleType) -> None:
+def test_a_trial_measured_twice_counts_once() -> None:
     rows = [("a", {"seed": 0, "value": 2.0, "environment_id": "x", "status": "error"}),
             ("a", {"seed": 0, "value": 3.0, "environment_id": "y"})]  # fmt: skip
-    table = _small(synthetic, synthetic.BITS, "quality", rows)
+    table = _small(synthetic.BITS, "quality", rows)
     assert table.rows[0].entries[0].estimate.n == 1
     assert table.rows[0].entries[0].estimate.point == 3.0
 
 
-def test_lengths_as_an_axis_share_a_column(synthetic: ModuleType) -> None:
+def test_lengths_as_an_axis_share_a_column() -> None:
     rows = [("a", {"value": 1e6, "at": "length=64"}), ("b", {"value": 4e6, "at": "length=128"})]
-    table = _small(synthetic, synthetic.FLOPS, "flops", rows)
+    table = _small(synthetic.FLOPS, "flops", rows)
     assert len(table.columns) == 1
     assert [row.entries[0].note for row in table.rows] == ["length=64", "length=128"]
 
 
-def test_lengths_within_a_variant_have_columns_in_order(synthetic: ModuleType) -> None:
+def test_lengths_within_a_variant_have_columns_in_order() -> None:
     rows = [(name, {"value": 1e6, "at": f"length={n}"}) for n in (1024, 64, 256) for name in "ab"]
-    table = _small(synthetic, synthetic.FLOPS, "flops", rows)
+    table = _small(synthetic.FLOPS, "flops", rows)
     assert [column.note for column in table.columns] == ["length=64", "length=256", "length=1024"]
 
 
-def test_unplanned_metrics_become_columns(synthetic: ModuleType) -> None:
+def test_unplanned_metrics_become_columns() -> None:
     said = synthetic.about()
     extra = MetricSpec(name="max_path_length", unit="1", better="lower")
     row = synthetic.row(said, "heads=8", "majority", "path", extra, value=2.0)
@@ -192,7 +192,7 @@ def test_a_task_axis_puts_variants_in_their_own_table() -> None:
     assert not belongs("task=shakespeare_characters", "majority")
 
 
-def test_csv_holds_exact_numbers(synthetic: ModuleType) -> None:
+def test_csv_holds_exact_numbers() -> None:
     sweep = synthetic.sweep()
     rows = list(csv.DictReader(io.StringIO(to_csv(_table(sweep, "majority")))))
     expected = entry(_table(sweep, "majority"), "heads=1", "accuracy").estimate
@@ -204,7 +204,7 @@ def test_csv_holds_exact_numbers(synthetic: ModuleType) -> None:
     assert [row["is_baseline"] for row in rows] == ["no", "no", "no", "yes", "no"]
 
 
-def test_results_csv_reads_back_exactly(synthetic: ModuleType) -> None:
+def test_results_csv_reads_back_exactly() -> None:
     results: pd.DataFrame = synthetic.sweep().results
     text = frame_to_csv(results)
     read = pd.read_csv(io.StringIO(text), keep_default_na=False, dtype=str)
@@ -219,13 +219,13 @@ def test_negative_numbers_are_numbers_and_not_text() -> None:
     assert text == "value,name\n-0.5,'-0.5\n,x\n"
 
 
-def test_markdown_has_as_many_cells_in_every_line(synthetic: ModuleType) -> None:
+def test_markdown_has_as_many_cells_in_every_line() -> None:
     lines = to_markdown(_table(synthetic.sweep(), "majority")).splitlines()
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
     assert len(lines) == 2 + len(synthetic.VARIANTS)
 
 
-def test_latex_has_as_many_cells_in_every_line(synthetic: ModuleType) -> None:
+def test_latex_has_as_many_cells_in_every_line() -> None:
     text = to_latex(_table(synthetic.sweep(), "majority"))
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(body) == 1 + len(synthetic.VARIANTS)
