@@ -18,7 +18,6 @@ def test_every_mixer_is_measured_at_every_distance_of_a_window() -> None:
 
 def test_the_claim_is_held_where_a_plain_convolution_cannot_reach() -> None:
     claim = plan("gradients").about.claim
-    assert claim is not None
     assert (claim.a, claim.b, claim.at) == ("mixer=lstm", "mixer=rnn", "distance=64")
     for scale in ("quick", "standard"):
         conv = next(

@@ -48,7 +48,6 @@ def test_each_is_tested_at_two_four_and_eight_times_the_trained_length(found: Pl
 @pytest.mark.parametrize("scale", ["quick", "standard", "paper"])
 def test_the_claim_is_of_a_length_beyond_the_trained_one(scale: str) -> None:
     ablation = find("positions").ablation
-    assert ablation.claim is not None
     assert ablation.claim.task == TASKS[0]
     settings = ablation.scales[scale]  # type: ignore[index]
     beyond = [f"length={length}" for length in settings.test_lengths if length > settings.length]
@@ -75,7 +74,6 @@ def test_learned_positions_beyond_the_trained_length_are_never_trained(found: Pl
     model(torch.randint(81, (2, trial.length))).sum().backward()
     table = dict(model.named_parameters())["trunk.position.table"]
     assert len(table) == LONGEST * trial.length
-    assert table.grad is not None
     assert [bool(row.any()) for row in table.grad].count(True) == trial.length
 
 

@@ -99,7 +99,6 @@ def test_a_relative_position_acts_in_every_mixer_and_not_before(position: str) -
     model = build(spec("tagger", position=position))
     assert type(model.trunk.position) is NoPosition
     kind = relative_position(position)
-    assert kind is not None
     for block in model.trunk.blocks:
         assert any(isinstance(module, kind) for module in block.mixer.modules())
 

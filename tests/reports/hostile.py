@@ -113,7 +113,7 @@ def of_mixers_alone() -> Sweep:
     about = mixers_alone.about(
         **names, claim=None, provenances={mixers_alone.PLACE.environment_id: place}
     )
-    rows = mixers_alone.sweep().results.to_dict("records")
+    rows = mixers_alone.whole().results.to_dict("records")
     for row in rows:
         row["variant"] = _MIXERS.get(row["variant"], row["variant"])
         row["reason"] = row["reason"] and f"{row['reason']} <script>| http://u:CANARY@h"

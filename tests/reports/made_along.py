@@ -141,15 +141,11 @@ def _about(
         "metrics": {task: {p: tuple(some) for p, some in metrics.items()} for task in tasks},
         "data_sets": {},
     }  # fmt: skip
-    made: About = synthetic.about(**(fields | changes))
-    return made
+    return synthetic.about(**(fields | changes))
 
 
 def _row(
     said: About, label: str, probe: str, spec: MetricSpec, at: str,
     seed: int, value: float,
 ) -> dict[str, Any]:  # fmt: skip
-    made: dict[str, Any] = synthetic.row(
-        said, label, said.tasks[0], probe, spec, seed=seed, value=value, at=at
-    )
-    return made
+    return synthetic.row(said, label, said.tasks[0], probe, spec, seed=seed, value=value, at=at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from reports.results.frame import Sweep, curves_frame, results_frame
@@ -154,6 +155,12 @@ def sweep(*, random_seed: int = 7, place: Provenance = PLACE, pace: float = 1.0)
     """The whole of it; `pace` slows every time down by that factor."""
     maker = _Maker(about(provenances={place.environment_id: place}), random_seed, place, pace)
     return Sweep(about=maker.about, results=results_frame(maker.rows()), curves=curves_frame([]))
+
+
+@cache
+def whole() -> Sweep:
+    """The usual one, made once, to be read only."""
+    return sweep()
 
 
 class _Maker:

@@ -48,8 +48,7 @@ def about(n: int, by: float, **changes: Any) -> About:
         "variants": ("a", "b"), "baseline": "b", "tasks": ("t",), "probes": ("quality",),
         "num_seeds": n, "claim": claim, "is_indicative": False,
     }  # fmt: skip
-    made: About = synthetic.about(**(fields | changes))
-    return made
+    return synthetic.about(**(fields | changes))
 
 
 def overview(

@@ -49,7 +49,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     sweeps = {
         "heads": _with_sizes(synthetic.sweep()),
-        "complexity": mixers_alone.sweep(),
+        "complexity": mixers_alone.whole(),
         "hostile": hostile.sweep("hostile"),
     }
     for name, sweep in sweeps.items():

@@ -1,22 +1,20 @@
 """Laws of all recurrences that the reference does not settle."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from models import ModelError, build_mixer
-from models.kernels.recurrence import Recurrence
+from models import Mixer, ModelError, build_mixer
 from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
 TORCH = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
-def recurrence(name: str, is_causal: bool = False, **knobs: Any) -> Recurrence:
-    mixer = build_mixer(name, dim=8, is_causal=is_causal, **knobs)
-    return cast("Recurrence", mixer.double())
+def recurrence(name: str, is_causal: bool = False, **knobs: Any) -> Mixer:
+    return build_mixer(name, dim=8, is_causal=is_causal, **knobs).double()
 
 
 def other_direction(key: str) -> str:

@@ -1,21 +1,19 @@
 """Laws of all convolutions that the reference does not settle."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 
-from models import ModelError, build_mixer
-from models.kernels.window import SlidingWindow
+from models import Mixer, ModelError, build_mixer
 from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["conv", "dilated_conv", "separable_conv", "gated_conv"])
 
 
-def sliding(name: str, is_causal: bool = False, **knobs: Any) -> SlidingWindow:
+def sliding(name: str, is_causal: bool = False, **knobs: Any) -> Mixer:
     torch.manual_seed(0)
-    mixer = build_mixer(name, dim=8, is_causal=is_causal, **knobs)
-    return cast("SlidingWindow", mixer.double())
+    return build_mixer(name, dim=8, is_causal=is_causal, **knobs).double()
 
 
 @pytest.mark.parametrize("layer", [0, 1])

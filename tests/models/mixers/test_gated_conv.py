@@ -3,17 +3,14 @@
 import pytest
 import torch
 
-from models import build_mixer
-from models.mixers.gated_conv import GatedConvolution
+from models import Mixer, build_mixer
 from tests.models.small_models import tokens
 
 
-def gated(is_causal: bool, gate: float) -> GatedConvolution:
+def gated(is_causal: bool, gate: float) -> Mixer:
     """With every gate held at sigmoid(gate)."""
     torch.manual_seed(0)
     mixer = build_mixer("gated_conv", dim=8, is_causal=is_causal).double()
-    assert isinstance(mixer, GatedConvolution)
-    assert mixer.conv.bias is not None
     with torch.no_grad():
         mixer.conv.bias[:8] = torch.arange(8.0)
         mixer.conv.weight[8:] = 0
@@ -24,7 +21,6 @@ def gated(is_causal: bool, gate: float) -> GatedConvolution:
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_with_gates_held_open_it_is_the_linear_convolution(is_causal: bool) -> None:
     mixer, plain = gated(is_causal, gate=1e3), build_mixer("conv", dim=8, is_causal=is_causal)
-    assert mixer.conv.bias is not None
     plain.load_state_dict({"conv.weight": mixer.conv.weight[:8], "conv.bias": mixer.conv.bias[:8]})
     torch.testing.assert_close(mixer(tokens()), plain.double()(tokens()))
     half = gated(is_causal, gate=0.0)

@@ -3,16 +3,13 @@
 import pytest
 import torch
 
-from models import build_mixer
-from models.mixers.mlp_mixer import MLPMixer
+from models import Mixer, build_mixer
 from tests.models.small_models import tokens
 
 
-def build(max_length: int = 12, hidden: int = 16, dim: int = 8) -> MLPMixer:
+def build(max_length: int = 12, hidden: int = 16, dim: int = 8) -> Mixer:
     torch.manual_seed(0)
-    mixer = build_mixer("mlp_mixer", dim=dim, max_length=max_length, hidden=hidden)
-    assert isinstance(mixer, MLPMixer)
-    return mixer.double()
+    return build_mixer("mlp_mixer", dim=dim, max_length=max_length, hidden=hidden).double()
 
 
 def test_all_channels_share_the_weights_and_none_sees_another() -> None:

@@ -64,13 +64,12 @@ def _written(folder: Path, *tables: Table) -> list[Path]:
 
 
 def test_ordinary_tables(tmp_path: Path) -> None:
-    swept, mixers = synthetic.sweep(), mixers_alone.sweep()
+    swept, mixers = synthetic.sweep(), mixers_alone.whole()
     measured = all_series(swept.about, swept.results)
     grown = growths(mixers.about, mixers.results)
     powers = exponents_table(
         mixers.about, table_one(mixers.about, grown, mixers_alone.PLACE.environment_id)
     )
-    assert powers is not None
     tables = [comparison_table(swept.about, measured, task) for task in synthetic.TASKS]
     _compiled(tmp_path, _paper(_written(tmp_path, *tables, powers)))
 

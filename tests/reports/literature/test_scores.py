@@ -23,7 +23,8 @@ from tests.reports import mixers_alone
 from tests.reports.conftest import known
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
-FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv")
+FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv", "lra_speed.csv",
+         "linformer.csv", "fnet.csv")  # fmt: skip
 ROW = "heads=1 against heads=8: "  # as a page names the baseline of its ablation
 
 
@@ -33,8 +34,7 @@ def _one(name: str, ablation: str = "heads") -> Counterpart:
 
 
 def _exhibit(sweep: Any) -> Exhibit:
-    made = known(published_exhibit(sweep.about, all_series(sweep.about, sweep.results)))
-    return made
+    return known(published_exhibit(sweep.about, all_series(sweep.about, sweep.results)))
 
 
 def _texts(exhibit: Exhibit) -> dict[str, dict[str, str]]:
@@ -116,7 +116,7 @@ def test_a_variant_that_is_not_there_says_so() -> None:
 
 
 def test_accuracy_is_in_points_and_fnet_in_shares() -> None:
-    sweep = mixers_alone.sweep()
+    sweep = mixers_alone.whole()
     rows = sweep.results.query("task == 'fashion_mnist_patches' and metric == 'accuracy'")
     by = {v: some.sort_values("seed")["value"].to_numpy() for v, some in rows.groupby("variant")}
     texts = _texts(_exhibit(sweep))

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import csv
 import statistics
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-import reports
 from reports.document import Row, Table
 from reports.literature.csv import CONDITIONS, rows_of
 from reports.literature.speed import printed, published_table
-from reports.results.frame import Sweep
 from reports.results.length_sweep import growths
 from suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
-
-FOLDER = Path(reports.__file__).parent / "literature" / "published"
-
-
-@cache
-def _sweep() -> Sweep:
-    return mixers_alone.sweep()
+from tests.reports.mixers_alone import whole
 
 
 def _made(about: About | None = None) -> Table | None:
-    sweep = _sweep()
-    return published_table(
-        about or sweep.about, growths(sweep.about, sweep.results), mixers_alone.PLACE.environment_id
-    )
+    grown = growths(whole().about, whole().results)
+    return published_table(about or whole().about, grown, mixers_alone.PLACE.environment_id)
 
 
+@cache
 def _table() -> Table:
-    made = known(_made())
-    return made
+    return known(_made())
 
 
 def _row(start: str) -> Row:
@@ -50,16 +38,8 @@ def _number(row: Row, key: str) -> float | None:
 
 
 def _seconds(variant: str, metric: str, at: str) -> dict[int, float]:
-    rows = _sweep().results.query("variant == @variant and metric == @metric and at == @at")
+    rows = whole().results.query("variant == @variant and metric == @metric and at == @at")
     return dict(zip(rows["seed"], rows["value"], strict=True))
-
-
-def test_the_files_say_where_each_number_stands() -> None:
-    for name in ("lra_speed.csv", "linformer.csv", "fnet.csv"):
-        with (FOLDER / name).open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        assert rows
-        assert all(row["source"].startswith("arXiv:") and row["where"] for row in rows)
 
 
 def test_ratios_are_those_of_the_papers() -> None:

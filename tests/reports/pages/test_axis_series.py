@@ -24,8 +24,7 @@ from tests.reports import made_along
 
 @cache
 def _sweep(name: str) -> Sweep:
-    made: Sweep = getattr(made_along, name)()
-    return made
+    return getattr(made_along, name)()
 
 
 @cache

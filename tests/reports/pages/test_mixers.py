@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.document import Section
 from reports.pages.ablation import Page, page
 from reports.pages.mixers import controls_section, main_environment, mixers_section
 from reports.render import render
@@ -19,6 +18,7 @@ from suite.schema import CONTROLS, MIXER_ALONE, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
+from tests.reports.mixers_alone import whole
 
 OTHER = Provenance(
     commit="c", device="NVIDIA H100", num_threads=8, num_cpus=8, num_gpus=1,
@@ -27,24 +27,14 @@ OTHER = Provenance(
 
 
 @cache
-def _sweep() -> Sweep:
-    return mixers_alone.sweep()
-
-
-@cache
 def _page() -> Page:
-    return page(_sweep(), ["quick"])
+    return page(whole(), ["quick"])
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole report."""
-    return render("complexity", [_sweep()], tmp_path_factory.mktemp("reports")).parent
-
-
-def _section(sweep: Sweep) -> Section:
-    found = known(mixers_section(sweep.about, sweep.results))
-    return found
+    return render("complexity", [whole()], tmp_path_factory.mktemp("reports")).parent
 
 
 def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
@@ -55,9 +45,6 @@ def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
         "Published beside ours",
     ]  # fmt: skip
 
-
-def test_the_crossovers_are_drawn_for_each_kind_of_time() -> None:
-    section = known(_page().mixers)
     (shown,) = (one for one in section.exhibits if one.title == "Faster from which length?")
     assert [view.title for view in shown.views] == ["forward and backward", "forward"]
     assert all(len(view.drawings) == 1 for view in shown.views)
@@ -113,18 +100,18 @@ def test_controls_are_no_columns_and_count_for_nothing() -> None:
     keys = {column.key for table in tables for column in table.columns}
     assert "accuracy" in keys
     assert not {key for key in keys for name in CONTROLS if key.startswith(name)}
-    rows = _sweep().results
+    rows = whole().results
     assert made.coverage.num_total == len(rows[~rows["metric"].isin(list(CONTROLS))])
     assert {trouble.probe for trouble in made.troubles} >= {"mixer_time"}
 
 
 def test_noise_is_told_once_and_by_its_rule() -> None:
-    rows = _sweep().results
+    rows = whole().results
     rows = rows[rows["metric"] == "forward_seconds"].copy()
     chosen = rows["at"] != "length=64"
     rows.loc[chosen, "status"] = "noisy"
     rows.loc[chosen, "reason"] = [f"±{number} %" for number in range(chosen.sum())]
-    made = page(Sweep(_sweep().about, rows, _sweep().curves), ["quick"])
+    made = page(Sweep(whole().about, rows, whole().curves), ["quick"])
     noisy = [trouble for trouble in made.troubles if trouble.fate == "noisy"]
     alone = [trouble for trouble in noisy if trouble.task == MIXER_ALONE]
     assert [(trouble.probe, trouble.seeds) for trouble in alone] == [("mixer_time", (0, 1, 2))]
@@ -132,7 +119,7 @@ def test_noise_is_told_once_and_by_its_rule() -> None:
 
 def _of_two() -> Sweep:
     """A slower machine, with fewer measurements, beside the first."""
-    first, second = _sweep(), mixers_alone.sweep(place=OTHER, pace=1000.0)
+    first, second = whole(), mixers_alone.sweep(place=OTHER, pace=1000.0)
     is_fewer = (second.results["at"] != "length=64") & (second.results["environment_id"] != "")
     fewer = second.results[is_fewer]
     about = mixers_alone.about(
@@ -143,8 +130,8 @@ def _of_two() -> Sweep:
 
 def test_two_machines_never_share_an_exhibit() -> None:
     """All as if the second were not there, but for the sentence that says that it is."""
-    one, two = _page().mixers, _section(_of_two())
-    assert one is not None
+    one, both = _page().mixers, _of_two()
+    two = known(mixers_section(both.about, both.results))
     assert two.sentences != one.sentences
     assert "NVIDIA H100, 8 threads, torch 2.13.0" in two.sentences[0]
     assert "do not compare" in two.sentences[0]
@@ -165,8 +152,8 @@ def test_the_machine_with_most_times_is_shown() -> None:
 
 
 def test_the_order_of_rows_does_not_matter(report: Path, tmp_path: Path) -> None:
-    shuffled = _sweep().results.sample(frac=1, random_state=1)
-    again = render("complexity", [Sweep(_sweep().about, shuffled, _sweep().curves)], tmp_path)
+    shuffled = whole().results.sample(frac=1, random_state=1)
+    again = render("complexity", [Sweep(whole().about, shuffled, whole().curves)], tmp_path)
     files = sorted(path.relative_to(report) for path in report.rglob("*") if path.is_file())
     assert len(files) > 30
     for name in files:
@@ -191,21 +178,21 @@ def test_the_order_of_rows_does_not_matter(report: Path, tmp_path: Path) -> None
     ],
 )
 def test_what_was_not_measured_is_left_out(probes: set[str], titles: list[str]) -> None:
-    rows = _sweep().results
-    found = mixers_section(_sweep().about, rows[rows["probe"].isin(list(probes))])
+    rows = whole().results
+    found = mixers_section(whole().about, rows[rows["probe"].isin(list(probes))])
     assert [shown.title for shown in (found.exhibits if found else ())] == titles
 
 
 def test_one_process_is_shown_and_judged_nowhere() -> None:
-    rows = _sweep().results
-    section = _section(Sweep(_sweep().about, rows[rows["seed"] == 0], _sweep().curves))
+    rows = whole().results
+    section = known(mixers_section(whole().about, rows[rows["seed"] == 0]))
     times = next(t for t in section.tables if t.name.endswith("forward_backward_seconds-by-length"))
     notes = [entry.note for row in times.rows[1:] for entry in row.entries]
     assert all(note.endswith(", noisy") for note in notes)
 
 
 def test_without_mixers_alone_the_controls_stand_after_the_tasks(tmp_path: Path) -> None:
-    rows = _sweep().results
+    rows = whole().results
     of_tasks = rows[rows["task"] != MIXER_ALONE]
     about = mixers_alone.about(tasks=tuple(mixers_alone.TASKS))
     index = render("complexity", [Sweep(about, of_tasks, curves_frame([]))], tmp_path)

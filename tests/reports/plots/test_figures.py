@@ -19,6 +19,7 @@ from reports.plots.scores import score_figure
 from reports.plots.style import MAX_LINES, line_look, marker
 from reports.results.frame import Sweep, curves_frame, results_frame
 from tests.reports import conftest as synthetic
+from tests.reports import hostile
 from tests.reports.conftest import judged, known
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -135,30 +136,9 @@ def test_absurd_points_do_not_break_or_squeeze_the_figure(value: float) -> None:
     assert len(_drawn(replace(sweep, curves=curves))) == 3
 
 
-def test_dollars_are_dollars_and_unknown_letters_are_boxes() -> None:
-    """`$\\input{x}$` would raise inside matplotlib's mathtext; a missing glyph would warn."""
-    names = (r"$\input{x}$", r"$\frac$", "長さ=1", "\u202eevil\x1b[31m", "n" * 400)
-    (drawing,) = _drawn(_scored(names), "t $x")
-    ET.fromstring(drawing.svg)
-
-
 def test_too_many_variants_for_a_figure() -> None:
-    assert _drawn(_scored(tuple(f"v={i}" for i in range(61))), "t $x") == []
-
-
-def _scored(names: tuple[str, ...]) -> Sweep:
-    """A sweep of scores alone."""
-    spec = synthetic.ACCURACY
-    said = synthetic.about(
-        variants=names, baseline=names[0], tasks=("t $x",), probes=("quality",),
-        metrics={"t $x": {"quality": (spec,)}}, claim=None,
-    )  # fmt: skip
-    rows = [
-        synthetic.row(said, name, "t $x", "quality", spec, seed=seed, value=seed + 0.5)
-        for name in names
-        for seed in range(3)
-    ]
-    return Sweep(said, results_frame(rows), curves_frame([]))
+    assert [drawn.name for drawn in _drawn(hostile.many(60), "t")] == ["t-bits_per_character"]
+    assert _drawn(hostile.many(61), "t") == []
 
 
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)

@@ -13,30 +13,26 @@ from reports.analysis.crossover import crossover
 from reports.analysis.time_comparison import compare
 from reports.document import Drawing
 from reports.plots.length_sweep import crossover_figure, growth_figure
-from reports.results.frame import Sweep, results_frame
+from reports.results.frame import Sweep
 from reports.results.length_sweep import Growth, find, growths
 from reports.stats.intervals import as_ratio
 from suite.schema import Status
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
+from tests.reports.mixers_alone import whole
 
 TIME, MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
 HOLLOW = r"<use [^>]*fill: #ffffff[^>]*>"
 
 
 @cache
-def _sweep() -> Sweep:
-    return mixers_alone.sweep()
-
-
-@cache
 def _growth(metric: str = TIME) -> Growth:
-    return known(find(growths(_sweep().about, _sweep().results), metric))
+    return known(find(growths(whole().about, whole().results), metric))
 
 
 @cache
 def _drawn(metric: str = TIME) -> Drawing:
-    return known(growth_figure(_sweep().about, _growth(metric), "A title"))
+    return known(growth_figure(whole().about, _growth(metric), "A title"))
 
 
 def _ratios(sweep: Sweep) -> Drawing | None:
@@ -46,7 +42,7 @@ def _ratios(sweep: Sweep) -> Drawing | None:
 
 @cache
 def _drawn_ratios() -> Drawing:
-    return known(_ratios(_sweep()))
+    return known(_ratios(whole()))
 
 
 def test_every_point_is_drawn_and_the_noisy_one_is_hollow() -> None:
@@ -99,22 +95,22 @@ def test_without_two_points_there_is_no_figure(places: tuple[int, ...]) -> None:
         for variant, at in _growth().readings.items()
     }
     growth = replace(_growth(), readings=readings, places=places)
-    assert growth_figure(_sweep().about, growth, "T") is None
+    assert growth_figure(whole().about, growth, "T") is None
 
 
 def test_a_point_that_failed_is_left_out() -> None:
-    rows = _sweep().results.copy()
+    rows = whole().results.copy()
     lost = (rows["variant"] == "mixer=lstm") & (rows["at"] == "length=4096")
     rows.loc[lost, ["value", "status"]] = [float("nan"), str(Status.OUT_OF_MEMORY)]
-    growth = known(find(growths(_sweep().about, rows), TIME))
-    made = known(growth_figure(_sweep().about, growth, "T"))
+    growth = known(find(growths(whole().about, rows), TIME))
+    made = known(growth_figure(whole().about, growth, "T"))
     assert re.search(r"mixer=lstm: from [^;]* at 2,048", made.svg)
 
 
 def test_every_other_variant_is_a_line_with_its_ratios_in_words() -> None:
     svg, growth = _drawn_ratios().svg, _growth()
     ET.fromstring(svg)
-    for variant in _sweep().about.variants[1:]:
+    for variant in whole().about.variants[1:]:
         first, last = (
             as_ratio(known(compare(growth.of(variant, at), growth.of("baseline", at)).ratio.point))
             for at in (64, 4096)
@@ -125,41 +121,28 @@ def test_every_other_variant_is_a_line_with_its_ratios_in_words() -> None:
 def test_every_crossover_is_a_diamond_on_the_line() -> None:
     """As many as the table has; the place in words is the table's."""
     drawing = _drawn_ratios()
-    found = [crossover(_growth(), v, "baseline") for v in _sweep().about.variants[1:]]
+    found = [crossover(_growth(), v, "baseline") for v in whole().about.variants[1:]]
     placed = [one for one in found if one.place is not None]
     assert len(placed) >= 2
     assert all(f"{one.kind}: {one.text}" in drawing.svg for one in placed)
     # markers of one variant share a definition: diamonds are those used with their own stroke
     diamonds = re.findall(r"<use [^>]*fill: #ffffff[^>]*stroke-width: 1\.8[^>]*>", drawing.svg)
     assert len(diamonds) == len(placed)
-    for text in (
+    for said in (
         "A diamond marks",
         "baseline (attention, kernel=fused)",
         "Hollow points are noisy",
     ):
-        assert text in drawing.caption
+        assert said in drawing.caption
 
 
 @pytest.mark.parametrize("kept", [("baseline",), ("mixer=lstm", "mixer=conv")])
 def test_without_a_pair_there_are_no_ratios(kept: tuple[str, ...]) -> None:
-    rows = _sweep().results
-    assert _ratios(replace(_sweep(), results=rows[rows["variant"].isin(list(kept))])) is None
+    rows = whole().results
+    assert _ratios(replace(whole(), results=rows[rows["variant"].isin(list(kept))])) is None
 
 
 def test_one_process_has_points_without_intervals() -> None:
-    rows = _sweep().results
-    first = replace(_sweep(), results=rows[rows["seed"] == 0])
+    rows = whole().results
+    first = replace(whole(), results=rows[rows["seed"] == 0])
     assert "95 % intervals" not in known(_ratios(first)).caption
-
-
-def test_hostile_names_stay_text() -> None:
-    name = r"<script>$\input{x}$</script>"
-    rows = [
-        row | {"variant": name if row["variant"] == "mixer=lstm" else row["variant"]}
-        for row in _sweep().results.to_dict("records")
-    ]
-    variants = tuple(name if v == "mixer=lstm" else v for v in _sweep().about.variants)
-    about = mixers_alone.about(variants=variants)
-    made = known(_ratios(Sweep(about, results_frame(rows), _sweep().curves)))
-    assert "<script" not in made.svg
-    ET.fromstring(made.svg)

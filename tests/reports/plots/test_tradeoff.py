@@ -12,25 +12,20 @@ import pytest
 
 from reports.document import Drawing, Exhibit, View
 from reports.plots.tradeoff import pareto_front, tradeoff_exhibit
-from reports.results.frame import Sweep
 from reports.results.series import Series, all_series
 from reports.tables.comparison import primary
 from suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import judged, known
+from tests.reports.mixers_alone import whole
 
 TASK = "fashion_mnist_patches"
 
 
 @cache
-def _sweep() -> Sweep:
-    return mixers_alone.sweep()
-
-
-@cache
 def _measured() -> tuple[Series, ...]:
-    return all_series(_sweep().about, _sweep().results)
+    return all_series(whole().about, whole().results)
 
 
 def _against_time(about: About, measured: Sequence[Series], score: Series) -> Drawing | None:
@@ -42,25 +37,25 @@ def _against_time(about: About, measured: Sequence[Series], score: Series) -> Dr
 
 
 def _drawn(about: About, task: str = TASK) -> Drawing:
-    return known(_against_time(about, _measured(), judged(_sweep(), task)))
+    return known(_against_time(about, _measured(), judged(whole(), task)))
 
 
 def _step(variant: str) -> float:
-    rows = _sweep().results.query("metric == 'training_step_seconds' and task == @TASK")
+    rows = whole().results.query("metric == 'training_step_seconds' and task == @TASK")
     return statistics.median(rows[rows["variant"] == variant]["value"])
 
 
 def test_the_front_holds_what_nothing_beats() -> None:
     places = {"fast": (1.0, 0.5), "slow": (4.0, 0.9), "beaten": (2.0, 0.4), "middle": (2.0, 0.7)}
-    high = replace(judged(_sweep(), TASK), better="higher")
+    high = replace(judged(whole(), TASK), better="higher")
     assert pareto_front(places, high) == ["fast", "middle", "slow"]
-    low = replace(judged(_sweep(), TASK), better="lower")
+    low = replace(judged(whole(), TASK), better="lower")
     assert pareto_front(places, low) == ["fast", "beaten"]
     assert pareto_front({"a": (1.0, 0.5), "b": (1.0, 0.5)}, high) == ["a"]
 
 
 def test_time_is_steps_times_the_median_step() -> None:
-    svg = _drawn(_sweep().about).svg
+    svg = _drawn(whole().about).svg
     assert re.search(rf"mixer=lstm: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
     longer = mixers_alone.about(settings={"steps": 3000})
     assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _drawn(longer).svg
@@ -80,7 +75,7 @@ def test_steps_as_an_axis_are_the_variants_own() -> None:
 
 @pytest.mark.parametrize("task", mixers_alone.TASKS)
 def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> None:
-    made = _drawn(_sweep().about, task)
+    made = _drawn(whole().about, task)
     num_trained = 8 if task == TASK else 6
     assert len(re.findall(r"<use [^>]*fill: #ffffff[^>]*>", made.svg)) == 3 * num_trained
     assert ("2 of 8 variants lack one of the two." in made.caption) == (num_trained == 6)
@@ -88,7 +83,7 @@ def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> 
 
 @cache
 def _exhibit() -> Exhibit:
-    return known(tradeoff_exhibit(_sweep().about, _measured(), judged(_sweep(), TASK)))
+    return known(tradeoff_exhibit(whole().about, _measured(), judged(whole(), TASK)))
 
 
 def _view(title: str) -> View:
@@ -115,7 +110,7 @@ def test_each_cost_has_a_view_that_names_its_front() -> None:
 )  # fmt: skip
 def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> None:
     """By comparing every pair; nothing here costs or scores the same but the two kernels."""
-    rows = _sweep().results.query("task == @TASK")
+    rows = whole().results.query("task == @TASK")
     cost = rows[rows["metric"] == metric].groupby("variant")["value"].median()
     score = rows[rows["metric"] == "accuracy"].groupby("variant")["value"].mean()
     expected = {
@@ -128,7 +123,7 @@ def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> N
 
 
 def test_memory_and_flops_are_those_of_the_rows() -> None:
-    rows = _sweep().results.query("task == @TASK and variant == 'mixer=lstm' and seed == 0")
+    rows = whole().results.query("task == @TASK and variant == 'mixer=lstm' and seed == 0")
     value = rows.set_index("metric")["value"]
     flops = 3 * 16 * 300 * value["forward_flops"]
     assert f"for {flops / 1e9:.3g} GFLOP" in _view("training FLOPs").drawings[0].svg
@@ -155,14 +150,14 @@ def test_one_machine_only() -> None:
         )
         for s in _measured() if s.metric == "training_step_seconds"
     ]  # fmt: skip
-    made = _against_time(_sweep().about, (*other, *_measured()), judged(_sweep(), TASK))
-    assert known(made).svg == _drawn(_sweep().about).svg
+    made = _against_time(whole().about, (*other, *_measured()), judged(whole(), TASK))
+    assert known(made).svg == _drawn(whole().about).svg
 
 
 def test_without_both_there_is_no_figure() -> None:
-    series = judged(_sweep(), TASK)
+    series = judged(whole(), TASK)
     untimed = [s for s in _measured() if s.metric != "training_step_seconds"]
-    assert _against_time(_sweep().about, untimed, series) is None
+    assert _against_time(whole().about, untimed, series) is None
     assert _against_time(mixers_alone.about(settings={}), _measured(), series) is None
     one = synthetic.about(variants=("heads=8",))
     measured = all_series(one, synthetic.sweep().results.query("variant == 'heads=8'"))

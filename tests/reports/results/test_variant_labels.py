@@ -38,8 +38,7 @@ def test_a_label_that_says_it_needs_no_note() -> None:
 
 def _about(*labels: str, **changes: object) -> About:
     fields = {"variants": labels, "baseline": labels[0], "tasks": ("t",), "claim": None} | changes
-    made: About = synthetic.about(**fields)
-    return made
+    return synthetic.about(**fields)
 
 
 def test_a_cross_has_a_line_a_group() -> None:

@@ -41,8 +41,6 @@ def test_same_seed_same_bits_and_the_global_generator_is_left_alone() -> None:
     many = {"x": np.random.default_rng(0).normal(size=10).tolist()}
     assert pooled_interval(many, seed=4) != pooled_interval(many, seed=3)
     assert first.n == 9
-    assert first.low is not None
-    assert first.high is not None
     assert first.low < first.point < first.high
 
 
@@ -71,7 +69,6 @@ def test_one_pair_shows_no_spread_and_equal_pairs_have_none() -> None:
 
 def test_tiny_spreads_do_not_vanish() -> None:
     tiny = pooled_interval({task: [1e-200 * x for x in v] for task, v in TASKS.items()})
-    assert tiny.half_width is not None
     assert tiny.half_width > 0
 
 

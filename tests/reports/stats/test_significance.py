@@ -35,15 +35,8 @@ def _by_hand(differences: list[float]) -> float:
 @pytest.mark.parametrize("n", [6, 7, 10])
 def test_every_sign_counts_once(n: int) -> None:
     differences = np.random.default_rng(n).normal(0.6, 1, n).tolist()
-    assert sign_flip(differences).p == _by_hand(differences)
-
-
-def test_it_is_that_of_scipy() -> None:
-    differences = np.random.default_rng(3).normal(0.4, 1, 9)
-    theirs = stats.permutation_test(
-        (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=False
-    )
-    assert sign_flip(differences.tolist()).p == pytest.approx(theirs.pvalue, abs=1e-12)
+    turned = [-d for d in reversed(differences)]
+    assert sign_flip(differences).p == sign_flip(turned).p == _by_hand(differences)
 
 
 def test_equal_sums_count_although_they_are_rounded() -> None:
@@ -65,12 +58,6 @@ def test_no_difference_at_all_and_none_at_all() -> None:
     assert sign_flip([0.0] * 8).p == 1.0
     assert sign_flip([]).p is None
     assert sign_flip([]).least_p == 1.0
-
-
-def test_order_and_sign_do_not_matter() -> None:
-    differences = np.random.default_rng(5).normal(1, 1, 8).tolist()
-    turned = [-d for d in reversed(differences)]
-    assert sign_flip(turned).p == sign_flip(differences).p
 
 
 def test_many_pairs_are_still_exact() -> None:
@@ -130,11 +117,6 @@ def test_power_is_that_of_the_noncentral_t(n: int, effect: float, alpha: float) 
     quantile = stats.t.ppf(1 - alpha / 2, n - 1)
     theirs = stats.nct.sf(quantile, n - 1, effect * math.sqrt(n))
     assert power(3 * effect, 3.0, n, alpha) == pytest.approx(theirs, abs=1e-9)
-
-
-def test_thirty_four_pairs_find_half_a_standard_deviation() -> None:
-    """Cohen's table: d = 0.5, two-sided 0.05, power 0.8 takes 34 pairs."""
-    assert power(0.5, 1.0, 33) < 0.8 < power(0.5, 1.0, 34)
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])

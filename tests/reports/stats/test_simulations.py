@@ -47,8 +47,6 @@ def _slack(share: float, num: int) -> float:
 
 
 def _holds(estimate: Estimate, truth: float) -> bool:
-    assert estimate.low is not None
-    assert estimate.high is not None
     return estimate.low <= truth <= estimate.high
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from tests.reports import mixers_alone
 HERE = mixers_alone.PLACE.environment_id
 
 
-@cache
 def _rows() -> pd.DataFrame:
-    return mixers_alone.sweep().results
+    return mixers_alone.whole().results
 
 
 def _instruments(rows: pd.DataFrame) -> list[Instrument]:

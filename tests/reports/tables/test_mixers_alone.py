@@ -30,16 +30,14 @@ HERE = mixers_alone.PLACE.environment_id
 
 @cache
 def _growths() -> tuple[Growth, ...]:
-    return growths(ABOUT, mixers_alone.sweep().results)
+    return growths(ABOUT, mixers_alone.whole().results)
 
 
 def _growth(metric: str = TIME) -> Growth:
-    found = known(find(_growths(), metric))
-    return found
+    return known(find(_growths(), metric))
 
 
 def _entry(table: Table | None, variant: str, column: int) -> Entry:
-    assert table is not None
     return next(row for row in table.rows if row.name == variant).entries[column]
 
 
@@ -124,7 +122,7 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
 def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
     table = utilisation_table(ABOUT, _growths(), HERE)
     flops, time = _growth("forward_flops"), _growth()
-    rows = mixers_alone.sweep().results
+    rows = mixers_alone.whole().results
     peak = rows[rows["metric"] == "matrix_peak_flops_per_second"]["value"].median()
     numbers = flops.point("mixer=conv", 4096), time.point("mixer=conv", 4096)
     assert None not in numbers

@@ -34,8 +34,7 @@ def _about(tasks: tuple[str, ...], **changes: Any) -> About:
         "num_seeds": len(SEEDS), "metrics": {task: {"quality": (spec,)} for task in tasks},
         "claim": None,
     }  # fmt: skip
-    made: About = synthetic.about(**(fields | changes))
-    return made
+    return synthetic.about(**(fields | changes))
 
 
 def _pooled(said: About, rows: Sequence[dict[str, Any]]) -> Exhibit | None:
