@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import ModelSpec, build_model, mixer_class
 from models.model_spec import canonical_json
@@ -24,6 +23,7 @@ from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.resolve import Subject, subject_of
 from suite.planning.variants import Baseline, Variant, variants_of
+from tests.models.small_models import OperationNames
 
 OF_TRAINING = {
     "steps", "learning_rate", "warmup_steps", "weight_decay", "num_evaluations", "label_smoothing",
@@ -151,7 +151,7 @@ class _Ran:
         model = build_model(spec).train()
         self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
         torch.manual_seed(1)
-        with torch.no_grad(), _Operations() as noted:
+        with torch.no_grad(), OperationNames() as noted:
             self.outputs: Tensor = model(_inputs(spec))
         self.operations = noted.names
 
@@ -161,18 +161,6 @@ def _inputs(spec: ModelSpec) -> Tensor:
     if spec.input_kind == "tokens":
         return torch.randint(spec.input_size, (1, length), generator=drawn)
     return torch.randn(1, length, spec.input_size, generator=drawn)
-
-
-class _Operations(TorchDispatchMode):
-    """Notes which of torch's operations are called, and how often."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
 
 
 def test_an_axis_that_changes_nothing_would_be_seen() -> None:

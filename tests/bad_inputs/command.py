@@ -11,6 +11,7 @@ from pathlib import Path
 
 BAKEOFF = Path(sys.executable).with_name("bakeoff")
 WriteAblation = Callable[..., Path]
+PASSWORD = "s3cret"
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,21 @@ class Place:
         return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def expect(ended: Ended, code: int, fragments: Sequence[str]) -> None:
-    """That code, no traceback, and a last line that says all of it."""
+def expect(ended: Ended, code: int, fragments: Sequence[str], unused: Place | None = None) -> None:
+    """That code, no traceback or password, all of it said, and nothing made in the unused place."""
     assert ended.code == code, ended.output
     assert "Traceback" not in ended.output
+    assert PASSWORD not in ended.output
+    assert unused is None or unused.made() == []
     assert [fragment for fragment in fragments if fragment not in ended.output] == []
     assert ended.sentence.isprintable()
 
 
-def expect_refused(ended: Ended, code: int, fragments: Sequence[str]) -> None:
+def expect_refused(
+    ended: Ended, code: int, fragments: Sequence[str], unused: Place | None = None
+) -> None:
     """As `expect`, and nothing was said but one sentence of ours."""
-    expect(ended, code, fragments)
+    expect(ended, code, fragments, unused)
     assert ended.stdout == ""
     (sentence,) = ended.stderr.splitlines()
     assert sentence.startswith("bakeoff: ")

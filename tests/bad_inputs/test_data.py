@@ -62,8 +62,7 @@ def test_a_damaged_file_is_refused_before_anything_is_made(
     monkeypatch.setattr(data_files, "DATA_FOLDER", tmp_path)
     path = write_ablation(tasks=f'["{TASK}"]')
     ended = called("run", str(path), "--executor", "inline")
-    expect_refused(ended, 2, [f"data file {copy}", *fragments])
-    assert place.made() == []
+    expect_refused(ended, 2, [f"data file {copy}", *fragments], place)
 
 
 def _calls(file: Path) -> list[str]:
@@ -106,8 +105,7 @@ def test_a_file_where_a_folder_of_data_ought_to_be(
     path = write_ablation(tasks='["enwik8"]')
     ended = called("run", str(path), "--executor", "inline")
     expect_refused(ended, 2, ["/dev/null/", "cannot be read (Not a directory)"])
-    expect(called("data", "fetch", "enwik8"), 4, ["to /dev/null/", "Not a directory"])
-    assert place.made() == []
+    expect(called("data", "fetch", "enwik8"), 4, ["to /dev/null/", "Not a directory"], place)
 
 
 @pytest.fixture

@@ -165,8 +165,7 @@ def test_a_file_that_is_no_ablation_or_cannot_be_meant(
 ) -> None:
     said, fragments = (SOURCES | PARTS)[case]
     path = write_ablation(said) if isinstance(said, str) else write_ablation(**said)
-    expect_refused(called("run", str(path)), 2, [str(path), *fragments])
-    assert place.made() == []
+    expect_refused(called("run", str(path)), 2, [str(path), *fragments], place)
 
 
 TOO_MANY = {
@@ -217,27 +216,15 @@ def test_a_name_that_no_ablation_can_have(
     case: str, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
     name, fragment = NAMES[case]
-    expect_refused(called("run", str(write_ablation(name=name))), 2, [fragment])
-    assert place.made() == []
+    expect_refused(called("run", str(write_ablation(name=name))), 2, [fragment], place)
 
 
-def _a_folder(path: Path) -> None:
-    path.mkdir()
-
-
-def _a_pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _endless(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def _in_a_circle(path: Path) -> None:
-    path.symlink_to(path)
-
-
-@pytest.mark.parametrize("make", [_a_folder, _a_pipe, _endless, _in_a_circle, lambda path: None])
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"),
+     lambda path: path.symlink_to(path), lambda path: None],
+    ids=["a folder", "a pipe", "endless", "in a circle", "nothing"],
+)  # fmt: skip
 def test_what_is_no_file_is_not_opened(
     make: object, tmp_path: Path, place: Place, called: Called
 ) -> None:
@@ -350,8 +337,7 @@ def test_a_mixer_that_breaks_the_contract(
     (tmp_path / f"{module}.py").write_text(MIXER.format(signature=signature, returned=returned))
     path = write_ablation(baseline=f'Model(mixer="{module}:Mine")', axes='[vary("depth", [1, 2])]')
     ended = called("run", str(path))
-    expect_refused(ended, 2, [str(path), "the baseline is impossible", fragment])
-    assert place.made() == []
+    expect_refused(ended, 2, [str(path), "the baseline is impossible", fragment], place)
 
 
 PUBLISHED = {

@@ -35,9 +35,7 @@ BAD = {
 def test_what_is_no_store(command: str, case: str, place: Place, called: Called) -> None:
     uri, code, fragments = BAD[case]
     ended = called(command, "heads", "--tracking-uri", uri)
-    expect_refused(ended, code, ["--tracking-uri", *fragments])
-    assert "s3cret" not in ended.output
-    assert place.made() == []
+    expect_refused(ended, code, ["--tracking-uri", *fragments], place)
 
 
 @pytest.mark.bad_input(36)
@@ -45,7 +43,6 @@ def test_a_password_does_not_travel_in_a_jobs_command(place: Place, called: Call
     uri = "http://me:s3cret@h"
     ended = called("submit", "heads", "--address", "127.0.0.1", "--dry-run", "--tracking-uri", uri)
     expect_refused(ended, 3, ["http://***@h", "MLFLOW_TRACKING_PASSWORD"])
-    assert "s3cret" not in ended.output
 
 
 @pytest.mark.bad_input(36)
@@ -57,8 +54,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password(
     names = ["heads"] if command == "report" else []
     ended = called(command, *names, "--tracking-uri", uri)
     assert ended.code in (2, 4)
-    assert "Traceback" not in ended.output
-    assert "s3cret" not in ended.output
+    expect(ended, ended.code, [])
 
 
 def _no_database(file: Path) -> None:
@@ -72,12 +68,8 @@ def _other_tables(file: Path) -> None:
     database.close()
 
 
-def _a_folder(file: Path) -> None:
-    file.mkdir()
-
-
 @pytest.mark.bad_input(39)
-@pytest.mark.parametrize("make", [_no_database, _other_tables, _a_folder])
+@pytest.mark.parametrize("make", [_no_database, _other_tables, Path.mkdir])
 def test_a_file_that_is_no_store_of_ours(
     make: object, write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:

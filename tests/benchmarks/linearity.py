@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.benchmarks.duels import mixer_of
 from tests.benchmarks.interleaved import Contest, Limits, Ratio
 from tests.benchmarks.peers import Pairing
 from tests.benchmarks.places import Pass, Place
+from tests.models.small_models import OperationNames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +59,6 @@ def grow(pairing: Pairing, place: Place, limits: Limits) -> Iterator[Growth]:
 
 def num_calls(one_pass: Pass) -> int:
     """Of torch's operators in one pass."""
-    counter = _Counter()
-    with counter:
+    with OperationNames() as noted:
         one_pass()
-    return counter.num_calls
-
-
-class _Counter(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_calls = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        self.num_calls += 1
-        return func(*args, **(kwargs or {}))
+    return len(noted.names)

@@ -18,6 +18,12 @@ LIMITS = Limits(
 )
 
 
+@pytest.fixture(autouse=True)
+def _little_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection would go through all that other tests hold, two seconds for each contest."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+
+
 def run(
     limits: Limits = LIMITS, seed: int = 0, settle: Callable[[], object] = lambda: None,
     **seconds: Callable[[], float],
@@ -29,14 +35,7 @@ def run(
         now[0] += seconds()
 
     contestants = {name: partial(works, each) for name, each in seconds.items()}
-    contest = Contest(
-        contestants,
-        limits,
-        settle=settle,
-        clock=lambda: now[0],
-        seed=seed,  # type: ignore[arg-type]
-    )
-    return contest.run()
+    return Contest(contestants, limits, settle=settle, clock=lambda: now[0], seed=seed).run()
 
 
 def notes(log: list[str], name: str, seconds: float = 0.1) -> Callable[[], float]:
@@ -70,10 +69,7 @@ def test_a_slow_spell_that_hits_all_alike_moves_no_ratio() -> None:
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.1, 1.1, 1.1))
 
 
-def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # 60 times through all that other tests hold
+def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth() -> None:
     covered = 0
     for seed in range(60):
         draw = partial(random.Random(seed).lognormvariate, 0.0, 0.2)

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import SKELETONS, ModelSpec, Skeleton, build_model, skeleton_class
+from models import SKELETONS, Mixer, ModelSpec, Skeleton, build_model, skeleton_class
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
@@ -53,6 +54,27 @@ def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tens
     """What a mixer reads, `[batch, length, dim]` in float64."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(batch, length, dim, generator=generator, dtype=torch.float64)
+
+
+def stepped(mixer: Mixer, x: Tensor) -> Tensor:
+    """The outputs of its steps, one token at a time."""
+    state, outputs = mixer.initial_state(len(x)), []
+    for x_t in x.unbind(dim=1):
+        output, state = mixer.step(x_t, state)
+        outputs.append(output)
+    return torch.stack(outputs, dim=1)
+
+
+class OperationNames(TorchDispatchMode):
+    """Notes which of torch's operations run, forward or backward, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 def every_kind(**changes: Any) -> list[ModelSpec]:

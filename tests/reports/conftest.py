@@ -6,9 +6,14 @@ import math
 import random
 from typing import Any, TypeVar
 
+import numpy as np
+import pytest
+from scipy import stats
+
 from reports.document import Entry, Table
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import Series, all_series
+from reports.stats.intervals import Estimate
 from reports.tables.comparison import primary
 from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
@@ -152,6 +157,18 @@ def known(value: _T | None) -> _T:
     """The value, which must be there."""
     assert value is not None
     return value
+
+
+def ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    """Its point and its interval."""
+    return estimate.point, estimate.low, estimate.high
+
+
+def t_interval(values: np.ndarray) -> Any:
+    """Mean and Student's 95 % interval by scipy, nearly; to be compared with `ends`."""
+    middle = values.mean()
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=middle, scale=stats.sem(values))
+    return pytest.approx((middle, low, high), rel=1e-9)
 
 
 def judged(sweep: Sweep, task: str = "majority") -> Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -95,5 +96,6 @@ def test_a_model_that_cannot_step_says_why() -> None:
 def test_a_place_beyond_the_position_is_refused(position: str, mode: str) -> None:
     model = build(spec("language_model", "conv", position=position, position_mode=mode)).eval()
     tokens = inputs(model.spec, length=LENGTH + 1)
-    with pytest.raises(ModelError, match="has positions for 33 tokens, not 34"):
-        one_by_one(model, tokens)
+    for read in (model, partial(one_by_one, model)):
+        with pytest.raises(ModelError, match="has positions for 33 tokens, not 34"):
+            read(tokens)

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from models.kernels.kernel_attention import Features, over_all, over_past, sums_before
+from tests.models.small_models import OperationNames
 
 CHUNKS = (1, 2, 7, 64, 1000)
 
@@ -95,16 +95,6 @@ def test_a_denominator_that_underflows_gives_finite_numbers(
     assert keys.grad.isfinite().all()
 
 
-class Counting(TorchDispatchMode):
-    """How many operations run, forward or backward."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.count += 1
-        return func(*args, **(kwargs or {}))
-
-
 def operations_and_kept_bytes(length: int) -> tuple[int, int]:
     """Of one causal pass: operations, and bytes kept from forward to backward."""
     given = features(length, width=16, num_features=16)
@@ -116,9 +106,9 @@ def operations_and_kept_bytes(length: int) -> tuple[int, int]:
         kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with Counting() as counting, torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+    with OperationNames() as noted, torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         torch.autograd.grad(over_past(given, 64).sum(), inputs)
-    return counting.count, sum(kept.values())
+    return len(noted.names), sum(kept.values())
 
 
 def test_operations_do_not_grow_with_the_length_and_memory_grows_with_it_alone() -> None:

@@ -8,7 +8,7 @@ import torch
 from models import build_mixer
 from models.kernels.softmax_attention import draw_projections, merge_heads, split_heads
 from suite.probes.tensor_bytes import growth_bytes
-from tests.models.small_models import tokens
+from tests.models.small_models import stepped, tokens
 
 
 @pytest.mark.parametrize("scale", ["1/sqrt(d)", "none"])
@@ -72,11 +72,7 @@ def test_a_temperature_divides_every_scaled_score(
     mixed = merge_heads(weights @ split_heads(warm.value(x), 2))
     torch.testing.assert_close(warm(x), warm.output(mixed))
     torch.testing.assert_close(warm.reference(x), warm(x))
-    state, outputs = warm.initial_state(2), []
-    for x_t in x.unbind(dim=1):
-        output, state = warm.step(x_t, state)
-        outputs.append(output)
-    torch.testing.assert_close(torch.stack(outputs, dim=1), warm(x))
+    torch.testing.assert_close(stepped(warm, x), warm(x))
 
 
 def test_a_temperature_of_one_is_no_work_and_no_other_bit() -> None:

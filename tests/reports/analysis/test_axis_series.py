@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from reports.analysis.axis_series import AxisSeries, coordinate_series, label_series
 from reports.analysis.verdict import verdict
@@ -20,7 +19,7 @@ from suite.reporting.build import findings_of
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
-from tests.reports.conftest import known
+from tests.reports.conftest import ends, known, t_interval
 
 TEXT = "shakespeare_characters"
 _Find = Callable[[About, Sequence[Series], str], Iterator[AxisSeries]]
@@ -45,10 +44,7 @@ def test_scores_at_lengths_run_from_the_trained_one() -> None:
     line = along.lines[2]
     for at, place in (("", 128.0), ("length=1024", 1024.0)):
         values = _values(sweep, line.variants[0], "bits_per_character", at)
-        low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
-        found = line.at[place].estimate
-        expected = pytest.approx((values.mean(), low, high), rel=1e-9)
-        assert (found.point, found.low, found.high) == expected
+        assert ends(line.at[place].estimate) == t_interval(values)
     assert not _found(label_series, sweep)
 
 

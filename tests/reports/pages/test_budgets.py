@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from reports.document import Drawing, Exhibit, View
 from reports.pages.budgets import budgets_exhibit
@@ -15,7 +14,7 @@ from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import all_series
 from reports.tables.comparison import primary
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import entry, known
+from tests.reports.conftest import ends, entry, known, t_interval
 
 TASK = "majority"
 PER_STEP = 3 * 32 * 29_360_128.0
@@ -81,8 +80,7 @@ def test_equal_flops_are_the_least_that_a_variant_spent_in_all() -> None:
     for variant in ("heads=1", "heads=8", "heads=16"):
         expected = _interpolated(sweep, variant, "flops", budget)
         found = entry(table, variant, "validation_accuracy").estimate
-        low, high = stats.t.interval(0.95, 2, loc=expected.mean(), scale=stats.sem(expected))
-        assert (found.point, found.low, found.high) == pytest.approx((expected.mean(), low, high))
+        assert ends(found) == t_interval(expected)
     said = " ".join(_view(sweep, "equal FLOPs").sentences)
     assert "After 418.6 GFLOP of training" in said
     assert budget == pytest.approx(418.6e9, rel=1e-3)
@@ -92,12 +90,12 @@ def test_differences_are_paired_by_seed() -> None:
     sweep = _paced(heads_1=0.5)
     budget = 0.5 * 297 * PER_STEP
     a, b = (_interpolated(sweep, v, "flops", budget) for v in ("heads=1", "heads=8"))
-    low, high = stats.t.interval(0.95, 2, loc=(a - b).mean(), scale=stats.sem(a - b))
     table = _view(sweep, "equal FLOPs").tables[0]
     found = entry(table, "heads=1", "validation_accuracy_difference")
     assert found.estimate.n == 3
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((low, high))
-    assert found.tone == ("better" if low > 0 else "worse" if high < 0 else "")
+    assert ends(found.estimate) == t_interval(a - b)
+    is_worse = found.estimate.high < 0
+    assert found.tone == ("better" if found.estimate.low > 0 else "worse" if is_worse else "")
 
 
 def test_equal_time_is_steps_times_the_measured_step() -> None:
