@@ -244,7 +244,7 @@ def test_gradients_equal_finite_differences(case: Case) -> None:
 @cases
 def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch.dtype) -> None:
     """Rounding of parameters and inputs apart: the truth starts from the rounded ones."""
-    low, x = case.build(dtype), sequence(2, 17).to(dtype)
+    low, x = case.build(dtype), sequence(1, 17).to(dtype)
     truth = case.build(dtype).double().reference(x.double())
     fast, slow = ((form(x) - truth).square().mean().sqrt() for form in (low, low.reference))
     assert low(x).dtype is dtype

@@ -153,6 +153,10 @@ def _curve(
     return points
 
 
+def series_of(sweep: Sweep) -> tuple[Series, ...]:
+    return all_series(sweep.about, sweep.results)
+
+
 def known(value: _T | None) -> _T:
     """The value, which must be there."""
     assert value is not None
@@ -173,7 +177,7 @@ def t_interval(values: np.ndarray) -> Any:
 
 def judged(sweep: Sweep, task: str = "majority") -> Series:
     """The score of a task."""
-    return known(primary(all_series(sweep.about, sweep.results), task))
+    return known(primary(series_of(sweep), task))
 
 
 def entry(table: Table, row_name: str, key: str) -> Entry:

@@ -19,14 +19,14 @@ from suite.reporting.build import findings_of
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
-from tests.reports.conftest import ends, known, t_interval
+from tests.reports.conftest import ends, known, series_of, t_interval
 
 TEXT = "shakespeare_characters"
 _Find = Callable[[About, Sequence[Series], str], Iterator[AxisSeries]]
 
 
 def _found(find: _Find, sweep: Sweep) -> list[AxisSeries]:
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     return list(find(sweep.about, measured, sweep.about.tasks[0]))
 
 
@@ -111,7 +111,7 @@ def test_metrics_before_and_after_training_run_along_distances_or_labels() -> No
 def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
     """Coverage counts every coordinate nevertheless."""
     for sweep in made_along.every():
-        measured = all_series(sweep.about, sweep.results)
+        measured = series_of(sweep)
         task = sweep.about.tasks[0]
         table = comparison_table(sweep.about, compared(measured), task)
         score = sweep.about.metrics[task]["quality"][0].name
@@ -126,7 +126,7 @@ def test_a_comparison_has_whole_scores_and_few_coordinates() -> None:
 
 def test_a_page_compares_the_same_and_covers_it_all() -> None:
     sweep = made_along.positions()
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     shown = page(sweep, ["quick"])
     assert shown.tasks[0].tables[0] == comparison_table(sweep.about, compared(measured), TEXT)
     assert shown.coverage == whole_coverage(sweep.about, measured)

@@ -11,17 +11,13 @@ import pytest
 from reports.analysis.cost import cost_column, setting, step_times, training_costs, training_seconds
 from reports.document import Column
 from reports.results.frame import results_frame
-from reports.results.series import Series, all_series
+from reports.results.series import all_series
 from reports.tables.comparison import comparison_table
 from suite.schema import About
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import known
+from tests.reports.conftest import known, series_of
 
 TASK = "majority"
-
-
-def _measured(sweep: Any) -> tuple[Series, ...]:
-    return all_series(sweep.about, sweep.results)
 
 
 def _step(sweep: Any, variant: str) -> float:
@@ -34,12 +30,12 @@ def _column(**place: Any) -> Column | None:
     sweep = synthetic.sweep()
     made = replace(synthetic.PLACE, **place)
     about = synthetic.about(provenances={synthetic.PLACE.environment_id: made})
-    return cost_column(about, _measured(sweep), TASK, about.variants)
+    return cost_column(about, series_of(sweep), TASK, about.variants)
 
 
 def test_a_training_is_its_steps_times_the_median_step() -> None:
     sweep = synthetic.sweep()
-    times = known(step_times(_measured(sweep), TASK))
+    times = known(step_times(series_of(sweep), TASK))
     found = training_seconds(sweep.about, times)
     assert found["heads=2"] == pytest.approx(300 * _step(sweep, "heads=2"))
     assert times.environment_id == synthetic.PLACE.environment_id
@@ -71,7 +67,7 @@ def test_cost_counts_devices_and_says_where(
 def test_long_trainings_cost_hours() -> None:
     sweep = synthetic.sweep()
     about = synthetic.about(settings={"steps": 1_000_000})
-    column = known(cost_column(about, _measured(sweep), TASK, about.variants))
+    column = known(cost_column(about, series_of(sweep), TASK, about.variants))
     assert column.unit == "core-hours"
     assert float(column.entries["heads=1"].text) == pytest.approx(
         1e6 * _step(sweep, "heads=1") / 3600, rel=1e-3
@@ -81,9 +77,8 @@ def test_long_trainings_cost_hours() -> None:
 def test_a_variant_without_times_has_none() -> None:
     sweep = synthetic.sweep()
     lacks = (sweep.results["variant"] == "heads=2") & (sweep.results["probe"] == "step_time")
-    column = cost_column(
-        sweep.about, all_series(sweep.about, sweep.results[~lacks]), TASK, sweep.about.variants
-    )
+    measured = all_series(sweep.about, sweep.results[~lacks])
+    column = cost_column(sweep.about, measured, TASK, sweep.about.variants)
     assert column.entries["heads=2"].text == "–"
     assert column.entries["heads=1"].estimate.n == 1
 
@@ -94,19 +89,18 @@ def test_a_variant_without_times_has_none() -> None:
 def test_without_steps_or_place_there_is_no_column(changes: dict[str, Any]) -> None:
     sweep = synthetic.sweep()
     about = synthetic.about(**changes)
-    assert cost_column(about, _measured(sweep), TASK, about.variants) is None
+    assert cost_column(about, series_of(sweep), TASK, about.variants) is None
 
 
 def test_the_column_stands_only_where_something_is_trained() -> None:
     sweep = synthetic.sweep()
-    whole = comparison_table(sweep.about, _measured(sweep), TASK)
+    whole = comparison_table(sweep.about, series_of(sweep), TASK)
     assert whole.columns[-1].key == "training_cost"
     untrained = synthetic.about(metrics={}, probes=("step_time",))
     rows = sweep.results[sweep.results["probe"] == "step_time"]
     table = comparison_table(untrained, all_series(untrained, rows), TASK)
-    assert [column.key for column in table.columns] == ["training_step_seconds_length=128_" + (
-        synthetic.PLACE.environment_id
-    )]  # fmt: skip
+    (column,) = table.columns
+    assert column.key == f"training_step_seconds_length=128_{synthetic.PLACE.environment_id}"
 
 
 def test_a_setting_is_the_variants_own_where_it_is_an_axis() -> None:
@@ -119,7 +113,7 @@ def test_a_setting_is_the_variants_own_where_it_is_an_axis() -> None:
 
 def test_flops_count_forward_and_backward_of_every_batch() -> None:
     sweep = synthetic.sweep()
-    costs = {cost.key: cost for cost in training_costs(sweep.about, _measured(sweep), TASK)}
+    costs = {cost.key: cost for cost in training_costs(sweep.about, series_of(sweep), TASK)}
     assert list(costs) == ["seconds", "flops"]
     assert costs["flops"].amounts["heads=8"] == 3 * 29_360_128 * 32 * 300
     last = sweep.curves.query("variant == 'heads=8' and step == 297").iloc[0]

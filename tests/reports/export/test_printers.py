@@ -14,11 +14,11 @@ from reports.document import Table
 from reports.export.printers import latex_text, to_latex
 from reports.render import render
 from reports.results.length_sweep import growths
-from reports.results.series import all_series
 from reports.tables.comparison import comparison_table
 from reports.tables.exponents import exponents_table
 from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
+from tests.reports.conftest import series_of
 
 PDFLATEX = shutil.which("pdflatex")
 DOCUMENT = r"""
@@ -65,7 +65,7 @@ def _written(folder: Path, *tables: Table) -> list[Path]:
 
 def test_ordinary_tables(tmp_path: Path) -> None:
     swept, mixers = synthetic.sweep(), mixers_alone.whole()
-    measured = all_series(swept.about, swept.results)
+    measured = series_of(swept)
     grown = growths(mixers.about, mixers.results)
     powers = exponents_table(
         mixers.about, table_one(mixers.about, grown, mixers_alone.PLACE.environment_id)
@@ -76,7 +76,7 @@ def test_ordinary_tables(tmp_path: Path) -> None:
 
 def test_a_table_of_very_many_rows(tmp_path: Path) -> None:
     swept = hostile.many(1_000)
-    table = comparison_table(swept.about, all_series(swept.about, swept.results), "t")
+    table = comparison_table(swept.about, series_of(swept), "t")
     assert len(table.rows) == 1_000
     _compiled(tmp_path, _paper(_written(tmp_path, table)))
 
@@ -90,7 +90,7 @@ def test_every_character_below_u3000(tmp_path: Path, encoding: str) -> None:
 
 def test_a_note_keeps_its_size_to_itself(tmp_path: Path) -> None:
     swept = synthetic.sweep()
-    measured = all_series(swept.about, swept.results)
+    measured = series_of(swept)
     table = to_latex(comparison_table(swept.about, measured, "shakespeare_characters"))
     assert re.search(r"\\par\{\\footnotesize .*\\par\}", table)
     body = table + "\n\\makeatletter\\typeout{size \\f@size}\\makeatother\n"

@@ -19,7 +19,7 @@ from suite.planning.loader import find
 from suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
-from tests.reports.conftest import ends, known, t_interval
+from tests.reports.conftest import ends, known, series_of, t_interval
 
 FOLDER = Path(reports.__file__).parent / "literature" / "published"
 FILES = ("transformer.csv", "lra_accuracy.csv", "scaling.csv", "recall.csv", "lra_speed.csv",
@@ -33,7 +33,7 @@ def _one(name: str, ablation: str = "heads") -> Counterpart:
 
 
 def _exhibit(sweep: Any) -> Exhibit:
-    return known(published_exhibit(sweep.about, all_series(sweep.about, sweep.results)))
+    return known(published_exhibit(sweep.about, series_of(sweep)))
 
 
 def _texts(exhibit: Exhibit) -> dict[str, dict[str, str]]:
@@ -128,7 +128,7 @@ def test_accuracy_is_in_points_and_fnet_in_shares() -> None:
 
 def test_an_ablation_that_no_paper_is_held_against_has_none() -> None:
     sweep = synthetic.sweep()
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     assert published_exhibit(synthetic.about(ablation="mine"), measured) is None
     others: About = synthetic.about(variants=("heads=3",), baseline="heads=3", claim=None)
     assert published_exhibit(others, measured) is None

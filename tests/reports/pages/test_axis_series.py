@@ -17,9 +17,9 @@ from reports.pages.axis_series import axis_exhibits
 from reports.plots.style import MAX_LINES
 from reports.render import render
 from reports.results.frame import Sweep, curves_frame, results_frame
-from reports.results.series import all_series
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
+from tests.reports.conftest import series_of
 
 
 @cache
@@ -30,7 +30,7 @@ def _sweep(name: str) -> Sweep:
 @cache
 def _exhibits(name: str) -> tuple[Exhibit, ...]:
     sweep = _sweep(name)
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     return tuple(axis_exhibits(sweep.about, measured, sweep.about.tasks[0]))
 
 
@@ -133,7 +133,7 @@ def test_a_page_holds_them_under_its_task_and_is_the_same_again(tmp_path: Path) 
 
 def test_an_ordinary_sweep_has_none() -> None:
     sweep = synthetic.sweep()
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     for task in sweep.about.tasks:
         assert not list(axis_exhibits(sweep.about, measured, task))
 

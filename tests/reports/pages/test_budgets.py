@@ -11,10 +11,9 @@ import pytest
 from reports.document import Drawing, Exhibit, View
 from reports.pages.budgets import budgets_exhibit
 from reports.results.frame import Sweep, curves_frame, results_frame
-from reports.results.series import all_series
 from reports.tables.comparison import primary
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import ends, entry, known, t_interval
+from tests.reports.conftest import ends, entry, known, series_of, t_interval
 
 TASK = "majority"
 PER_STEP = 3 * 32 * 29_360_128.0
@@ -35,7 +34,7 @@ def drawn() -> None:
 
 
 def _exhibit(sweep: Sweep, task: str = TASK) -> Exhibit:
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     return known(budgets_exhibit(sweep, measured, known(primary(measured, task))))
 
 
@@ -188,7 +187,7 @@ def test_without_curves_there_is_nothing(is_empty: str) -> None:
     sweep = synthetic.sweep()
     results = results_frame([]) if is_empty == "both" else sweep.results
     bare = Sweep(sweep.about, results, curves_frame([]))
-    measured = all_series(bare.about, bare.results)
+    measured = series_of(bare)
     assert budgets_exhibit(bare, measured, known(primary(measured, TASK))) is None
 
 

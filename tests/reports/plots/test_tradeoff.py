@@ -17,7 +17,7 @@ from reports.tables.comparison import primary
 from suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
-from tests.reports.conftest import judged, known
+from tests.reports.conftest import judged, known, series_of
 from tests.reports.mixers_alone import whole
 
 TASK = "fashion_mnist_patches"
@@ -25,7 +25,7 @@ TASK = "fashion_mnist_patches"
 
 @cache
 def _measured() -> tuple[Series, ...]:
-    return all_series(whole().about, whole().results)
+    return series_of(whole())
 
 
 def _against_time(about: About, measured: Sequence[Series], score: Series) -> Drawing | None:
@@ -134,7 +134,7 @@ def test_memory_and_flops_are_those_of_the_rows() -> None:
 def test_where_all_cost_the_same_nobody_is_ahead_by_cost() -> None:
     """FLOPs do not depend on the number of heads."""
     sweep = synthetic.sweep()
-    measured = all_series(sweep.about, sweep.results)
+    measured = series_of(sweep)
     made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep)))
     (view,) = (view for view in made.views if view.title == "training FLOPs")
     assert view.sentences[0].startswith("All variants are alike in training FLOPs")

@@ -25,11 +25,11 @@ from reports.plots.scores import score_figure
 from reports.plots.style import drawing_style
 from reports.render import render
 from reports.results.frame import FrameError, Sweep, about_from_json, about_to_json, results_frame
-from reports.results.series import Series, all_series
+from reports.results.series import Series
 from reports.tables.comparison import comparison_table, primary, without_controls
 from suite.schema import About
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import known
+from tests.reports.conftest import known, series_of
 
 TASK = "shakespeare_characters"
 FLOORS = {"uniform": 6.340, "unigram": 4.801, "3-gram": 3.50, "5-gram": 2.40}
@@ -58,7 +58,7 @@ def _with_floors(values: dict[str, Any] | None = None, **of_one: Any) -> Sweep:
 
 
 def _measured(sweep: Sweep) -> tuple[Series, ...]:
-    return without_controls(all_series(sweep.about, sweep.results))
+    return without_controls(series_of(sweep))
 
 
 def _table(sweep: Sweep, task: str = TASK) -> Table:

@@ -16,11 +16,11 @@ from reports.results.series import all_series, belongs
 from reports.tables.comparison import comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import ends, entry, t_interval
+from tests.reports.conftest import ends, entry, series_of, t_interval
 
 
 def _table(sweep: Any, task: str) -> Table:
-    return comparison_table(sweep.about, all_series(sweep.about, sweep.results), task)
+    return comparison_table(sweep.about, series_of(sweep), task)
 
 
 def _values(sweep: Any, task: str, variant: str) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_a_skipped_variant_says_why() -> None:
 
 def test_whole_coverage_counts_every_cell() -> None:
     sweep = synthetic.sweep()
-    cover = whole_coverage(sweep.about, all_series(sweep.about, sweep.results))
+    cover = whole_coverage(sweep.about, series_of(sweep))
     assert str(cover) == "56 of 60; 1 diverged; 3 skipped"
     assert cover.num_total == len(sweep.results)
 

@@ -15,7 +15,7 @@ from reports.stats.aggregate import interquartile_mean, pooled_interval
 from reports.tables.pooled import pooled_exhibit
 from suite.schema import About
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import entry, known
+from tests.reports.conftest import entry, known, series_of
 
 TASKS = ("t1", "t2", "t3")
 SEEDS = range(4)
@@ -109,7 +109,7 @@ def test_two_tasks_have_no_interquartile_mean() -> None:
 def test_one_task_or_two_metrics_are_not_pooled() -> None:
     assert _exhibit(TASKS[:1]) is None
     sweep = synthetic.sweep()  # bits on one task, accuracy on the other
-    assert pooled_exhibit(sweep.about, all_series(sweep.about, sweep.results)) is None
+    assert pooled_exhibit(sweep.about, series_of(sweep)) is None
 
 
 def test_a_task_that_is_an_axis_is_not_pooled() -> None:
