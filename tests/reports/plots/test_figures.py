@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import matplotlib
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reports.document import Drawing
@@ -144,6 +144,7 @@ def test_too_many_variants_for_a_figure() -> None:
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(heights=HEIGHTS)
 @example(heights=[0.9, 0.5, 0.1])
 def test_names_keep_their_order_and_distance_and_stay_inside(heights: list[float]) -> None:
