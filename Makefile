@@ -30,7 +30,7 @@ mutants: setup
 	$(BIN)/python tools/mutants.py
 
 cluster-test: setup
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest -m "cluster and not slow"
 
 # Inject faults into real sweeps. `python -m tools.chaos --write` writes the figures into docs/reliability.md.
 chaos: setup

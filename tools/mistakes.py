@@ -48,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "heads are cut out of time, not of width",
-        "kernels/heads.py",
+        "kernels/softmax_attention.py",
         "return x.reshape(batch, time, heads, width // heads).transpose(1, 2)",
         "return x.reshape(batch, heads, time, width // heads)",
         "attention",

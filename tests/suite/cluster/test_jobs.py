@@ -22,7 +22,7 @@ from suite.schema import Result, Status
 from tests.suite.cluster.heads import AUTHENTICATION, Cluster, cluster
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 TOKEN = "c0ffee00canary00token00c0ffee000"
 PASSWORD = "canary-of-a-password"

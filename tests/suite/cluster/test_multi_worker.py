@@ -29,7 +29,7 @@ from suite.spec import Ablation, Model, Scale, vary
 from suite.training.checkpoint import remove, why_invalid
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 RTOL = 1e-5  # float32; measured: 2e-7
 STEPS = 40

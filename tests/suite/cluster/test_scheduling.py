@@ -28,7 +28,7 @@ from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Status, Trial
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 A100 = Resources(num_gpus=1.0, gpu_model="A100")
 
