@@ -152,7 +152,8 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
 @pytest.mark.parametrize(
     "code",
     [
-        "import suite, models, reports, ablations; models.MIXERS",
+        "import suite, models, reports, ablations\n"
+        "list(models.MIXERS); models.ModelSpec; models.ModelError",
         "sys.argv = ['bakeoff', '--help']\ntry: __import__('suite.cli').cli.main()\n"
         "except SystemExit as end: assert not end.code, end.code",
         "import suite.spec, suite.schema, suite.planning.loader, suite.sweep.folder_lock\n"

@@ -189,9 +189,3 @@ def test_without_curves_there_is_nothing(is_empty: str) -> None:
     bare = Sweep(sweep.about, results, curves_frame([]))
     measured = series_of(bare)
     assert budgets_exhibit(bare, measured, known(primary(measured, TASK))) is None
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    sweep = synthetic.sweep()
-    frames = (frame.sample(frac=1, random_state=1) for frame in (sweep.results, sweep.curves))
-    assert _exhibit(Sweep(sweep.about, *frames)) == _exhibit(sweep)

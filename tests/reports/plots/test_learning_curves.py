@@ -28,12 +28,6 @@ def test_a_score_lies_between_its_neighbours_and_nowhere_else() -> None:
     assert curve.score_at(curve.spent[-1] + 1e-9) is None
 
 
-def test_the_order_of_the_points_does_not_matter() -> None:
-    sweep = synthetic.sweep()
-    shuffled = sweep.curves.sample(frac=1, random_state=3)
-    assert _curves(sweep, shuffled) == _curves(sweep)
-
-
 def test_a_seed_trained_twice_counts_once() -> None:
     sweep = synthetic.sweep()
     again = sweep.curves.assign(environment_id="zzz", trial_id="zzz", value=9.0)

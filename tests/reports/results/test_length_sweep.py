@@ -91,15 +91,6 @@ def test_of_two_readings_of_a_process_the_better_stands() -> None:
     assert growth.values("a", 64) == {0: 1.0}
 
 
-def test_the_order_of_rows_does_not_matter_within_a_metric() -> None:
-    rows = [
-        (v, SECONDS, f"length={n}", n + s, {"seed": s, "spread_low": 1.0, "spread_high": 2.0})
-        for v in "ab" for n in (64, 128) for s in range(3)
-    ]  # fmt: skip
-    assert grown(*rows) == grown(*rows[::-1])
-    assert [g.variants for g in grown(*rows)] == [("a", "b")]
-
-
 def test_times_rates_and_memory_depend_on_the_machine() -> None:
     units = ("s", "B", "FLOP/s", "B/s", "FLOP", "1")
     assert [unit for unit in units if is_bound(unit)] == ["s", "B", "FLOP/s", "B/s"]
