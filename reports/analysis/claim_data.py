@@ -115,11 +115,15 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     trouble = _apart(about, claim, candidates) or _trouble(about, claim, series, ordered)
     if trouble:
         return Evidence(claim=claim, series=series, trouble=trouble)
-    is_ratio = _is_ratio(claim, series)
+    a, b = series.values(claim.a), series.values(claim.b)
+    better, worse = (b, a) if series.better == "lower" else (a, b)
+    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
+    is_ratio = series.unit == "s" and claim.by == 0 and is_positive
+    logs = tuple(log_ratios(better, worse).values()) if is_ratio else ()
     return Evidence(
         claim=claim,
         series=series,
-        differences=_ratios(claim, series) if is_ratio else _differences(claim, series),
+        differences=logs if is_ratio else paired_differences(better, worse),
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
@@ -132,21 +136,6 @@ def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
     named = [s for s in measured if (s.task, s.metric) == (claim.task, claim.metric)]
     there = [series for series in named if series.at == claim.at]
     return there if there or claim.at else [s for s in named if not s.is_score]
-
-
-def _differences(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    a, b = series.values(claim.a), series.values(claim.b)
-    return paired_differences(b, a) if series.better == "lower" else paired_differences(a, b)
-
-
-def _ratios(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    a, b = series.values(claim.a), series.values(claim.b)
-    return tuple((log_ratios(b, a) if series.better == "lower" else log_ratios(a, b)).values())
-
-
-def _is_ratio(claim: ClaimSpec, series: Series) -> bool:
-    values = (x for variant in (claim.a, claim.b) for x in series.values(variant).values())
-    return series.unit == "s" and claim.by == 0 and all(value > 0 for value in values)
 
 
 def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergence, ...]:

@@ -164,7 +164,7 @@ def _values(readings: Sequence[Reading]) -> dict[int, float]:
 
 def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
     interval = mean_interval(logs)
-    ratio = _exponential(interval)
+    ratio = exponential(interval)
     if interval.n < MIN_PROCESSES:
         reason = f"{interval.n} paired processes, and at least {MIN_PROCESSES} are needed"
         return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=reason)
@@ -204,7 +204,8 @@ def _why_ambiguous(ratio: Estimate) -> str:
     )
 
 
-def _exponential(interval: Estimate) -> Estimate:
+def exponential(interval: Estimate) -> Estimate:
+    """The ratio whose logarithm is given; what no number can hold becomes e^700."""
     ends = (interval.point, interval.low, interval.high)
     point, low, high = (None if end is None else math.exp(min(end, 700.0)) for end in ends)
     return Estimate(n=interval.n, point=point, low=low, high=high)

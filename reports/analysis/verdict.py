@@ -174,12 +174,8 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
 
 
 def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
-    words = [str(outcome)]
-    if is_exploratory:
-        words.append("exploratory")
-    if about.is_indicative:
-        words.append("indicative")
-    return ", ".join(words)
+    remarks = {"exploratory": is_exploratory, "indicative": about.is_indicative}
+    return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 
 def _why_exploratory(registration: Registration | None) -> str:
@@ -236,18 +232,15 @@ def _open_comparison(found: Evidence, advantage: Estimate, family: Family) -> st
 def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
+    verb = "is" if advantage.excludes_zero else "came out"
     text = (
-        f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b}, "
+        f"{found.claim.a} {verb} {word} than {found.claim.b}, "
         f"{_times(advantage.point)} times as fast"
     )
     if advantage.low is None or advantage.high is None:
         return f"{text} ({found.count(advantage.n, 'paired')})"
     ends = [_times(advantage.low), _times(advantage.high)]
     return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
-
-
-def _verb(advantage: Estimate) -> str:
-    return "is" if advantage.excludes_zero else "came out"
 
 
 def _times(log_ratio: float) -> str:

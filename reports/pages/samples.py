@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.document import Column, Entry, Exhibit, Row, Section, Table, View
+from reports.document import Column, Entry, Exhibit, Section, Table, View, column_rows
 from reports.escape import one_line, slug
 from reports.plots.heatmaps import (
     COSINE_SHADES,
@@ -58,10 +58,10 @@ def _verses(text: str) -> str:
 def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table:
     entries = {variant: Entry(text=_verses(text)) for variant, text in written.items()}
     column = Column(key="continuation", title="continuation", entries=entries)
-    rows = [Row(name=v, entries=(entries[v],), is_baseline=v == about.baseline) for v in written]
+    rows = column_rows((column,), written, baseline=about.baseline)
     return Table(
         name=slug(f"{task}-samples"), title=f"What the models of {task} write", task=task,
-        columns=(column,), rows=tuple(rows),
+        columns=(column,), rows=rows,
     )  # fmt: skip
 
 
@@ -150,10 +150,9 @@ def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
     most = f"of at most {max(_values(focuses, 'most_entropy').values()):.2f}"
     columns.append(_column("distance", "how far away", "tokens", distances, 1, "on average"))
     columns.append(_column("entropy", "entropy", "bit", entropies, 2, most))
-    rows = [Row(name=name, entries=tuple(c.entries[name] for c in columns)) for name in focuses]
     return Table(
         name=slug(f"{task}-attention-{variant}"), title=f"Where the heads of {variant} look",
-        task=task, row_title="head", columns=tuple(columns), rows=tuple(rows),
+        task=task, row_title="head", columns=tuple(columns), rows=column_rows(columns, focuses),
         footnotes=(_FOOTNOTE,),
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.analysis.verdict import Verdict, judged_together, verdict
+from reports.document import listed
 from reports.escape import one_line, slug
 from reports.results.frame import Sweep
 from reports.results.series import Coverage, Series, all_series
@@ -201,18 +202,13 @@ def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterato
 def _compared(about: About) -> str:
     tasks = [task.replace("_", " ") for task in about.tasks if task != MIXER_ALONE]
     baseline = what_baseline_is(about) or about.baseline
-    alone = ["mixers alone"] if MIXER_ALONE in about.tasks else []
+    tasks += ["mixers alone"] if MIXER_ALONE in about.tasks else []
     return (
-        f"{_count(len(about.variants), 'variant')} on {_listed([*tasks, *alone])}, with "
+        f"{_count(len(about.variants), 'variant')} on {listed(tasks) or 'no task'}, with "
         f"{_count(about.num_seeds, 'seed')} each (repetitions that differ by chance alone; of "
         "times, processes), at "
         f"scale {scale_in_words(about.scale)}. The baseline is {baseline}."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "no task"
 
 
 def _count(number: int, noun: str) -> str:

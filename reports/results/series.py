@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -295,27 +295,15 @@ def _planned(about: About) -> Iterator[_Key]:
 
 def reading_of(row: Mapping[Any, Any]) -> Reading:
     """The measurement that a row of results holds."""
-    return Reading(
-        seed=row["seed"],
-        at=row["at"],
-        environment_id=row["environment_id"],
-        value=row["value"],
-        spread_low=row["spread_low"],
-        spread_high=row["spread_high"],
-        status=Status(row["status"]),
-        reason=row["reason"],
-    )
+    named = {field.name: row[field.name] for field in fields(Reading)}
+    return Reading(**named | {"status": Status(row["status"])})
 
 
 def _split(key: _Key, by_variant: Mapping[str, Sequence[Reading]]) -> Iterator[Series]:
     task, probe, metric, unit, better = key
+    readings = {variant: tuple(some) for variant, some in by_variant.items()}
     whole = Series(
-        task=task,
-        probe=probe,
-        metric=metric,
-        unit=unit,
-        better=better,
-        readings={variant: tuple(some) for variant, some in by_variant.items()},
+        task=task, probe=probe, metric=metric, unit=unit, better=better, readings=readings
     )
     for series in _by_environment(whole):
         yield from _by_coordinate(series)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
@@ -53,14 +53,8 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()
     rows = tuple(
-        Row(
-            name=variant,
-            is_baseline=variant == about.baseline,
-            note=what_baseline_is(about) if variant == about.baseline else "",
-            entries=tuple(column.entries[variant] for column in filled),
-            coverage=str(variant_coverage(about, judged, variant)),
-        )
-        for variant in variants
+        replace(row, coverage=str(variant_coverage(about, judged, row.name)))
+        for row in _variant_rows(about, filled, variants)
     )
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
@@ -102,18 +96,17 @@ def table_of_variants(
         task: As of `Table`.
         footnotes: As of `Table`.
     """
-    rows = tuple(
-        Row(
-            name=variant,
-            is_baseline=variant == about.baseline,
-            note=what_baseline_is(about) if variant == about.baseline else "",
-            entries=tuple(column.entries[variant] for column in filled),
-        )
-        for variant in filled[0].entries
-    )
+    rows = _variant_rows(about, filled, filled[0].entries)
     return Table(
         name=name, title=title, task=task, columns=tuple(filled), rows=rows, footnotes=footnotes
-    )  # fmt: skip
+    )
+
+
+def _variant_rows(
+    about: About, filled: Sequence[Column], variants: Iterable[str]
+) -> tuple[Row, ...]:
+    notes = {about.baseline: what_baseline_is(about)}
+    return column_rows(filled, variants, notes, about.baseline)
 
 
 def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
@@ -197,22 +190,12 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     others = [variant for variant in variants if variant != about.baseline]
     estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
     written = for_estimates(series.unit, estimates.values())
-    entries = (
-        {about.baseline: Entry(text="baseline")}
-        | {
-            variant: _entry(
-                estimate,
-                written.write_signed,
-                or_else=NO_ENTRY,
-                tone=tone(estimate, series.better),
-            )
-            for variant, estimate in estimates.items()
-        }
-        | {
-            floor: _floor_difference(about, series, floor, written)
-            for floor in floors_of(about, series)
-        }
-    )
+    entries = {about.baseline: Entry(text="baseline")}
+    for variant, one in estimates.items():
+        word = tone(one, series.better)
+        entries[variant] = _entry(one, written.write_signed, or_else=NO_ENTRY, tone=word)
+    for floor in floors_of(about, series):
+        entries[floor] = _floor_difference(about, series, floor, written)
     return Column(
         key=f"{series.metric}_difference",
         title="difference to baseline",
@@ -243,16 +226,14 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
         else median_of(series.of(variant))
         for variant in variants
     }
-    written = for_quantities(series.unit, _points(estimates.values()))
+    points = [one.point for one in estimates.values() if one.point is not None]
+    written = for_quantities(series.unit, points)
     entries = {
         variant: _entry(
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
-            notes=[
-                *([] if is_count else _ratio(about, series, variant)),
-                *_remarks(series, variant),
-            ],
+            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
         )
         for variant, estimate in estimates.items()
     }
@@ -310,7 +291,8 @@ def _count(values: Sequence[float]) -> Estimate:
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
-    if variant == about.baseline:
+    """How many times the baseline's number, of what depends on the machine."""
+    if variant == about.baseline or not series.is_bound_to_environment:
         return []
     if series.unit == "s":
         return _verdict(series.of(variant), series.of(about.baseline))
@@ -347,7 +329,3 @@ def tone(difference: Estimate, better: Better) -> str:
     if not difference.excludes_zero or difference.point is None or better == "none":
         return ""
     return "better" if (difference.point > 0) == (better == "higher") else "worse"
-
-
-def _points(estimates: Iterable[Estimate]) -> list[float]:
-    return [estimate.point for estimate in estimates if estimate.point is not None]

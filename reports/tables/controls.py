@@ -23,7 +23,7 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
 from reports.results.series import Reading, Series, all_series
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
@@ -38,7 +38,7 @@ from suite.schema import (
 )
 
 NAME = "controls"
-_KERNELS = {
+KERNELS = {
     "linear_kernel_seconds": "a kernel known to grow with n: exponent found",
     "linearithmic_kernel_seconds": "a kernel known to grow with n log n: exponent found",
     "quadratic_kernel_seconds": "a kernel known to grow with n²: exponent found",
@@ -141,7 +141,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
     return Table(
         name=NAME, title="Controls", task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
         row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
-        rows=tuple(Row(name=name, entries=tuple(of[name] for of in checks)) for name in names),
+        rows=column_rows(columns, names),
     )  # fmt: skip
 
 
@@ -159,12 +159,10 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
     wrong, right = false_alarms(again), found(slowed)
-    least = ""
-    if effect:
-        least = f"; the smallest that it would find four times in five is {as_percent(effect)}"
-    if not wrong.num_total:
-        alarms = "No pair of equals was quiet enough to be judged"
-    else:
+    words = "; the smallest that it would find four times in five is"
+    least = f"{words} {as_percent(effect)}" if effect else ""
+    alarms = "No pair of equals was quiet enough to be judged"
+    if wrong.num_total:
         alarms = f"Here it saw a difference that is none in {wrong} pairs"
     missed = right.num_total - right.num
     caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
@@ -198,7 +196,7 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
         "first call, compilation included: median": _median(
             one.numbers("first_call_seconds"), partial(as_quantity, "s")
         ),
-    } | {name: _kernel(growths, metric, one) for metric, name in _KERNELS.items()}
+    } | {name: _kernel(growths, metric, one) for metric, name in KERNELS.items()}
 
 
 def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:
