@@ -102,13 +102,11 @@ def generations_in(out: Path) -> list[Path]:
     return sorted((out / "checkpoints").glob("*/generation-*"))
 
 
-def _run_by_command(out: Path) -> tuple[int, str, list[Result]]:
+def _run(out: Path, *, is_by_command: bool) -> tuple[int, str, list[Result]]:
     """Exit code, output and results."""
-    run = bakeoff(*inline(SWEEP, out), log=out.with_name(f"{out.name}.log"))
-    return run.code, run.output, results_in(out)
-
-
-def _run_without_driver(out: Path) -> tuple[int, str, list[Result]]:
+    if is_by_command:
+        run = bakeoff(*inline(SWEEP, out), log=out.with_name(f"{out.name}.log"))
+        return run.code, run.output, results_in(out)
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
     settings = Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
@@ -124,8 +122,7 @@ def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Fig
     generations = generations_in(out)
     for generation in generations[-damage.num_generations :]:
         damage.do(generation / damage.file)
-    run = _run_by_command if damage.is_by_command else _run_without_driver
-    code, output, results = run(out)
+    code, output, results = _run(out, is_by_command=damage.is_by_command)
     steps = steps_resumed(output)
     troubles = []
     if code:
@@ -133,7 +130,7 @@ def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Fig
     elif not names_a_damaged_checkpoint(output):
         troubles.append(f"{damage}: no message names the damaged checkpoint")
     if bool(steps) != (damage.num_generations < len(generations)):
-        troubles.append(f"{damage}: it went on from {steps or 'the start'}")
+        troubles.append(f"{damage}: it resumed from {steps or 'the start'}")
     figures = recorded(out, 1, results=results, reference=reference, output=output)
     figures += Figures(faults=Counter({"checkpoints damaged": 1}), troubles=tuple(troubles))
     if not figures.broken_promises():

@@ -47,7 +47,10 @@ def prove(scale: Scale, folder: Path) -> Figures:
     warm_up()
     empty = folder / "empty.db"
     make_empty_store(empty)
-    reference = _reference(folder)
+    command = _command(folder / "reference", _new_store(folder, folder / "reference-store"))
+    undisturbed = bakeoff(*command, log=folder / "reference.log")
+    assert undisturbed.code == 0, f"the undisturbed run failed: {undisturbed.output}"
+    reference = findings_in(folder / "reference")
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
@@ -81,13 +84,6 @@ def _command(out: Path, store: Path) -> list[str]:
     return inline(SWEEP, out, "--tracking-uri", f"sqlite:///{store}")
 
 
-def _reference(folder: Path) -> Mapping[str, str]:
-    store = _new_store(folder, folder / "reference-store")
-    run = bakeoff(*_command(folder / "reference", store), log=folder / "reference.log")
-    assert run.code == 0, f"the undisturbed run failed: {run.output}"
-    return findings_in(folder / "reference")
-
-
 def _new_store(folder: Path, place: Path) -> Path:
     place.mkdir(exist_ok=True)
     return Path(shutil.copy(folder / "empty.db", place / "mlflow.db"))
@@ -99,19 +95,13 @@ def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures
     with _mounted(out, disk.num_pages):
         store = _new_store(folder, out if disk.has_store else elsewhere)
         command = inline(SWEEP, out) if disk.has_store else _command(out, store)
-        figures = _filled_and_freed(reference, disk, out, command)
+        full = bakeoff(*command, log=out.with_suffix(".log"))
+        before = acknowledged_in(out)
+        subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
+        again = bakeoff(*command, log=out.with_suffix(".again"))
+        found = recorded(out, 1, before=before, reference=reference, output=again.output)
     shutil.rmtree(elsewhere, ignore_errors=True)
-    return figures
-
-
-def _filled_and_freed(
-    reference: Mapping[str, str], disk: Disk, out: Path, command: list[str]
-) -> Figures:
-    full = bakeoff(*command, log=out.with_suffix(".log"))
-    before = acknowledged_in(out)
-    subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
-    again = bakeoff(*command, log=out.with_suffix(".again"))
-    return recorded(out, 1, before=before, reference=reference, output=again.output) + Figures(
+    return found + Figures(
         faults=Counter({"disk full": int(full.code != 0)}),
         recovery_seconds=(again.seconds,) if full.code else (),
         troubles=tuple(_troubles(disk, full, again)),

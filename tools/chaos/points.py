@@ -102,18 +102,15 @@ def _recovered(folder: Path, reference: Mapping[str, str], crash: Crash) -> Figu
     troubles += verified.failure(f"{crash}: verify")
     if killed.code != KILLED:
         troubles = [f"{crash}: was not reached; exit code {killed.code}"]
+    # To the end of the restart, where all trials had ended before.
+    starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
+    until_starts = [when - restarted for when in starts if when > restarted]
     figures = recorded(out, NUM_TRIALS, before=before, reference=reference, output=again.output)
     figures += duplicated_in_store(SWEEP.stem, out) + Figures(
         faults=Counter({"driver killed at a named point": int(killed.code == KILLED)}),
-        recovery_seconds=(_recovery(out, restarted, again),),
+        recovery_seconds=(min(until_starts, default=again.seconds),),
         troubles=tuple(troubles),
     )
     if not figures.broken_promises():
         shutil.rmtree(out)
     return figures
-
-
-def _recovery(out: Path, restarted: float, again: Ended) -> float:
-    """From the restart to the next attempt; to the end where all trials had ended before."""
-    starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
-    return min((when - restarted for when in starts if when > restarted), default=again.seconds)
