@@ -154,7 +154,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),
         others=tuple(_others(sweep, compared(measured))),
-        controls=_untitled(controls_section(about, sweep.results)) if is_controlled else None,
+        controls=controls_section(about, sweep.results) if is_controlled else None,
         troubles=failures[:MAX_TROUBLES],
         num_troubles=len(failures),
         data_sets=tuple(sorted(about.data_sets.items())),
@@ -183,7 +183,8 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
     along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
-    is_elsewhere = len(table.rows) > MAX_DOTS and _has_groups(along)
+    has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
+    is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     score = score_figure(sweep.about, judged) if judged and not is_elsewhere else None
     comparison = Exhibit(
         title="",
@@ -198,20 +199,14 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     )
 
 
-def _has_groups(along: Sequence[Exhibit]) -> bool:
-    """Whether a line is drawn for each group of variants."""
-    return any(not table.is_of_variants for shown in along for table in shown.all_tables)
-
-
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
     """In the three views, and against what the score costs."""
     if judged is None or not judged.is_score:
         return
-    exhibits = [
-        budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None,
-        tradeoff_exhibit(sweep.about, measured, judged) if len(sweep.about.variants) > 1 else None,
-    ]
-    yield from filter(None, exhibits)
+    about = sweep.about
+    at_budgets = budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None
+    of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
+    yield from filter(None, (at_budgets, of_costs))
 
 
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
@@ -228,10 +223,3 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
-
-
-def _untitled(section: Section | None) -> Section | None:
-    """A section of one exhibit needs no second heading."""
-    if section is None or len(section.exhibits) != 1:
-        return section
-    return replace(section, exhibits=(replace(section.exhibits[0], title=""),))

@@ -79,10 +79,8 @@ def _view(about: About, curves: Curves, judged: Series, times: StepTimes | None)
     if budget is None:
         return View(title=title, sentences=(_UNFINISHED,), drawings=drawings)
     sentences = (_budget(curves, budget), *_remarks(about, curves, times))
-    return View(
-        title=title, sentences=sentences, drawings=drawings,
-        tables=(budget_table(about, curves, judged, budget),),
-    )  # fmt: skip
+    tables = (budget_table(about, curves, judged, budget),)
+    return View(title=title, sentences=sentences, drawings=drawings, tables=tables)
 
 
 def _budget(curves: Curves, budget: float) -> str:

@@ -173,17 +173,15 @@ def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
 
 def _seed_curves(chosen: pd.DataFrame) -> dict[str, tuple[SeedCurve, ...]]:
     found: dict[str, list[SeedCurve]] = {}
+    numbers = chosen.astype({"step": "float64"})
     rows: Iterator[tuple[Any, ...]] = zip(
-        *(chosen[name].tolist() for name in _COLUMNS), strict=True
+        *(numbers[name].tolist() for name in _COLUMNS), strict=True
     )
     for (variant, seed), group in groupby(rows, key=lambda row: row[:2]):
-        found.setdefault(str(variant), []).append(_seed_curve(seed, list(group)))
+        _, _, steps, flops, scores = (tuple(some) for some in zip(*group, strict=True))
+        curve = SeedCurve(seed=seed, steps=steps, flops=flops, spent=steps, scores=scores)
+        found.setdefault(str(variant), []).append(curve)
     return {variant: tuple(some) for variant, some in found.items()}
-
-
-def _seed_curve(seed: int, rows: Sequence[tuple[Any, ...]]) -> SeedCurve:
-    steps, flops, scores = (tuple(float(row[at]) for row in rows) for at in (2, 3, 4))
-    return SeedCurve(seed=seed, steps=steps, flops=flops, spent=steps, scores=scores)
 
 
 def curves_figure(about: About, curves: Curves, budget: float | None = None) -> Drawing | None:

@@ -91,10 +91,10 @@ def table_of_variants(
     Args:
         about: Says which variant is the baseline, and what that is.
         filled: At least one; its entries are the rows, in their order.
-        name: As of `Table`.
-        title: As of `Table`.
-        task: As of `Table`.
-        footnotes: As of `Table`.
+        name: Of its files; the rest likewise as of `Table`.
+        title: As it is announced.
+        task: What it was measured on.
+        footnotes: In their order.
     """
     rows = _variant_rows(about, filled, filled[0].entries)
     return Table(
