@@ -40,12 +40,7 @@ from models.kernels.softmax_attention import (
     whole_sequence,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import (
-    RelativeKind,
-    RelativePosition,
-    RotaryPosition,
-    ShawPosition,
-)
+from models.positions.relative import RelativeKind, RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",

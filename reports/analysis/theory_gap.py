@@ -22,14 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
-from reports.results.length_sweep import (
-    AXIS_SYMBOLS,
-    Axis,
-    Growth,
-    find,
-    measured_in,
-    place_label,
-)
+from reports.results.length_sweep import AXIS_SYMBOLS, Axis, Growth, find, measured_in, place_label
 from reports.stats.intervals import as_interval
 from reports.stats.log_means import leading_term
 from suite.schema import About, MixerFacts

@@ -13,14 +13,7 @@ from matplotlib.ticker import LogLocator
 from reports.analysis.axis_series import LENGTH, AxisLine, AxisSeries
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.line_chart import (
-    ChartLine,
-    LineChart,
-    LineStyle,
-    PlotAxis,
-    draw,
-    evenly_spaced,
-)
+from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, draw, evenly_spaced
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
 
 _LOG = "_log10"

@@ -17,14 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.line_chart import (
-    ChartLine,
-    LineChart,
-    LineStyle,
-    PlotAxis,
-    Stroke,
-    draw,
-)
+from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name

@@ -12,13 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from reports.analysis.crossover import CrossoverKind, crossover
-from reports.analysis.theory_gap import (
-    COPY_PEAK,
-    MATRIX_PEAK,
-    TIME,
-    flops_per_second,
-    machine_peak,
-)
+from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_second, machine_peak
 from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
