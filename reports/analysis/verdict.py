@@ -162,14 +162,14 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
 
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
-    if found.trouble:
+    if found.why_invalid:
         return ClaimOutcome.INVALID
     if found.diverged:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
     outcome = judge(advantage, found.claim.by)
-    is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_restless
+    is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
 
 
@@ -190,8 +190,8 @@ def _why_exploratory(registration: Registration | None) -> str:
 
 
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
-    if found.trouble:
-        return f"no verdict, since {found.trouble}"
+    if found.why_invalid:
+        return f"no verdict, since {found.why_invalid}"
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (

@@ -15,10 +15,10 @@ from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.budgets import budgets_exhibit
-from reports.pages.failures import MAX_TROUBLES, Trouble, fates_in_words, troubles
+from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import SummaryPoint, in_short
+from reports.pages.summary import SummaryPoint, summary_points
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
@@ -64,25 +64,25 @@ class Page:
     """One report, ready to be printed as HTML or Markdown.
 
     Attributes:
-        in_short: What stands on the first screen, below the verdict.
+        summary: What stands on the first screen, below the verdict.
         mixers: What was measured of mixers alone; stands before the tasks.
         tasks: What was measured on each task.
         others: Over all tasks: pooled scores, published ones, what the models look at.
         controls: Of the timings, where no mixers stand alone; stands after what failed.
-        troubles: The first of them; `num_troubles` are there.
+        failures: The first of them; `num_failures` are there.
     """
 
     about: About
     scales: tuple[str, ...]
     verdict: Verdict | None
-    in_short: tuple[SummaryPoint, ...]
+    summary: tuple[SummaryPoint, ...]
     coverage: Coverage
     mixers: Section | None
     tasks: tuple[Section, ...]
     others: tuple[Section, ...]
     controls: Section | None
-    troubles: tuple[Trouble, ...]
-    num_troubles: int
+    failures: tuple[FailureGroup, ...]
+    num_failures: int
     data_sets: tuple[tuple[str, DataSet], ...]
     environments: tuple[tuple[str, Provenance], ...]
     commits: tuple[str, ...]
@@ -106,7 +106,7 @@ class Page:
     @property
     def fates(self) -> tuple[Mapping[str, str], ...]:
         """The words for what failed, with their meanings."""
-        return fates_in_words(trouble.fate for trouble in self.troubles)
+        return fates_in_words(failure.fate for failure in self.failures)
 
     @property
     def _sections(self) -> tuple[Section, ...]:
@@ -143,20 +143,20 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     is_controlled = mixers is None and (sweep.results["metric"] == BASELINE_AGAIN).any()
     judged = verdict(about, measured) if about.claim else None
     cover = whole_coverage(about, measured)
-    failures = () if cover.is_complete else troubles(about, measured)
+    failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     return Page(
         about=about,
         scales=tuple(scales),
         verdict=judged,
-        in_short=in_short(about, judged, cover),
+        summary=tuple(summary_points(about, judged, cover)),
         coverage=cover,
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),
         others=tuple(_others(sweep, compared(measured))),
         controls=controls_section(about, sweep.results) if is_controlled else None,
-        troubles=failures[:MAX_TROUBLES],
-        num_troubles=len(failures),
+        failures=failures[:MAX_FAILURES],
+        num_failures=len(failures),
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),

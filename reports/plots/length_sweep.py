@@ -145,13 +145,14 @@ def _guides(lines: Sequence[ChartLine], bottom: float) -> list[Stroke]:
     """Grey lines from the lower left corner on, as powers of one and two look."""
     places = [place for line in lines for place in line.points]
     first, last = min(places), max(places)
-    found = []
-    for power, (name, dashes) in _GUIDES.items():
-        look = {"color": GREY, "linestyle": dashes, "linewidth": 1.1, "zorder": 1}
-        end = bottom * (last / first) ** power
-        fixed = {"scalex": False, "scaley": False}
-        found.append(Stroke(x=[first, last], y=[bottom, end], look=look | fixed, name=name))
-    return found
+    fixed = {"color": GREY, "linewidth": 1.1, "zorder": 1, "scalex": False, "scaley": False}
+    return [
+        Stroke(
+            x=[first, last], y=[bottom, bottom * (last / first) ** power],
+            look=fixed | {"linestyle": dashes}, name=name,
+        )
+        for power, (name, dashes) in _GUIDES.items()
+    ]  # fmt: skip
 
 
 def _places_axis(growth: Growth) -> PlotAxis:

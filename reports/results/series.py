@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -329,25 +329,30 @@ def _by_coordinate(series: Series) -> Iterator[Series]:
     one_each = all(len({r.at for r in some}) <= 1 for some in series.readings.values())
     if one_each:
         at = coordinates[0] if len(coordinates) == 1 else ""
-        yield replace(series, at=at, readings=_one_a_seed(series.readings))
+        yield _one_a_seed(replace(series, at=at))
         return
     for at in sorted(coordinates, key=lambda text: (len(text), text)):  # length=64 before =128
         there = {
             variant: tuple(r for r in some if r.at == at)
             for variant, some in series.readings.items()
         }
-        yield replace(series, at=at, readings=_one_a_seed(there))
+        yield _one_a_seed(replace(series, at=at, readings=there))
 
 
-def _one_a_seed(readings: _Readings) -> _Readings:
+def _one_a_seed(series: Series) -> Series:
     """The ok reading where a seed has several, then the first by environment."""
-    kept: dict[str, tuple[Reading, ...]] = {}
-    for variant, some in readings.items():
-        by_seed: dict[int, Reading] = {}
-        for reading in sorted(some, key=lambda r: (r.seed, not r.is_ok, r.environment_id)):
-            by_seed.setdefault(reading.seed, reading)
-        kept[variant] = tuple(by_seed.values())
-    return kept
+    readings = {v: first_of_seeds(r, lambda r: not r.is_ok) for v, r in series.readings.items()}
+    return replace(series, readings=readings)
+
+
+def first_of_seeds(
+    readings: Iterable[Reading], rank: Callable[[Reading], int]
+) -> tuple[Reading, ...]:
+    """For each seed the reading of the least rank, then the first by environment."""
+    by_seed: dict[int, Reading] = {}
+    for reading in sorted(readings, key=lambda r: (r.seed, rank(r), r.environment_id)):
+        by_seed.setdefault(reading.seed, reading)
+    return tuple(by_seed.values())
 
 
 def floors_of(about: About, series: Series) -> tuple[str, ...]:

@@ -239,7 +239,8 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
     }
     is_exact = is_count or series.unit in ("B", "bytes")
     kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
-    machine = "" if is_count else _machine(about, series)
+    is_local = not is_count and len(about.provenances) > 1
+    machine = machine_in_words(about, series.environment_id) if is_local else ""
     return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
 
 
@@ -316,12 +317,10 @@ def _remarks(series: Series, variant: str) -> list[str]:
     return [*sorted(filter(None, own)), *noisy]
 
 
-def _machine(about: About, series: Series) -> str:
-    """The machine, where the sweep saw several."""
-    provenance = about.provenances.get(series.environment_id)
-    if provenance is None or len(about.provenances) == 1:
-        return ""
-    return f"{provenance.device}, {provenance.num_threads} threads"
+def machine_in_words(about: About, environment_id: str) -> str:
+    """As ``AMD EPYC, 2 threads``; empty where nothing is known of it."""
+    made = about.provenances.get(environment_id)
+    return f"{made.device}, {made.num_threads} threads" if made else ""
 
 
 def tone(difference: Estimate, better: Better) -> str:

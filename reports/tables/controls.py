@@ -27,6 +27,7 @@ from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
 from reports.results.series import Reading, Series, all_series
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
+from reports.tables.comparison import machine_in_words
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,
@@ -129,12 +130,14 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         kept: At least one.
         growths: Of the same sweep; the synthetic kernels are among them.
     """
+    is_one_place = len({one.environment_id for one in kept}) == 1
     checks = [_checks(one, growths) for one in kept]
     names = [name for name in checks[0] if any(of[name] != NO_ENTRY for of in checks)]
     columns = tuple(
         Column(
             key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
-            note=_machine(about, one, kept), entries={name: of[name] for name in names},
+            note="" if is_one_place else machine_in_words(about, one.environment_id),
+            entries={name: of[name] for name in names},
         )
         for one, of in zip(kept, checks, strict=True)
     )  # fmt: skip
@@ -143,14 +146,6 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
         rows=column_rows(columns, names),
     )  # fmt: skip
-
-
-def _machine(about: About, one: Instrument, kept: Sequence[Instrument]) -> str:
-    """Where it stood, if not all stood there."""
-    made = about.provenances.get(one.environment_id)
-    if made is None or len({other.environment_id for other in kept}) == 1:
-        return ""
-    return f"{made.device}, {made.num_threads} threads"
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:

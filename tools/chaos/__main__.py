@@ -110,11 +110,11 @@ def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
     )  # fmt: skip
     code = wait(process, limit)
     if code == TIMED_OUT:
-        return Figures(troubles=(f"it was not over after {limit} s",))
+        return Figures(problems=(f"it was not over after {limit} s",))
     try:
         return FIGURES.validate_json((folder / "figures.json").read_bytes())
     except FileNotFoundError:
-        return Figures(troubles=(f"it ended with exit code {code} and no figures",))
+        return Figures(problems=(f"it ended with exit code {code} and no figures",))
 
 
 def _print(figures: Mapping[str, Figures], minutes: float) -> None:

@@ -80,9 +80,9 @@ def prove(scale: Scale, folder: Path) -> Figures:
     )
     generations = generations_in(folder / "killed")
     if reference.code or killed.code != KILLED or len(generations) < 2:
-        troubles = [*reference.failure("the reference run"), *killed.failure("the killed run")]
+        problems = [*reference.failure("the reference run"), *killed.failure("the killed run")]
         sentence = f"no two checkpoints to damage: {len(generations)} found"
-        return Figures(troubles=(sentence, *troubles))
+        return Figures(problems=(sentence, *problems))
     files = sorted(file.name for file in generations[-1].iterdir())
     damages = damages_of(files, scale.pick(1, 10), scale.pick(6, 100, 1_000))
     return prove_each(damages, partial(_survived, folder, findings_in(folder / "reference")))
@@ -124,15 +124,15 @@ def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Fig
         damage.do(generation / damage.file)
     code, output, results = _run(out, is_by_command=damage.is_by_command)
     steps = steps_resumed(output)
-    troubles = []
+    problems = []
     if code:
-        troubles.append(f"{damage}: code {code}: {output[-200:]}")
+        problems.append(f"{damage}: code {code}: {output[-200:]}")
     elif not names_a_damaged_checkpoint(output):
-        troubles.append(f"{damage}: no message names the damaged checkpoint")
+        problems.append(f"{damage}: no message names the damaged checkpoint")
     if bool(steps) != (damage.num_generations < len(generations)):
-        troubles.append(f"{damage}: it resumed from {steps or 'the start'}")
+        problems.append(f"{damage}: it resumed from {steps or 'the start'}")
     figures = recorded(out, 1, results=results, reference=reference, output=output)
-    figures += Figures(faults=Counter({"checkpoints damaged": 1}), troubles=tuple(troubles))
+    figures += Figures(faults=Counter({"checkpoints damaged": 1}), problems=tuple(problems))
     if not figures.broken_promises():
         shutil.rmtree(out)
     return figures

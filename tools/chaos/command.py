@@ -154,7 +154,7 @@ def forks(num_processes: int = _NUM_PROCESSES) -> ProcessPoolExecutor:
 
 
 def prove_each(items: Sequence[_Item], prove_one: Callable[[_Item], Figures]) -> Figures:
-    """The figures of all items, added up; an item whose check fails is a trouble."""
+    """The figures of all items, added up; an item whose check fails is a problem."""
     figures = Figures()
     with forks() as pool:
         futures = [pool.submit(prove_one, item) for item in items]
@@ -162,7 +162,7 @@ def prove_each(items: Sequence[_Item], prove_one: Callable[[_Item], Figures]) ->
             if error := future.exception():
                 traceback.print_exception(error)
                 error_text = f"{item}: the check itself failed: {error!r}"
-                figures += Figures(troubles=(error_text,))
+                figures += Figures(problems=(error_text,))
             else:
                 figures += future.result()
     return figures

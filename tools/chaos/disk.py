@@ -43,7 +43,7 @@ class Disk:
 def prove(scale: Scale, folder: Path) -> Figures:
     """Every number of pages up to a trial's; in the short form every sixteenth. Then fewer."""
     if reason := why_not_here(folder):
-        return Figures(troubles=(reason,))
+        return Figures(problems=(reason,))
     warm_up()
     empty = folder / "empty.db"
     make_empty_store(empty)
@@ -104,11 +104,11 @@ def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures
     return found + Figures(
         faults=Counter({"disk full": int(full.code != 0)}),
         recovery_seconds=(again.seconds,) if full.code else (),
-        troubles=tuple(_troubles(disk, full, again)),
+        problems=tuple(_problems(disk, full, again)),
     )
 
 
-def _troubles(disk: Disk, full: Ended, again: Ended) -> list[str]:
+def _problems(disk: Disk, full: Ended, again: Ended) -> list[str]:
     found = again.failure(f"{disk}: with room again")
     if full.code not in _ALLOWED:
         found += full.failure(str(disk))
