@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, Locator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullLocator
 
 from reports.document import Drawing
 from reports.plots.style import drawing_style, label, line_look, marker, to_svg
@@ -224,7 +224,7 @@ def _draw_axes(axes: Axes, chart: LineChart) -> None:
         drawn.set_major_locator(axis.ticks or MaxNLocator(6))
         drawn.set_minor_locator(NullLocator())
         if axis.write:
-            drawn.set_major_formatter(lambda value, _, write=axis.write: write(value))
+            drawn.set_major_formatter(_formatter(axis.write))
         drawn.set_label_text(label(axis.title, length=72))
     axes.grid(axis=chart.grid)
     if chart.x.rule and chart.x.rule_name:
@@ -233,6 +233,10 @@ def _draw_axes(axes: Axes, chart: LineChart) -> None:
             xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=8,
             color="#5f6368",
         )  # fmt: skip
+
+
+def _formatter(write: Callable[[float], str]) -> FuncFormatter:
+    return FuncFormatter(lambda value, _: write(value))
 
 
 def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:

@@ -162,8 +162,7 @@ def _column(
 def _differences(pool: _Pool) -> Column:
     first = pool.first
     others = [variant for variant in pool.variants if variant != pool.about.baseline]
-    pairs = {variant: pool.differences(variant) for variant in others}
-    estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
+    estimates = {variant: pooled_interval(pool.differences(variant)) for variant in others}
     written = for_estimates(first.unit, estimates.values())
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(
