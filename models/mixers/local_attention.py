@@ -212,11 +212,9 @@ class LocalAttention(Mixer):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys, values, `[batch, heads, time, head_dim]` each."""
-        return (
-            split_heads(self.query(x), self.heads),
-            split_heads(self.key(x), self.heads),
-            split_heads(self.value(x), self.heads),
-        )
+        projected = (self.query(x), self.key(x), self.value(x))
+        queries, keys, values = (split_heads(each, self.heads) for each in projected)
+        return queries, keys, values
 
     def _visible(self, queries: Tensor, keys: Tensor, real: Tensor | None) -> Visibility:
         return Visibility(

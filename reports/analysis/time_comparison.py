@@ -171,10 +171,14 @@ def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
     outcome = _outcome(interval)
     if outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER):
         return TimeComparison(ratio=ratio, outcome=outcome)
-    noise = _noise(sides)
-    if noise:
+    if noise := _noise(sides):
         return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=noise)
-    reason = "" if outcome is not TimeOutcome.AMBIGUOUS else _why_ambiguous(ratio)
+    if outcome is TimeOutcome.SAME:
+        return TimeComparison(ratio=ratio, outcome=outcome)
+    reason = (
+        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
+        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
+    )
     return TimeComparison(ratio=ratio, outcome=outcome, reason=reason)
 
 
@@ -195,13 +199,6 @@ def _outcome(interval: Estimate) -> TimeOutcome:
         return TimeOutcome.SLOWER
     is_same = -margin < interval.low and interval.high < margin
     return TimeOutcome.SAME if is_same else TimeOutcome.AMBIGUOUS
-
-
-def _why_ambiguous(ratio: Estimate) -> str:
-    return (
-        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
-        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
-    )
 
 
 def exponential(interval: Estimate) -> Estimate:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.analysis.verdict import Verdict, verdict
-from reports.document import Drawing, Exhibit, Section, Table
+from reports.document import Drawing, Exhibit, Section, Table, capitalized, readable
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
@@ -115,7 +115,12 @@ class Page:
 
 def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
     """From the smallest scale to the largest."""
-    return sorted(sweeps, key=lambda sweep: _size(sweep.about.scale))
+
+    def size(sweep: Sweep) -> tuple[int, str]:
+        scale = sweep.about.scale
+        return SCALES.index(scale) if scale in SCALES else -1, scale
+
+    return sorted(sweeps, key=size)
 
 
 def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
@@ -166,14 +171,9 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:
     """What is measured and which direction is good, as a sentence."""
-    name = metric.replace("_", " ")
     meaning = _METRICS.get(metric, "" if unit == "1" else f"in {unit}")
-    said = f"{name[:1].upper()}{name[1:]}{f': {meaning}' if meaning else ''}"
+    said = f"{capitalized(readable(metric))}{f': {meaning}' if meaning else ''}"
     return f"{said}." if better == "none" else f"{said}; {better} is better."
-
-
-def _size(scale: str) -> tuple[int, str]:
-    return (SCALES.index(scale) if scale in SCALES else -1, scale)
 
 
 def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:

@@ -209,12 +209,10 @@ def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
         return
     spent = {v: max(seed.spent[-1] for seed in some) for v, some in curves.seeds.items()}
     written = for_quantities(curves.against.unit, list(spent.values()))
-    entries = {
-        v: Entry(estimate=Estimate(n=1, point=spent[v]), text=written.write(spent[v]))
-        if v in spent
-        else NO_ENTRY
-        for v in variants
-    }
+    entries = dict.fromkeys(variants, NO_ENTRY)
+    for variant, amount in spent.items():
+        estimate = Estimate(n=1, point=amount)
+        entries[variant] = Entry(estimate=estimate, text=written.write(amount))
     yield Column(
         key=f"whole_training_{curves.against.key}", title="its whole training",
         measured_unit=curves.against.unit, unit=written.unit, entries=entries,

@@ -81,7 +81,7 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
         return None
     return Section(
         title="The mixers alone",
-        sentences=tuple(_where(about, results, environment_id)),
+        sentences=(_where(about, results, environment_id),),
         exhibits=exhibits,
         definition=_DEFINITION,
     )
@@ -105,19 +105,18 @@ def main_environment(results: pd.DataFrame) -> str:
     return max(counts.index, key=lambda name: (counts[name], name), default="")
 
 
-def _where(about: About, results: pd.DataFrame, environment_id: str) -> Iterator[str]:
+def _where(about: About, results: pd.DataFrame, environment_id: str) -> str:
     """Which environment is shown, and what becomes of the others."""
     alone = results[(results["task"] == MIXER_ALONE) & results["value"].notna()]
     others = sorted(set(alone["environment_id"]) - {"", environment_id})
-    shown = _place(about, environment_id)
-    if not others:
-        yield f"One layer, one sequence, measured on {shown}."
-        return
+    shown = f"One layer, one sequence, measured on {_place(about, environment_id)}"
     names = "; ".join(_place(about, other) for other in others)
-    yield (
-        f"One layer, one sequence, measured on {shown}, where most measurements are. What was "
-        f"measured elsewhere ({names}) is in results.csv and never side by side with it, because "
-        "times of different devices, thread counts or torch versions do not compare."
+    if not others:
+        return f"{shown}."
+    return (
+        f"{shown}, where most measurements are. What was measured elsewhere ({names}) is in "
+        "results.csv and never side by side with it, because times of different devices, thread "
+        "counts or torch versions do not compare."
     )
 
 

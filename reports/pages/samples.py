@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from reports.document import Column, Entry, Exhibit, Section, Table, View, column_rows
+from reports.document import Column, Entry, Exhibit, Section, Table, View, capitalized, column_rows
 from reports.escape import one_line, slug
 from reports.plots.heatmaps import (
     COSINE_SHADES,
@@ -135,7 +135,7 @@ def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix
 
 def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
     return " ".join(
-        f"{name[:1].upper()}{name[1:]}: {found.mostly}, {found.distance:.1f} tokens away on "
+        f"{capitalized(name)}: {found.mostly}, {found.distance:.1f} tokens away on "
         f"average, entropy {found.entropy:.1f} of at most {found.most_entropy:.1f} bits."
         for name, found in focuses.items()
     )

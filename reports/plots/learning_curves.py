@@ -28,8 +28,6 @@ _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 _COLUMNS = ("variant", "seed", "step", "flops", "value")
 _SETTLED = 0.45  # of the training, from where on the values set the frame
 _FAR = 5.0  # interquartile ranges beyond which a value leaves the frame
-
-
 _STYLE = LineStyle(
     line={"linewidth": 1.9}, baseline={"linewidth": 2.8}, band={"alpha": 0.11, "zorder": 1.5}
 )

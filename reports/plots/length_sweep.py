@@ -34,8 +34,6 @@ _GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 
 _EVEN = {"color": INK, "linestyle": "-", "linewidth": 1.3, "zorder": 2}
 _ROOM, _RATIO_ROOM = 1.5, 1.25  # times beyond the outermost number
 _Y_TITLES = {"s": "time, lower is better", "B": "peak memory, lower is better", "FLOP": "FLOPs"}
-
-
 _LINE, _BASELINE = {"linewidth": 1.7, "zorder": 3}, {"linewidth": 2.8, "zorder": 3}
 _BARS = {"marker": "_", "markersize": 6, "zorder": 3}
 _STYLE = LineStyle(line=_LINE, baseline=_BASELINE, bars=_BARS, point_size=4.5)

@@ -221,7 +221,12 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
     What depends on the machine has one series per environment. A metric that a variant has at
     several coordinates has one series per coordinate.
     """
-    found: dict[_Key, dict[str, list[Reading]]] = {key: {} for key in _planned(about)}
+    found: dict[_Key, dict[str, list[Reading]]] = {
+        (task, probe, spec.name, spec.unit, spec.better): {}
+        for task in about.tasks
+        for probe in about.probes
+        for spec in about.metrics.get(task, {}).get(probe, ())
+    }
     for row in results.to_dict("records"):
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
         found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
@@ -284,13 +289,6 @@ def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:
     )
     both = sorted(mine.keys() & theirs.keys())
     return tuple(0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed] for seed in both)
-
-
-def _planned(about: About) -> Iterator[_Key]:
-    for task in about.tasks:
-        for probe in about.probes:
-            for spec in about.metrics.get(task, {}).get(probe, ()):
-                yield task, probe, spec.name, spec.unit, spec.better
 
 
 def reading_of(row: Mapping[Any, Any]) -> Reading:

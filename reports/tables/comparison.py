@@ -292,22 +292,19 @@ def _count(values: Sequence[float]) -> Estimate:
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
-    """How many times the baseline's number, of what depends on the machine."""
+    """How many times the baseline's number, of what depends on the machine; for times, how sure."""
     if variant == about.baseline or not series.is_bound_to_environment:
         return []
-    if series.unit == "s":
-        return _verdict(series.of(variant), series.of(about.baseline))
-    ratio = paired_ratio(series.values(variant), series.values(about.baseline))
-    return [] if ratio is None else [f"{ratio:.2f} × baseline"]
-
-
-def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[str]:
-    """How many times as long, and whether that is sure; what is noisy says so anyway."""
-    found = compare(readings, reference)
+    if series.unit != "s":
+        ratio = paired_ratio(series.values(variant), series.values(about.baseline))
+        return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+    found = compare(series.of(variant), series.of(about.baseline))
     if found.ratio.point is None:
         return []
-    ratio = f"{found.ratio.point:.2f} × baseline"
-    return [ratio] if found.outcome is TimeOutcome.NOISY else [ratio, str(found.outcome)]
+    verdict = (
+        [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]
+    )  # noise is a remark
+    return [f"{found.ratio.point:.2f} × baseline", *verdict]
 
 
 def _remarks(series: Series, variant: str) -> list[str]:

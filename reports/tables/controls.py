@@ -105,21 +105,20 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
     """
     rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]
     order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
-    places = []
+    made = []
     for (task, probe), some in rows.groupby(["task", "probe"], sort=True):
         ids = list(some["environment_id"])
+        place = environment_id
         if task != MIXER_ALONE:
-            places.append((str(task), str(probe), max(sorted(set(ids)), key=ids.count)))
-        elif environment_id in ids:
-            places.append((str(task), str(probe), environment_id))
-    places.sort(key=lambda place: (order.index(place[0]), place[1]))
-    made = []
-    for task, probe, place in places:
+            place = max(sorted(set(ids)), key=ids.count)
+        elif environment_id not in ids:
+            continue
         is_there = (results["task"] == task) & (results["probe"] == probe)
         here = results[is_there & (results["environment_id"] == place)]
         series = tuple(series for series in all_series(about, here) if series.num_seen)
-        made.append(Instrument(task=task, probe=probe, environment_id=place, series=series))
-    return made
+        one = Instrument(task=str(task), probe=str(probe), environment_id=place, series=series)
+        made.append(one)
+    return sorted(made, key=lambda one: (order.index(one.task), one.probe))
 
 
 def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:

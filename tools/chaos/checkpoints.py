@@ -110,9 +110,8 @@ def _run(out: Path, *, is_by_command: bool) -> tuple[int, str, list[Result]]:
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
     settings = Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
-    result, remarks = run_without_driver(
-        trial, planned.resources, checkpointer_for(trial, settings)
-    )
+    checkpointer = checkpointer_for(trial, settings)
+    result, remarks = run_without_driver(trial, planned.resources, checkpointer)
     return int(result.status is not Status.OK), remarks, [result]
 
 

@@ -161,8 +161,7 @@ def prove_each(items: Sequence[_Item], prove_one: Callable[[_Item], Figures]) ->
         for item, future in zip(items, futures, strict=True):
             if error := future.exception():
                 traceback.print_exception(error)
-                error_text = f"{item}: the check itself failed: {error!r}"
-                figures += Figures(problems=(error_text,))
+                figures += Figures(problems=(f"{item}: the check itself failed: {error!r}",))
             else:
                 figures += future.result()
     return figures

@@ -95,16 +95,10 @@ def rows(figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
 def markdown(figures: Mapping[str, Figures]) -> str:
     """The table, the number of faults of each kind, and the notes."""
     lines = [HEAD, ["---"] + ["---:"] * (len(HEAD) - 1), *rows(figures)]
-    faults = total(figures.values()).faults
-    return "\n".join(
-        [
-            *(f"| {' | '.join(cells)} |" for cells in lines),
-            "",
-            f"Faults: {', '.join(f'{kind} {number}' for kind, number in sorted(faults.items()))}.",
-            "",
-            *(f"- {title}: {note}" for title, of_one in figures.items() for note in of_one.notes),
-        ]
-    )
+    table = [f"| {' | '.join(cells)} |" for cells in lines]
+    faults = [f"{kind} {number}" for kind, number in sorted(total(figures.values()).faults.items())]
+    notes = [f"- {title}: {note}" for title, of_one in figures.items() for note in of_one.notes]
+    return "\n".join([*table, "", f"Faults: {', '.join(faults)}.", "", *notes])
 
 
 def plain(figures: Mapping[str, Figures]) -> str:
