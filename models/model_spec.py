@@ -124,8 +124,8 @@ def config_from_knobs(config_class: type[Any], knobs: Mapping[str, Knob], owner:
 def _fit(value: Knob, hint: Any) -> Any:
     """The value as the field holds it, or `_REFUSED`."""
     if get_origin(hint) is Literal:
-        matches = [choice for choice in get_args(hint) if _is_same(choice, value)]
-        return matches[0] if matches else _REFUSED
+        same = (one for one in get_args(hint) if type(one) is type(value) and one == value)
+        return next(same, _REFUSED)
     if get_origin(hint) in (Union, UnionType):
         fits = [_fit(value, option) for option in get_args(hint)]
         return next((fit for fit in fits if fit is not _REFUSED), _REFUSED)
@@ -134,10 +134,6 @@ def _fit(value: Knob, hint: Any) -> Any:
     if type(value) is float and not math.isfinite(value):
         return _REFUSED
     return value if type(value) is hint else _REFUSED
-
-
-def _is_same(choice: Any, value: Knob) -> bool:
-    return type(choice) is type(value) and choice == value
 
 
 def _describe(hint: Any) -> str:

@@ -22,18 +22,14 @@ def write_whole(path: Path, content: bytes) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.tmp")
     try:
-        _write_durably(partial, content)
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return True
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def remove_stale(folder: Path, suffixes: Collection[str], keep: Collection[str]) -> None:

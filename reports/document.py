@@ -5,7 +5,7 @@ Pages are built from these values; `reports.export` prints them as HTML, Markdow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.stats.intervals import Estimate
@@ -202,6 +202,24 @@ class Section:
     def drawings(self) -> tuple[Drawing, ...]:
         """All of them, in their order."""
         return tuple(drawing for shown in self.exhibits for drawing in shown.all_drawings)
+
+
+def column_rows(
+    columns: Sequence[Column],
+    names: Iterable[str],
+    notes: Mapping[str, str] | None = None,
+    baseline: str = "",
+) -> tuple[Row, ...]:
+    """One row for each name, of the entries that the columns have for it, with its note."""
+    return tuple(
+        Row(
+            name=name,
+            entries=tuple(column.entries[name] for column in columns),
+            is_baseline=name == baseline,
+            note=(notes or {}).get(name, ""),
+        )
+        for name in names
+    )
 
 
 def readable(name: str) -> str:

@@ -16,6 +16,7 @@ _SECRET = re.compile(
     r"([?&;](?:password|passwd|pwd|token|secret|api_?key|access_?key)=)[^&;\s#]+", re.IGNORECASE
 )
 _JOINERS = "‌‍"  # needed to write some scripts, and harmless
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # categories of characters
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#!])")
 _FORMULA_STARTS = "=+-@＝＋－＠"
 _UNSAFE_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -41,18 +42,17 @@ def visible(text: str, keep: str = "\n\t\r") -> str:
     shown = without_passwords(text)
     if shown.isascii() and shown.isprintable():
         return shown
-    return "".join(spelled_out(c) if _is_invisible(c) and c not in keep else c for c in shown)
+    kept = keep + _JOINERS
+    return "".join(
+        spelled_out(c) if unicodedata.category(c) in _INVISIBLE and c not in kept else c
+        for c in shown
+    )
 
 
 def spelled_out(character: str) -> str:
     r"""A character by its number, as ``\x1b`` or ``\u202e``."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def _is_invisible(character: str) -> bool:
-    is_joiner = character in _JOINERS
-    return not is_joiner and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def one_line(text: str) -> str:

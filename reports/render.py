@@ -85,7 +85,9 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     """File name -> bytes, the page last."""
     in_order = replace(shown, results=_sorted(shown))
     made = page(in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
-    results = _all_results(sweeps)
+    # Every scale's rows, in an order of their own: that of the store does not matter.
+    frames = [_sorted(sweep) for sweep in sweeps if len(sweep.results)] or [sweeps[0].results]
+    results = pd.concat(frames, ignore_index=True)[list(RESULT_COLUMNS)]
     texts = {"results.csv": frame_to_csv(results)}
     for table in made.all_tables:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
@@ -97,12 +99,6 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
         "report.md": markdown_templates().get_template("report.md").render(page=made).encode(),
         "index.html": html_templates().get_template("report.html").render(page=made).encode(),
     }
-
-
-def _all_results(sweeps: Sequence[Sweep]) -> pd.DataFrame:
-    """Every scale's rows, in an order of their own: that of the store does not matter."""
-    frames = [_sorted(sweep) for sweep in sweeps if len(sweep.results)] or [sweeps[0].results]
-    return pd.concat(frames, ignore_index=True)[list(RESULT_COLUMNS)]
 
 
 def _sorted(sweep: Sweep) -> pd.DataFrame:

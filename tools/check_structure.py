@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,9 +31,7 @@ def violations(root: Path) -> Iterator[str]:
 
 
 def _crowded(root: Path, files: list[Path]) -> Iterator[str]:
-    held: dict[Path, int] = defaultdict(int)
-    for file in files:
-        held[file.parent.relative_to(root)] += 1
+    held = Counter(file.parent.relative_to(root) for file in files)
     for folder, count in sorted(held.items()):
         most = MOST_LOOSE_FILES.get(str(folder), MOST_FILES_IN_A_FOLDER)
         if count > most:

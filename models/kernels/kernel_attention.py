@@ -139,14 +139,10 @@ class Sizes:
         return self.heads * (self.width + 1)
 
     @property
-    def scales(self) -> int:
-        """Numbers of a token's log scales."""
-        return self.heads if self.has_log_scale else 0
-
-    @property
     def a_token(self) -> int:
         """Numbers of the features of one token, its values included."""
-        return 2 * self.num_features + self.values + self.scales
+        log_scales = self.heads if self.has_log_scale else 0
+        return 2 * self.num_features + self.values + log_scales
 
 
 def numbers_of_sums(sizes: Sizes, length: int, chunk: int | None) -> float:

@@ -181,6 +181,13 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return x.reshape(batch, time, heads, width // heads).transpose(1, 2)
 
 
+def project_to_head(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:
+    """The projection of tokens `[..., dim]` to one head `[..., width]`, for references."""
+    rows = slice(head * width, (head + 1) * width)
+    projected = tokens @ linear.weight[rows].T
+    return projected if linear.bias is None else projected + linear.bias[rows]
+
+
 def merge_heads(x: Tensor) -> Tensor:
     """`[batch, heads, time, width]` -> `[batch, time, heads * width]`."""
     return x.transpose(1, 2).flatten(2)

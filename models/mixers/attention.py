@@ -35,17 +35,13 @@ from models.kernels.softmax_attention import (
     fused_scratch_bytes,
     merge_heads,
     newest_token,
+    project_to_head,
     softmax_weights,
     split_heads,
     whole_sequence,
 )
 from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import (
-    RelativeKind,
-    RelativePosition,
-    RotaryPosition,
-    ShawPosition,
-)
+from models.positions.relative import RelativeKind, RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",
@@ -281,9 +277,13 @@ class Attention(Mixer):
         position: RelativePosition | None,
     ) -> Tensor:
         """The sum over the tokens `others` `[seen, dim]` of softmax(score) times value."""
-        query = _rows(self.query, head, self.key_dim, token)
-        keys = _rows(self.key, head, self.key_dim, others)
-        values = keys if self.value is None else _rows(self.value, head, self.value_dim, others)
+        query = project_to_head(self.query, head, self.key_dim, token)
+        keys = project_to_head(self.key, head, self.key_dim, others)
+        values = (
+            keys
+            if self.value is None
+            else project_to_head(self.value, head, self.value_dim, others)
+        )
         query = self.score.reference_query(head, query)
         added = torch.zeros_like(keys[:, 0])
         if position is not None and places:
@@ -418,10 +418,3 @@ class Attention(Mixer):
         if self.log_temperature is None:
             return x
         return x * self.log_temperature.exp().reshape(-1, 1, 1)
-
-
-def _rows(linear: nn.Linear, head: int, width: int, tokens: Tensor) -> Tensor:
-    """The projection of tokens `[..., dim]` to one head `[..., width]`."""
-    rows = slice(head * width, (head + 1) * width)
-    projected = tokens @ linear.weight[rows].T
-    return projected if linear.bias is None else projected + linear.bias[rows]

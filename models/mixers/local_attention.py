@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from models.errors import ModelError
@@ -27,6 +27,7 @@ from models.kernels.softmax_attention import (
     fused_scratch_bytes,
     masked_attention,
     merge_heads,
+    project_to_head,
     softmax_weights,
     split_heads,
     square_projections,
@@ -194,10 +195,9 @@ class LocalAttention(Mixer):
     def _one_head(
         self, head: int, token: Tensor, place: int, tokens: Tensor, seen: list[int]
     ) -> Tensor:
-        rows = slice(head * self.head_dim, (head + 1) * self.head_dim)
-        query = functional.linear(token, self.query.weight[rows], _part(self.query, rows))
-        keys = functional.linear(tokens[seen], self.key.weight[rows], _part(self.key, rows))
-        values = functional.linear(tokens[seen], self.value.weight[rows], _part(self.value, rows))
+        query = project_to_head(self.query, head, self.head_dim, token)
+        keys = project_to_head(self.key, head, self.head_dim, tokens[seen])
+        values = project_to_head(self.value, head, self.head_dim, tokens[seen])
         if not seen:
             return torch.zeros_like(query)
         added = torch.zeros_like(keys[:, 0])
@@ -212,11 +212,9 @@ class LocalAttention(Mixer):
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys, values, `[batch, heads, time, head_dim]` each."""
-        return (
-            split_heads(self.query(x), self.heads),
-            split_heads(self.key(x), self.heads),
-            split_heads(self.value(x), self.heads),
-        )
+        projected = (self.query(x), self.key(x), self.value(x))
+        queries, keys, values = (split_heads(each, self.heads) for each in projected)
+        return queries, keys, values
 
     def _visible(self, queries: Tensor, keys: Tensor, real: Tensor | None) -> Visibility:
         return Visibility(
@@ -270,7 +268,3 @@ class LocalAttention(Mixer):
         if bias is not None:
             bias = bias.repeat(queries.shape[0], 1, 1).unsqueeze(1)
         return allowed, bias
-
-
-def _part(linear: nn.Linear, rows: slice) -> Tensor | None:
-    return None if linear.bias is None else linear.bias[rows]

@@ -120,7 +120,11 @@ def label_series(about: About, measured: Sequence[Series], task: str) -> Iterato
     axis = label_axis(about, task)
     if axis is None or max(len(group.variants) for group in axis.groups) < 2:
         return
-    every = [series for series in _of_task(measured, task) if _is_of_training(series)]
+    every = [
+        series
+        for series in _of_task(measured, task)
+        if series.is_score or (not series.at and series.metric.startswith(_TRAINED))
+    ]
     parts = [series for series in every if series.at]
     for series in every:
         if not series.at or len(parts) <= _MAX_PARTS:
@@ -145,10 +149,6 @@ def _of_task(measured: Sequence[Series], task: str) -> list[Series]:
         and not series.is_bound_to_environment
         and series.metric not in CONTROLS
     ]
-
-
-def _is_of_training(series: Series) -> bool:
-    return series.is_score or (not series.at and series.metric.startswith(_TRAINED))
 
 
 def _of_variants(

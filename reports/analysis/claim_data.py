@@ -54,7 +54,7 @@ class Evidence:
     """What was measured of a claim's two sides.
 
     Attributes:
-        trouble: Why the claim cannot be judged; empty where it can.
+        why_invalid: Why the claim cannot be judged; empty where it can.
         series: None where nothing was measured.
         differences: Advantage of `a`, seed by seed, where both have a number: positive is better.
             In the metric's unit, or natural logarithms where `is_ratio`.
@@ -63,17 +63,17 @@ class Evidence:
         ordered: The same with the seeds that diverged: a run without an end is worse than any
             score, so infinite where one side has none, zero where neither has.
         diverged: Both sides, where any seed of either diverged; else empty.
-        is_restless: Times of which most processes of a side were noisy: never called alike.
+        is_mostly_noisy: Times of which most processes of a side were noisy: never called alike.
     """
 
     claim: ClaimSpec
-    trouble: str = ""
+    why_invalid: str = ""
     series: Series | None = None
     differences: tuple[float, ...] = ()
     is_ratio: bool = False
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
-    is_restless: bool = False
+    is_mostly_noisy: bool = False
 
     @property
     def num_pairs(self) -> int:
@@ -83,7 +83,7 @@ class Evidence:
     @property
     def is_whole(self) -> bool:
         """Whether every seed gave a difference."""
-        return not self.trouble and not self.diverged
+        return not self.why_invalid and not self.diverged
 
     def count(self, n: int | str, word: str = "") -> str:
         """That many seeds, or processes: ``3 paired seeds``."""
@@ -109,21 +109,25 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     candidates = _candidates(claim, measured)
     pairs = [advantages(series, claim.a, claim.b) for series in candidates]
     if not pairs:
-        return Evidence(claim=claim, trouble=f"{claim.metric} was not measured on {claim.task}")
+        return Evidence(claim=claim, why_invalid=f"{claim.metric} was not measured on {claim.task}")
     ordered = max(pairs, key=len)
     series = candidates[pairs.index(ordered)]
-    trouble = _apart(about, claim, candidates) or _trouble(about, claim, series, ordered)
-    if trouble:
-        return Evidence(claim=claim, series=series, trouble=trouble)
-    is_ratio = _is_ratio(claim, series)
+    why_invalid = _apart(about, claim, candidates) or _why_invalid(about, claim, series, ordered)
+    if why_invalid:
+        return Evidence(claim=claim, series=series, why_invalid=why_invalid)
+    a, b = series.values(claim.a), series.values(claim.b)
+    better, worse = (b, a) if series.better == "lower" else (a, b)
+    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
+    is_ratio = series.unit == "s" and claim.by == 0 and is_positive
+    logs = tuple(log_ratios(better, worse).values()) if is_ratio else ()
     return Evidence(
         claim=claim,
         series=series,
-        differences=_ratios(claim, series) if is_ratio else _differences(claim, series),
+        differences=logs if is_ratio else paired_differences(better, worse),
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
-        is_restless=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
+        is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
     )
 
 
@@ -132,21 +136,6 @@ def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
     named = [s for s in measured if (s.task, s.metric) == (claim.task, claim.metric)]
     there = [series for series in named if series.at == claim.at]
     return there if there or claim.at else [s for s in named if not s.is_score]
-
-
-def _differences(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    a, b = series.values(claim.a), series.values(claim.b)
-    return paired_differences(b, a) if series.better == "lower" else paired_differences(a, b)
-
-
-def _ratios(claim: ClaimSpec, series: Series) -> tuple[float, ...]:
-    a, b = series.values(claim.a), series.values(claim.b)
-    return tuple((log_ratios(b, a) if series.better == "lower" else log_ratios(a, b)).values())
-
-
-def _is_ratio(claim: ClaimSpec, series: Series) -> bool:
-    values = (x for variant in (claim.a, claim.b) for x in series.values(variant).values())
-    return series.unit == "s" and claim.by == 0 and all(value > 0 for value in values)
 
 
 def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergence, ...]:
@@ -189,15 +178,15 @@ def _place(about: About, environment_id: str) -> str:
     return f"{made.device} ({threads}, torch {made.versions.get('torch', 'unknown')})"
 
 
-def _trouble(about: About, claim: ClaimSpec, series: Series, ordered: Sequence[float]) -> str:
+def _why_invalid(about: About, claim: ClaimSpec, series: Series, ordered: Sequence[float]) -> str:
     """Why the claim cannot be judged; empty where it can."""
     if series.better == "none":
         return f"{series.metric} has no better direction"
     expected = num_expected(series, about)
     for variant in (claim.a, claim.b):
         cover = coverage(series.of(variant), expected)
-        num_told = len(series.usable(variant)) + len(series.seeds_diverged(variant))
-        if num_told < max(expected, cover.num_total):
+        num_counted = len(series.usable(variant)) + len(series.seeds_diverged(variant))
+        if num_counted < max(expected, cover.num_total):
             return f"{variant} has {series.metric.replace('_', ' ')} for {cover}"
     return "" if ordered else f"no seed has both {claim.a} and {claim.b}"
 
@@ -211,7 +200,7 @@ class Strength:
         improvement: Of `a` over `b`, diverged seeds counted; None where a seed is lost.
         spread: Standard deviation of the paired differences; NaN of fewer than two.
         num_seeds_to_settle: None where it takes more than 1,000.
-        smallest_effect: Told from zero four times in five by as many seeds with that spread.
+        smallest_effect: Found four times in five by as many seeds with that spread.
     """
 
     sign_flip: SignFlip | None = None
@@ -233,7 +222,7 @@ def smallest_levels(found: Evidence) -> SmallestLevels:
 
 def strength(found: Evidence, family: Family) -> Strength:
     """Of the evidence, at the level at which it is judged."""
-    if found.trouble:
+    if found.why_invalid:
         return Strength()
     if found.diverged:
         return Strength(improvement=improvement(found.ordered))

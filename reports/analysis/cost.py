@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from reports.document import NO_ENTRY, Column, Entry
 from reports.results.series import Series
 from reports.stats.intervals import Estimate, Notation
-from suite.schema import About, Provenance
+from suite.schema import About
 
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
@@ -113,7 +113,10 @@ def cost_column(
     made = about.provenances.get(times.environment_id) if times else None
     if times is None or made is None:
         return None
-    num_devices, device = _devices(made)
+    # A timed step had its devices to itself: a timing never shares a GPU.
+    num_devices, device = float(made.num_threads), "core"
+    if made.num_gpus > 0:
+        num_devices, device = max(1.0, made.num_gpus), "GPU"
     seconds = training_seconds(about, times)
     spent = {v: seconds[v] * num_devices for v in variants if v in seconds}
     if not spent:
@@ -145,21 +148,13 @@ def where(about: About, environment_id: str) -> str:
     return f" on {made.device} with {threads}"
 
 
-def _devices(made: Provenance) -> tuple[float, str]:
-    """How many a timed step had to itself, and of what; a timing never shares a GPU."""
-    if made.num_gpus > 0:
-        return max(1.0, made.num_gpus), "GPU"
-    return float(made.num_threads), "core"
-
-
 def _training_flops(about: About, counted: Series) -> dict[str, float]:
     """Variant -> FLOPs of one whole training; the formulas are linear in the batch."""
-    found = {}
-    for variant, forward in _medians(about, counted).items():
-        rows = setting(about, variant, "batch") * setting(about, variant, "steps")
-        if rows:
-            found[variant] = _TRAINING_OVER_FORWARD * forward * rows
-    return found
+    return {
+        variant: _TRAINING_OVER_FORWARD * forward * rows
+        for variant, forward in _medians(about, counted).items()
+        if (rows := setting(about, variant, "batch") * setting(about, variant, "steps"))
+    }
 
 
 def _medians(about: About, series: Series) -> dict[str, float]:
@@ -176,9 +171,8 @@ def _median(series: Series, variant: str) -> float | None:
 def _most_measured(measured: Sequence[Series], task: str, metric: str) -> Series | None:
     """Of one environment: the one in which most was measured, then by its id."""
     found = [s for s in measured if (s.task, s.metric) == (task, metric)]
-    sizes = [sum(len(some) for some in series.readings.values()) for series in found]
-    return max(
-        zip(sizes, (series.environment_id for series in found), found, strict=True),
-        key=lambda one: one[:2],
-        default=(0, "", None),
-    )[2]
+
+    def size(series: Series) -> tuple[int, str]:
+        return sum(map(len, series.readings.values())), series.environment_id
+
+    return max(found, key=size, default=None)

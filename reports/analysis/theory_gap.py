@@ -22,14 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
-from reports.results.length_sweep import (
-    AXIS_SYMBOLS,
-    Axis,
-    Growth,
-    find,
-    measured_in,
-    place_label,
-)
+from reports.results.length_sweep import AXIS_SYMBOLS, Axis, Growth, find, measured_in, place_label
 from reports.stats.intervals import as_interval
 from reports.stats.log_means import leading_term
 from suite.schema import About, MixerFacts
@@ -96,7 +89,10 @@ def table_one(
 def theory_gaps(row: TableOneRow) -> Iterator[str]:
     """Every disagreement of measurement and theory, in a sentence that gives its cause."""
     for axis in AXIS_SYMBOLS:
-        yield from _about_flops(row, axis)
+        of_flops = row.exponents[FLOPS, axis]
+        if of_flops.disagrees:
+            grown = _beside_theory(of_flops, axis)
+            yield f"FLOPs grow with {grown}: {_why_flops(row, axis)}."
         yield from _about_time(row, axis)
     yield from _about_memory(row)
     yield from _about_steps(row, STEPS, "Sequential operations grow")
@@ -118,12 +114,6 @@ def _row(about: About, here: Sequence[Growth], variant: str) -> TableOneRow:
         growths=here,
         exponents=exponents,
     )
-
-
-def _about_flops(row: TableOneRow, axis: Axis) -> Iterator[str]:
-    found = row.exponents[FLOPS, axis]
-    if found.disagrees:
-        yield f"FLOPs grow with {_beside_theory(found, axis)}: {_why_flops(row, axis)}."
 
 
 def _why_flops(row: TableOneRow, axis: Axis) -> str:
@@ -171,15 +161,13 @@ def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
 def _why_use(row: TableOneRow, axis: Axis) -> str:
     """How the use made of the machine changes over the places of the exponent."""
     start, *_, end = row.exponents[TIME, axis].places
-    rates = (flops_per_second(row.growths, row.variant, place, axis) for place in (start, end))
-    first, last = rates
+    first, last = (flops_per_second(row.growths, row.variant, p, axis) for p in (start, end))
     if first is None or last is None:
         return ""
     peak = machine_peak(row.growths, MATRIX_PEAK)
     verb = "rises" if last > first else "falls"
-    between = (
-        f"the widths {start:,} and {end:,}" if axis == "dim" else f"{start:,} and {end:,} tokens"
-    )
+    places = f"{start:,} and {end:,}"
+    between = f"the widths {places}" if axis == "dim" else f"{places} tokens"
     if peak is None:
         low, high = _distinct(first / 1e9, last / 1e9)
         return f"the rate of work {verb} from {low} to {high} GFLOP/s between {between}"
@@ -267,13 +255,13 @@ def _beside_theory(found: Exponent, axis: Axis) -> str:
     return f"{text} here, not {_power(found.theory, axis)}"
 
 
-def _distinct(first: float, last: float) -> tuple[str, str]:
-    """Both with two significant digits, or as many as show that they differ."""
+def _distinct(*numbers: float) -> list[str]:
+    """With two significant digits, or as many as show that they differ, at most five."""
     for digits in range(2, 6):
-        texts = [f"{x:,.{max(0, digits - 1 - math.floor(math.log10(x)))}f}" for x in (first, last)]
-        if texts[0] != texts[1]:
+        texts = [f"{x:,.{max(0, digits - 1 - math.floor(math.log10(x)))}f}" for x in numbers]
+        if len(set(texts)) == len(texts):
             break
-    return texts[0], texts[1]
+    return texts
 
 
 def _percent(share: float) -> str:

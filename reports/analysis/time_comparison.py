@@ -164,17 +164,21 @@ def _values(readings: Sequence[Reading]) -> dict[int, float]:
 
 def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
     interval = mean_interval(logs)
-    ratio = _exponential(interval)
+    ratio = exponential(interval)
     if interval.n < MIN_PROCESSES:
         reason = f"{interval.n} paired processes, and at least {MIN_PROCESSES} are needed"
         return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=reason)
     outcome = _outcome(interval)
     if outcome in (TimeOutcome.FASTER, TimeOutcome.SLOWER):
         return TimeComparison(ratio=ratio, outcome=outcome)
-    noise = _noise(sides)
-    if noise:
+    if noise := _noise(sides):
         return TimeComparison(ratio=ratio, outcome=TimeOutcome.NOISY, reason=noise)
-    reason = "" if outcome is not TimeOutcome.AMBIGUOUS else _why_ambiguous(ratio)
+    if outcome is TimeOutcome.SAME:
+        return TimeComparison(ratio=ratio, outcome=outcome)
+    reason = (
+        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
+        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
+    )
     return TimeComparison(ratio=ratio, outcome=outcome, reason=reason)
 
 
@@ -197,14 +201,8 @@ def _outcome(interval: Estimate) -> TimeOutcome:
     return TimeOutcome.SAME if is_same else TimeOutcome.AMBIGUOUS
 
 
-def _why_ambiguous(ratio: Estimate) -> str:
-    return (
-        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
-        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
-    )
-
-
-def _exponential(interval: Estimate) -> Estimate:
+def exponential(interval: Estimate) -> Estimate:
+    """The ratio whose logarithm is given; what no number can hold becomes e^700."""
     ends = (interval.point, interval.low, interval.high)
     point, low, high = (None if end is None else math.exp(min(end, 700.0)) for end in ends)
     return Estimate(n=interval.n, point=point, low=low, high=high)

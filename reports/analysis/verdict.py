@@ -10,7 +10,7 @@ docs/statistics.md gives the whole argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -162,24 +162,20 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
 
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
-    if found.trouble:
+    if found.why_invalid:
         return ClaimOutcome.INVALID
     if found.diverged:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
     outcome = judge(advantage, found.claim.by)
-    is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_restless
+    is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
 
 
 def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
-    words = [str(outcome)]
-    if is_exploratory:
-        words.append("exploratory")
-    if about.is_indicative:
-        words.append("indicative")
-    return ", ".join(words)
+    remarks = {"exploratory": is_exploratory, "indicative": about.is_indicative}
+    return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 
 def _why_exploratory(registration: Registration | None) -> str:
@@ -194,8 +190,8 @@ def _why_exploratory(registration: Registration | None) -> str:
 
 
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
-    if found.trouble:
-        return f"no verdict, since {found.trouble}"
+    if found.why_invalid:
+        return f"no verdict, since {found.why_invalid}"
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
@@ -207,55 +203,42 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
 
 
 def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+    """How large the advantage is; with its sign where it is open which is better."""
     assert advantage.point is not None, "a claim with no pair is invalid"
-    notation = found.notation(advantage)
+    notation, a, b = found.notation(advantage), found.claim.a, found.claim.b
     if not advantage.excludes_zero:
-        return _open_comparison(found, advantage, family)
-    sign = -1 if advantage.point < 0 else 1
+        size = notation.with_unit(notation.write_signed(advantage.point))
+        basis = _basis(found, advantage, family, notation.write_signed)
+        return f"the advantage of {a} over {b} is {size} {basis}"
+    word = "worse" if advantage.point < 0 else "better"
     size = notation.with_unit(notation.write(abs(advantage.point)))
-    word = "worse" if sign < 0 else "better"
-    text = f"{found.claim.a} is {word} than {found.claim.b} by {size}"
-    assert advantage.low is not None, "what excludes zero has an interval"
-    assert advantage.high is not None, "what excludes zero has an interval"
-    ends = [notation.write(end) for end in sorted((sign * advantage.low, sign * advantage.high))]
-    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
-
-
-def _open_comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
-    """Where it is open which is better: the advantage with its sign, for none is the worse."""
-    assert advantage.point is not None, "a claim with no pair is invalid"
-    notation, count = found.notation(advantage), found.count(advantage.n, "paired")
-    size = notation.with_unit(notation.write_signed(advantage.point))
-    text = f"the advantage of {found.claim.a} over {found.claim.b} is {size}"
-    if advantage.low is None or advantage.high is None:
-        return f"{text} ({count})"
-    ends = [notation.write_signed(end) for end in (advantage.low, advantage.high)]
-    return f"{text} ({_interval(ends, family)}, {count})"
+    basis = _basis(found, advantage, family, lambda end: notation.write(abs(end)))
+    return f"{a} is {word} than {b} by {size} {basis}"
 
 
 def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
-    text = (
-        f"{found.claim.a} {_verb(advantage)} {word} than {found.claim.b}, "
-        f"{_times(advantage.point)} times as fast"
-    )
-    if advantage.low is None or advantage.high is None:
-        return f"{text} ({found.count(advantage.n, 'paired')})"
-    ends = [_times(advantage.low), _times(advantage.high)]
-    return f"{text} ({_interval(ends, family)}, {found.count(advantage.n, 'paired')})"
-
-
-def _verb(advantage: Estimate) -> str:
-    return "is" if advantage.excludes_zero else "came out"
+    verb = "is" if advantage.excludes_zero else "came out"
+    text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {_times(advantage.point)}"
+    return f"{text} times as fast {_basis(found, advantage, family, _times)}"
 
 
 def _times(log_ratio: float) -> str:
     return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
 
 
-def _interval(ends: Sequence[str], family: Family) -> str:
-    return f"{100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}"
+def _basis(
+    found: Evidence, advantage: Estimate, family: Family, write: Callable[[float], str]
+) -> str:
+    """The interval, if there is one, and the number of pairs, in parentheses."""
+    count = found.count(advantage.n, "paired")
+    if advantage.low is None or advantage.high is None:
+        return f"({count})"
+    ends = [write(end) for end in (advantage.low, advantage.high)]
+    if advantage.high < 0 and not found.is_ratio:  # a size: the smaller end first
+        ends.reverse()
+    return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
 def _remark(found: Evidence, outcome: ClaimOutcome) -> str:

@@ -20,9 +20,15 @@ from enum import StrEnum
 
 from scipy.special import stdtrit
 
-from reports.analysis.time_comparison import CLEAR_GAP, TimeOutcome, compare, log_ratios
+from reports.analysis.time_comparison import (
+    CLEAR_GAP,
+    TimeOutcome,
+    compare,
+    exponential,
+    log_ratios,
+)
 from reports.compare.pairs import MetricPair, MetricRows, Selection, UnpairedMetric, pair_metrics
-from reports.results.series import QUALITY, Reading, reading_of
+from reports.results.series import QUALITY, reading_of
 from reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -136,10 +142,9 @@ def compare_selections(a: Selection, b: Selection) -> tuple[list[Change], list[U
 
 def judge(pair: MetricPair) -> Change:
     """The change of one metric, as if it were the only one."""
-    judge_kind = {
-        NumberKind.SCORE: _judge_score, NumberKind.TIME: _judge_time, NumberKind.COUNT: _judge_count
-    }[_kind(pair)]  # fmt: skip
-    found = judge_kind(pair)
+    kind = _kind(pair)
+    judge_score_or_count = _judge_score if kind is NumberKind.SCORE else _judge_count
+    found = _judge_time(pair) if kind is NumberKind.TIME else judge_score_or_count(pair)
     if not pair.a.values and not pair.b.values:
         return replace(found, outcome=ChangeOutcome.NO_NUMBER, reason=pair.b.fates)
     endings = "; ".join(_different_endings(pair))
@@ -187,12 +192,9 @@ def _different_endings(pair: MetricPair) -> Iterator[str]:
     a, b = pair.a, pair.b
     for seed in sorted(a.by_seed.keys() & b.by_seed.keys()):
         if (seed in a.values) != (seed in b.values):
-            in_a, in_b = (_ending(reading_of(rows.by_seed[seed])) for rows in (a, b))
+            readings = (reading_of(rows.by_seed[seed]) for rows in (a, b))
+            in_a, in_b = (f"{r.fate} ({r.reason})" if r.reason else r.fate for r in readings)
             yield f"seed {seed}: {in_a} in A, {in_b} in B"
-
-
-def _ending(reading: Reading) -> str:
-    return f"{reading.fate} ({reading.reason})" if reading.reason else reading.fate
 
 
 def _judge_score(pair: MetricPair) -> Change:
@@ -293,6 +295,4 @@ def unpaired_ratio(a: Collection[float], b: Collection[float]) -> Estimate:
     if sum(squares):  # the degrees of freedom are Welch's and Satterthwaite's
         freedom = sum(squares) ** 2 / sum(s**2 / d for s, d in zip(squares, degrees, strict=True))
         half = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * math.sqrt(sum(squares))
-    ends = (centre, centre - half, centre + half)
-    point, low, high = (math.exp(min(end, 700.0)) for end in ends)
-    return Estimate(n=n, point=point, low=low, high=high)
+    return exponential(Estimate(n=n, point=centre, low=centre - half, high=centre + half))

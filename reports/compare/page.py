@@ -35,6 +35,7 @@ from reports.export.templating import html_templates, markdown_templates
 from reports.results.series import all_series, reading_of
 from reports.stats.intervals import as_ratio
 from reports.tables.comparison import without_controls
+from reports.tables.controls import KERNELS
 
 DEFINITIONS = (
     "A score is compared seed by seed, B less A, with Student’s t interval at 95 % of the "
@@ -171,9 +172,6 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds[:_MOST_SEEDS]))}{more}"
 
 
-_KERNELS = (
-    "linear_kernel_seconds", "linearithmic_kernel_seconds", "quadratic_kernel_seconds"
-)  # fmt: skip
 _KERNEL_KEY = ["metric", "task", "probe", "variant", "at", "environment_id", "seed"]
 _NOTHING = "none"
 
@@ -235,7 +233,7 @@ def _kernel_seconds(selection: Selection) -> dict[tuple[str, ...], float]:
     """Seconds by `_KERNEL_KEY`."""
     results = selection.results
     found: dict[tuple[str, ...], float] = {}
-    for row in results[results["metric"].isin(_KERNELS)].to_dict("records"):
+    for row in results[results["metric"].isin(KERNELS)].to_dict("records"):
         reading = reading_of(row)
         if reading.has_number and reading.value > 0:
             found[tuple(str(row[name]) for name in _KERNEL_KEY)] = reading.value

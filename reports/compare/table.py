@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.compare.changes import CERTAIN, Change, ChangeOutcome, NumberKind, summary
 from reports.compare.pairs import MetricKey, MetricRows, UnpairedMetric
-from reports.document import Column, Entry, Row, Table
+from reports.document import Column, Entry, Row, Table, readable
 from reports.stats.intervals import Estimate, Notation, as_ratio, for_quantities, for_scores
 from suite.schema import MIXER_ALONE
 
@@ -89,7 +89,7 @@ def unpaired_table(unpaired: Iterable[UnpairedMetric]) -> Table:
     groups: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for only in unpaired:
         where = f"{only.selection} only" + (f", on {only.device}" if only.device else "")
-        groups[only.key.variant, where, _task(only.key)][_words(only.key.metric)] += 1
+        groups[only.key.variant, where, _task(only.key)][readable(only.key.metric)] += 1
     rows = (
         Row(name=variant, entries=(_text(where), _text(task), _text(_listed(metrics))))
         for (variant, where, task), metrics in groups.items()
@@ -158,7 +158,7 @@ def _row(change: Change) -> Row:
     return Row(
         name=key.variant,
         entries=(
-            _text(_words(key.metric), note=where),
+            _text(readable(key.metric), note=where),
             _change(change, notation),
             _number(change, pair.a, notation),
             _number(change, pair.b, notation),
@@ -220,11 +220,7 @@ def _ratio(ratio: float) -> str:
 
 
 def _task(key: MetricKey) -> str:
-    return "the mixer alone" if key.task == MIXER_ALONE else _words(key.task)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return "the mixer alone" if key.task == MIXER_ALONE else readable(key.task)
 
 
 def plural(kind: NumberKind, number: int) -> str:

@@ -44,10 +44,15 @@ def in_print(table: Table) -> Table:
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured table, with its footnotes."""
     read = in_print(table)
-    lines = [_markdown_row(map(markdown_text, _heads(read))), _markdown_row(_alignment(read))]
-    lines += [_markdown_row(map(markdown_text, _texts(read, row))) for row in read.rows]
+    titles = ["; ".join(filter(None, (_named(c), c.note))) for c in read.columns]
+    sides = [":--" if column.is_text else "--:" for column in read.columns]
+    heads, alignment = [read.row_title, *titles], [":--", *sides]
+    if read.has_coverage:
+        heads, alignment = [*heads, "coverage"], [*alignment, ":--"]
+    lines = [map(markdown_text, heads), alignment]
+    lines += [map(markdown_text, _texts(read, row)) for row in read.rows]
     notes = [f"\n{markdown_text(note)}" for note in read.footnotes]
-    return "\n".join([*lines, *notes])
+    return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), *notes])
 
 
 def to_csv(table: Table) -> str:
@@ -96,15 +101,6 @@ def frame_to_csv(frame: pd.DataFrame) -> str:
     return _csv([list(frame.columns), *map(list, zip(*columns, strict=True))])
 
 
-def _heads(table: Table) -> list[str]:
-    last = ["coverage"] if table.has_coverage else []
-    return [table.row_title, *(_heading(column) for column in table.columns), *last]
-
-
-def _heading(column: Column) -> str:
-    return "; ".join(filter(None, (_named(column), column.note)))
-
-
 def _named(column: Column) -> str:
     unit = f"({column.unit})" if column.unit else ""
     return " ".join(filter(None, (column.title, unit, column.arrow)))
@@ -128,15 +124,6 @@ def _texts(table: Table, row: Row) -> list[str]:
 def _entry_text(entry: Entry) -> str:
     note = f"({entry.note})" if entry.note else ""
     return " ".join(filter(None, (entry.text, entry.interval, note)))
-
-
-def _alignment(table: Table) -> list[str]:
-    last = [":--"] if table.has_coverage else []
-    return [":--", *(":--" if column.is_text else "--:" for column in table.columns), *last]
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _latex_row(cells: Iterable[str]) -> str:
@@ -255,7 +242,8 @@ def _character(character: str) -> str:
         return _TEXT[character]
     if character in _MATH:
         return f"${_MATH[character]}$"
-    return _greek(character) or _script(character) or _accented(character) or _spelled(character)
+    spelled = "".join(_SPECIAL.get(c, c) for c in spelled_out(character))
+    return _greek(character) or _script(character) or _accented(character) or spelled
 
 
 def _greek(character: str) -> str:
@@ -287,7 +275,3 @@ def _accented(character: str) -> str:
     command = _ACCENTS.get(parts[1], "")
     letter = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0]) if command not in "cdb" else parts[0]
     return f"\\{command}{{{letter}}}" if command else ""
-
-
-def _spelled(character: str) -> str:
-    return "".join(_SPECIAL.get(c, c) for c in spelled_out(character))

@@ -78,20 +78,17 @@ def _refuse_header(name: str, header: Sequence[str], columns: Sequence[str]) -> 
 
 
 def _row(place: str, line: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    row = dict(zip(columns, line, strict=False))
+    wrong = [name for name in _NUMBERS if row.get(name) and not _is_number(row[name])]
+    problem = ""
     if len(line) != len(columns):
-        raise PublishedError(
-            f"{FOLDER / place}: {len(line)} columns where there must be {len(columns)}."
-        )
-    row = dict(zip(columns, line, strict=True))
-    for name in _NUMBERS:
-        if row.get(name) and not _is_number(row[name]):
-            raise PublishedError(
-                f"{FOLDER / place}: {name}={row[name]!r} must be a number, or empty."
-            )
-    if row.get("kind", _KINDS[0]) not in _KINDS:
-        raise PublishedError(
-            f"{FOLDER / place}: kind={row['kind']!r} must be one of {', '.join(_KINDS)}."
-        )
+        problem = f"{len(line)} columns where there must be {len(columns)}"
+    elif wrong:
+        problem = f"{wrong[0]}={row[wrong[0]]!r} must be a number, or empty"
+    elif row.get("kind", _KINDS[0]) not in _KINDS:
+        problem = f"kind={row['kind']!r} must be one of {', '.join(_KINDS)}"
+    if problem:
+        raise PublishedError(f"{FOLDER / place}: {problem}.")
     return row
 
 

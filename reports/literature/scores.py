@@ -12,19 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from reports.document import Column, Entry, Exhibit, Row, Table
+from reports.document import Column, Entry, Exhibit, Table, column_rows
 from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from reports.results.series import Series
 from reports.stats.intervals import (
     Estimate,
+    Notation,
     as_interval,
-    for_scores,
+    for_estimates,
     mean_interval,
     paired_differences,
 )
 from suite.schema import About
 
-_BASELINE = "baseline"  # in the file: whichever label that of the ablation has
+_BASELINE = "baseline"  # in the file: the baseline of the ablation, whatever its label
 _LOWER_IS_BETTER = frozenset({"perplexity"})
 _NAMES = {"bleu": "BLEU", "relative_accuracy": "relative accuracy"}
 _INTRODUCTION = (
@@ -75,17 +76,16 @@ class Counterpart:
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
     """The printed figures of this ablation; None where none is of a variant that stands here."""
-    kept = [_of(about, one) for one in counterparts() if one.ablation == about.ablation]
+    kept = [
+        replace(one, against=about.baseline) if one.against == _BASELINE else one
+        for one in counterparts()
+        if one.ablation == about.ablation
+    ]
     if not any(one.variant in about.variants for one in kept):
         return None
     table = _table(about, measured, kept)
     sentences = (_INTRODUCTION, _EXPLORATORY)
     return Exhibit(title=table.title, sentences=sentences, tables=(table,))
-
-
-def _of(about: About, one: Counterpart) -> Counterpart:
-    """With the baseline by its label."""
-    return replace(one, against=about.baseline) if one.against == _BASELINE else one
 
 
 @cache
@@ -151,7 +151,7 @@ def _text(mine: Mapping[str, str], theirs: Mapping[str, str] | None) -> str:
 def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> Table:
     ours = [_ours(about, measured, one) for one in kept]
     names = _names(kept)
-    texts = {
+    titled = {
         "published": [Entry(text=one.printed) for one in kept],
         "their effect": [Entry(text=_theirs(one)) for one in kept],
         "ours": [entry for entry, _ in ours],
@@ -161,14 +161,18 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
         ],
         "comparable?": [Entry(text=f"no: {one.differs}" if one.differs else "yes") for one in kept],
     }
-    columns = tuple(_column(title, names, entries) for title, entries in texts.items())
-    rows = tuple(
-        Row(name=name, note=one.source, entries=tuple(c.entries[name] for c in columns))
-        for name, one in zip(names, kept, strict=True)
+    columns = tuple(
+        Column(
+            key=title.rstrip("?").replace(" ", "_"),
+            title=title,
+            entries=dict(zip(names, entries, strict=True)),
+        )
+        for title, entries in titled.items()
     )
+    sources = {name: one.source for name, one in zip(names, kept, strict=True)}
     return Table(
         name="published-scores", title="Published beside measured", task=kept[0].task,
-        row_title="comparison", columns=columns, rows=rows,
+        row_title="comparison", columns=columns, rows=column_rows(columns, names, sources),
     )  # fmt: skip
 
 
@@ -179,19 +183,12 @@ def _names(kept: Sequence[Counterpart]) -> list[str]:
     return [f"{one.task.replace('_', ' ')}: {one.name}" for one in kept]
 
 
-def _column(title: str, names: Sequence[str], entries: Sequence[Entry]) -> Column:
-    return Column(
-        key=title.rstrip("?").replace(" ", "_"), title=title,
-        entries=dict(zip(names, entries, strict=True)),
-    )  # fmt: skip
-
-
 def _theirs(one: Counterpart) -> str:
     """As ``−0.9 BLEU (worse)``."""
     sides = {True: "better", False: "worse", None: "no difference"}
     if one.is_share:
         return f"{one.low:.0f} to {one.high:.0f} % ({sides[one.is_better]})"
-    size = _signed(one.low, one.decimals)
+    size = Notation(decimals=one.decimals).write_signed(one.low)
     return f"{size} {one.unit} ({sides[one.is_better]})"
 
 
@@ -229,9 +226,8 @@ def _effect_of_ours(series: Series, one: Counterpart) -> tuple[Estimate, str, fl
 
 def _written(effect: Estimate, unit: str, even: float) -> str:
     """With its interval, so that every kind of document has it."""
-    assert effect.point is not None, "what has no number is told in words"
-    width = [] if effect.half_width is None else [effect.half_width]
-    notation = for_scores("1", width, [effect.point])
+    assert effect.point is not None, "the caller has shown what has no number"
+    notation = for_estimates("1", [effect])
     write = notation.write if even else notation.write_signed
     return " ".join(filter(None, (write(effect.point), unit, as_interval(effect, write))))
 
@@ -242,11 +238,3 @@ def _direction(one: Counterpart, ours: Entry, is_better: bool | None) -> str:
     if is_better is None:
         return "open"
     return "yes" if is_better == one.is_better else "no"
-
-
-def _signed(value: float, decimals: int) -> str:
-    """With a real minus sign; zero without any."""
-    text = f"{abs(value):.{decimals}f}"
-    if not text.strip("0."):
-        return text
-    return f"{'−' if value < 0 else '+'}{text}"

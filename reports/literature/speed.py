@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from reports.analysis.time_comparison import compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.literature.csv import CONDITIONS, rows_of
 from reports.results.length_sweep import MATERIALISED, Growth, find
 from reports.stats.intervals import Estimate, as_interval, as_ratio
@@ -80,24 +80,20 @@ def published_table(about: About, growths: Sequence[Growth], environment_id: str
     """
     rivals = _rivals(about)
     ours = _Ours(about, growths, environment_id)
-    together: dict[tuple[str, int, int, str], list[Printed]] = {}
-    for one in printed():
-        if rivals and ours.variant(one.mixer) and ours.has(one):
-            key = (one.system, one.length, one.projected_length, one.source)
-            together.setdefault(key, []).append(one)
-    kept = [some for key, some in together.items() if key[2] == _nearest_k(together, key, ours)]
-    if not kept:
+    known = [one for one in printed() if rivals and ours.variant(one.mixer) and ours.has(one)]
+    together: dict[tuple[str, int, str], list[Printed]] = {}
+    for one in known:
+        if one.projected_length == _nearest_k(known, one, ours):
+            together.setdefault((one.system, one.length, one.source), []).append(one)
+    if not together:
         return None
-    names = [_name(some[0]) for some in kept]
-    columns = list(_columns(names, kept, rivals, ours))
-    rows = tuple(
-        Row(name=name, note=some[0].source, entries=tuple(c.entries[name] for c in columns))
-        for name, some in zip(names, kept, strict=True)
-    )
+    kept = {_name(some[0]): some for some in together.values()}
+    columns = tuple(_columns(kept, rivals, ours))
+    sources = {name: some[0].source for name, some in kept.items()}
     return Table(
         name=f"{MIXER_ALONE}-published", title="Published beside ours", task=MIXER_ALONE,
         introduction=f"{INTRODUCTION} {_OURS.format(ours.device)}", row_title="system",
-        columns=tuple(columns), rows=rows,
+        columns=columns, rows=column_rows(columns, kept, sources),
     )  # fmt: skip
 
 
@@ -174,15 +170,15 @@ class _Ours:
         mine, theirs = growth.of(variant, one.length), growth.of(rival, one.length)
         return compare(theirs, mine).ratio
 
-    def projected_length(self, mixer: str, length: int) -> int:
-        """Our k, where the operations that theory counts tell it; else 0."""
-        variant = self.variant(mixer)
+    def projected_length(self, one: Printed) -> int:
+        """Our k, where it follows from the operations that theory counts; else 0."""
+        variant = self.variant(one.mixer)
         operations = find(self.growths, "theory_operations", "length", self.environment_id)
         dim = self.about.settings.get("dim")
         if operations is None or self.about.subjects[variant].time != _LINEAR_IN_K:
             return 0
-        count = operations.point(variant, length)
-        return round(count / (length * dim)) if count and isinstance(dim, int) else 0
+        count = operations.point(variant, one.length)
+        return round(count / (one.length * dim)) if count and isinstance(dim, int) else 0
 
     @property
     def device(self) -> str:
@@ -191,15 +187,10 @@ class _Ours:
         return made.device if made else "an unknown device"
 
 
-def _nearest_k(
-    together: Mapping[tuple[str, int, int, str], object],
-    key: tuple[str, int, int, str],
-    ours: _Ours,
-) -> int:
+def _nearest_k(known: Sequence[Printed], one: Printed, ours: _Ours) -> int:
     """Of the printed k of that system and length, the one nearest to ours."""
-    system, length, _, source = key
-    mine = ours.projected_length(system.lower().replace(" ", "_"), length)
-    there = [k for s, n, k, where in together if (s, n, where) == (system, length, source)]
+    mine, place = ours.projected_length(one), (one.system, one.length, one.source)
+    there = [p.projected_length for p in known if (p.system, p.length, p.source) == place]
     return min(there, key=lambda k: (abs(k - mine), k))
 
 
@@ -210,32 +201,27 @@ def _name(one: Printed) -> str:
 
 
 def _columns(
-    names: Sequence[str], kept: Sequence[Sequence[Printed]], rivals: Mapping[str, str], ours: _Ours
+    kept: Mapping[str, Sequence[Printed]], rivals: Mapping[str, str], ours: _Ours
 ) -> Iterator[Column]:
-    for is_memory in (False, True):
-        what = "memory" if is_memory else "speed"
-        of_kind = [next((p for p in some if p.is_memory == is_memory), None) for some in kept]
-        if not any(of_kind):
+    """Speed and memory as printed and against each rival of ours, where known; then remarks."""
+    for is_memory, title in ((False, "times as fast"), (True, "times less memory")):
+        of_kind = {n: next((p for p in kept[n] if p.is_memory == is_memory), None) for n in kept}
+        if not any(of_kind.values()):
             continue
-        theirs = [_number(Estimate(n=1, point=p.ratio) if p else None) for p in of_kind]
-        title = "times less memory" if is_memory else "times as fast"
-        yield _column(f"published_{what}", title, "published", names, theirs)
+        what = "memory" if is_memory else "speed"
+        theirs = {
+            n: _number(Estimate(n=1, point=p.ratio) if p else None) for n, p in of_kind.items()
+        }
+        key, note = f"published_{what}", "published"
+        yield Column(key=key, title=title, measured_unit="1", note=note, entries=theirs)
         for rival, variant in rivals.items():
-            mine = [_number(ours.ratio(p, variant) if p else None) for p in of_kind]
+            mine = {n: _number(ours.ratio(p, variant) if p else None) for n, p in of_kind.items()}
             key = f"ours_{what}_against_{rival.replace(' ', '_').replace('-', '_')}"
-            yield _column(key, title, f"ours, against {rival}", names, mine)
-    differences = [", ".join(_differences(some[0], ours)) for some in kept]
-    said = [Entry(text=f"no: {text}") for text in differences]
-    yield Column(key="comparable", title="comparable?", entries=dict(zip(names, said, strict=True)))
-
-
-def _column(
-    key: str, title: str, note: str, names: Sequence[str], entries: Sequence[Entry]
-) -> Column:
-    return Column(
-        key=key, title=title, measured_unit="1", note=note,
-        entries=dict(zip(names, entries, strict=True)),
-    )  # fmt: skip
+            note = f"ours, against {rival}"
+            yield Column(key=key, title=title, measured_unit="1", note=note, entries=mine)
+    differences = {name: ", ".join(_differences(some[0], ours)) for name, some in kept.items()}
+    entries = {name: Entry(text=f"no: {text}") for name, text in differences.items()}
+    yield Column(key="comparable", title="comparable?", entries=entries)
 
 
 def _number(estimate: Estimate | None) -> Entry:
@@ -254,6 +240,6 @@ def _differences(one: Printed, ours: _Ours) -> Iterator[str]:
         yield one.hardware
     if one.batch not in ("", "1"):
         yield f"batch {one.batch}"
-    k = ours.projected_length(one.mixer, one.length)
+    k = ours.projected_length(one)
     if one.projected_length and k != one.projected_length:
         yield f"k={one.projected_length} (ours {k or 'unknown'})"

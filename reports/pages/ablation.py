@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.analysis.verdict import Verdict, verdict
-from reports.document import Drawing, Exhibit, Section, Table
+from reports.document import Drawing, Exhibit, Section, Table, capitalized, readable
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.budgets import budgets_exhibit
-from reports.pages.failures import MAX_TROUBLES, Trouble, fates_in_words, troubles
+from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import SummaryPoint, in_short
+from reports.pages.summary import SummaryPoint, summary_points
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
@@ -64,25 +64,25 @@ class Page:
     """One report, ready to be printed as HTML or Markdown.
 
     Attributes:
-        in_short: What stands on the first screen, below the verdict.
+        summary: What stands on the first screen, below the verdict.
         mixers: What was measured of mixers alone; stands before the tasks.
         tasks: What was measured on each task.
         others: Over all tasks: pooled scores, published ones, what the models look at.
         controls: Of the timings, where no mixers stand alone; stands after what failed.
-        troubles: The first of them; `num_troubles` are there.
+        failures: The first of them; `num_failures` are there.
     """
 
     about: About
     scales: tuple[str, ...]
     verdict: Verdict | None
-    in_short: tuple[SummaryPoint, ...]
+    summary: tuple[SummaryPoint, ...]
     coverage: Coverage
     mixers: Section | None
     tasks: tuple[Section, ...]
     others: tuple[Section, ...]
     controls: Section | None
-    troubles: tuple[Trouble, ...]
-    num_troubles: int
+    failures: tuple[FailureGroup, ...]
+    num_failures: int
     data_sets: tuple[tuple[str, DataSet], ...]
     environments: tuple[tuple[str, Provenance], ...]
     commits: tuple[str, ...]
@@ -106,7 +106,7 @@ class Page:
     @property
     def fates(self) -> tuple[Mapping[str, str], ...]:
         """The words for what failed, with their meanings."""
-        return fates_in_words(trouble.fate for trouble in self.troubles)
+        return fates_in_words(failure.fate for failure in self.failures)
 
     @property
     def _sections(self) -> tuple[Section, ...]:
@@ -115,7 +115,12 @@ class Page:
 
 def ordered(sweeps: Sequence[Sweep]) -> list[Sweep]:
     """From the smallest scale to the largest."""
-    return sorted(sweeps, key=lambda sweep: _size(sweep.about.scale))
+
+    def size(sweep: Sweep) -> tuple[int, str]:
+        scale = sweep.about.scale
+        return SCALES.index(scale) if scale in SCALES else -1, scale
+
+    return sorted(sweeps, key=size)
 
 
 def shown_sweep(sweeps: Sequence[Sweep], scale: str | None = None) -> Sweep:
@@ -143,20 +148,20 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     is_controlled = mixers is None and (sweep.results["metric"] == BASELINE_AGAIN).any()
     judged = verdict(about, measured) if about.claim else None
     cover = whole_coverage(about, measured)
-    failures = () if cover.is_complete else troubles(about, measured)
+    failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     return Page(
         about=about,
         scales=tuple(scales),
         verdict=judged,
-        in_short=in_short(about, judged, cover),
+        summary=tuple(summary_points(about, judged, cover)),
         coverage=cover,
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),
         others=tuple(_others(sweep, compared(measured))),
-        controls=_untitled(controls_section(about, sweep.results)) if is_controlled else None,
-        troubles=failures[:MAX_TROUBLES],
-        num_troubles=len(failures),
+        controls=controls_section(about, sweep.results) if is_controlled else None,
+        failures=failures[:MAX_FAILURES],
+        num_failures=len(failures),
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
@@ -166,14 +171,9 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:
     """What is measured and which direction is good, as a sentence."""
-    name = metric.replace("_", " ")
     meaning = _METRICS.get(metric, "" if unit == "1" else f"in {unit}")
-    said = f"{name[:1].upper()}{name[1:]}{f': {meaning}' if meaning else ''}"
+    said = f"{capitalized(readable(metric))}{f': {meaning}' if meaning else ''}"
     return f"{said}." if better == "none" else f"{said}; {better} is better."
-
-
-def _size(scale: str) -> tuple[int, str]:
-    return (SCALES.index(scale) if scale in SCALES else -1, scale)
 
 
 def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
@@ -183,7 +183,8 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
     along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
-    is_elsewhere = len(table.rows) > MAX_DOTS and _has_groups(along)
+    has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
+    is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     score = score_figure(sweep.about, judged) if judged and not is_elsewhere else None
     comparison = Exhibit(
         title="",
@@ -198,20 +199,14 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     )
 
 
-def _has_groups(along: Sequence[Exhibit]) -> bool:
-    """Whether a line is drawn for each group of variants."""
-    return any(not table.is_of_variants for shown in along for table in shown.all_tables)
-
-
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
     """In the three views, and against what the score costs."""
     if judged is None or not judged.is_score:
         return
-    exhibits = [
-        budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None,
-        tradeoff_exhibit(sweep.about, measured, judged) if len(sweep.about.variants) > 1 else None,
-    ]
-    yield from filter(None, exhibits)
+    about = sweep.about
+    at_budgets = budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None
+    of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
+    yield from filter(None, (at_budgets, of_costs))
 
 
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
@@ -228,10 +223,3 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
-
-
-def _untitled(section: Section | None) -> Section | None:
-    """A section of one exhibit needs no second heading."""
-    if section is None or len(section.exhibits) != 1:
-        return section
-    return replace(section, exhibits=(replace(section.exhibits[0], title=""),))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Row, Table, readable
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, column_rows, readable
 from reports.results.best_learning_rates import ANY_MIXER, Choice, choices, mixer_and_rate
 from reports.stats.intervals import Estimate, for_scores
 from suite.schema import About
@@ -21,8 +21,6 @@ _SENTENCE = (
 )
 _FOOTNOTE = "‡ The lowest or the highest rate that was tried: a better one may lie beyond."
 
-_Chosen = Mapping[tuple[str, str], Choice]  # task, mixer
-
 
 def chosen_rates_exhibit(about: About, results: pd.DataFrame) -> Exhibit | None:
     """The table; None where the ablation is no sweep of rates by mixer."""
@@ -34,35 +32,26 @@ def chosen_rates_exhibit(about: About, results: pd.DataFrame) -> Exhibit | None:
 
 def _table(about: About, found: Sequence[Choice]) -> Table:
     chosen = {(one.task, one.mixer): one for one in found}
-    named = dict.fromkeys(tried[0] for v in about.variants if (tried := mixer_and_rate(v)))
-    mixers = [*named, ANY_MIXER]
-    tasks = [task for task in about.tasks if (task, ANY_MIXER) in chosen]
-    columns = tuple(_column(chosen, task, mixers) for task in tasks)
-    rows = tuple(
-        Row(
-            name="any other" if mixer == ANY_MIXER else mixer,
-            entries=tuple(column.entries[mixer] for column in columns),
+    mixers = dict.fromkeys(tried[0] for v in about.variants if (tried := mixer_and_rate(v)))
+    names = {**{mixer: mixer for mixer in mixers}, ANY_MIXER: "any other"}
+    columns = tuple(
+        Column(
+            key=task, title=readable(task), measured_unit="1", note="learning rate",
+            entries={name: _entry(chosen.get((task, mixer))) for mixer, name in names.items()},
         )
-        for mixer in mixers
-    )
+        for task in about.tasks
+        if (task, ANY_MIXER) in chosen
+    )  # fmt: skip
     return Table(
         name="chosen-learning-rates", title=_TITLE, task="all tasks", row_title="mixer",
-        columns=columns, rows=rows,
+        columns=columns, rows=column_rows(columns, names.values()),
         footnotes=(_FOOTNOTE,) if any(one.is_at_edge for one in found) else (),
     )  # fmt: skip
 
 
-def _column(chosen: _Chosen, task: str, mixers: Sequence[str]) -> Column:
-    entries = {}
-    for mixer in mixers:
-        choice = chosen.get((task, mixer))
-        entries[mixer] = _entry(choice) if choice else NO_ENTRY
-    return Column(
-        key=task, title=readable(task), measured_unit="1", note="learning rate", entries=entries,
-    )  # fmt: skip
-
-
-def _entry(choice: Choice) -> Entry:
+def _entry(choice: Choice | None) -> Entry:
+    if choice is None:
+        return NO_ENTRY
     mark = "‡" if choice.is_at_edge else ""
     estimate = Estimate(n=1, point=choice.rate)
     return Entry(estimate=estimate, text=f"{choice.rate:g}{mark}", note=_margin(choice))

@@ -79,10 +79,8 @@ def _view(about: About, curves: Curves, judged: Series, times: StepTimes | None)
     if budget is None:
         return View(title=title, sentences=(_UNFINISHED,), drawings=drawings)
     sentences = (_budget(curves, budget), *_remarks(about, curves, times))
-    return View(
-        title=title, sentences=sentences, drawings=drawings,
-        tables=(budget_table(about, curves, judged, budget),),
-    )  # fmt: skip
+    tables = (budget_table(about, curves, judged, budget),)
+    return View(title=title, sentences=sentences, drawings=drawings, tables=tables)
 
 
 def _budget(curves: Curves, budget: float) -> str:
@@ -211,12 +209,10 @@ def _whole(curves: Curves, variants: Sequence[str]) -> Iterator[Column]:
         return
     spent = {v: max(seed.spent[-1] for seed in some) for v, some in curves.seeds.items()}
     written = for_quantities(curves.against.unit, list(spent.values()))
-    entries = {
-        v: Entry(estimate=Estimate(n=1, point=spent[v]), text=written.write(spent[v]))
-        if v in spent
-        else NO_ENTRY
-        for v in variants
-    }
+    entries = dict.fromkeys(variants, NO_ENTRY)
+    for variant, amount in spent.items():
+        estimate = Estimate(n=1, point=amount)
+        entries[variant] = Entry(estimate=estimate, text=written.write(amount))
     yield Column(
         key=f"whole_training_{curves.against.key}", title="its whole training",
         measured_unit=curves.against.unit, unit=written.unit, entries=entries,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from reports.results.series import Reading, Series, belongs, floors_of, num_expected
 from suite.schema import FLOORS, About, Status
 
-MAX_TROUBLES = 200  # that a page tells
+MAX_FAILURES = 200  # that a page tells
 _FATES = {
     "noisy": "a time whose stopping criterion was not met; it is shown, and marked",
     "skipped": "cannot be, for the reason given",
@@ -26,8 +26,8 @@ _MAX_REASON = 600  # characters of a reason
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """One story: what became of some seeds of some variants."""
+class FailureGroup:
+    """What became of some seeds of some variants."""
 
     task: str
     variants: tuple[str, ...]
@@ -44,39 +44,39 @@ class Trouble:
         return f"{names} and {rest:,} more" if rest > 0 else names
 
 
-def troubles(about: About, measured: Sequence[Series]) -> tuple[Trouble, ...]:
-    """Every story of a sweep, in the order of its tasks and probes."""
-    variants_of: dict[Trouble, list[str]] = {}
-    noisy_seeds: dict[Trouble, set[int]] = {}
+def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGroup, ...]:
+    """Every group of a sweep, in the order of its tasks and probes."""
+    variants_of: dict[FailureGroup, list[str]] = {}
+    seeds_of: dict[FailureGroup, set[int]] = {}
     for series in measured:
-        for variant, story in _of_series(about, series):
-            key = replace(story, seeds=()) if story.reason == NOISE else story
-            noisy_seeds.setdefault(key, set(story.seeds)).update(story.seeds)
+        for variant, group in _of_series(about, series):
+            key = replace(group, seeds=()) if group.reason == NOISE else group
+            seeds_of.setdefault(key, set()).update(group.seeds)
             variants_of.setdefault(key, []).append(variant)
     return tuple(
         replace(
-            story,
-            variants=tuple(dict.fromkeys(variants)),
-            seeds=tuple(sorted(noisy_seeds[story])) if story.reason == NOISE else story.seeds,
+            group, variants=tuple(dict.fromkeys(variants)), seeds=tuple(sorted(seeds_of[group]))
         )
-        for story, variants in variants_of.items()
+        for group, variants in variants_of.items()
     )
 
 
-def _of_series(about: About, series: Series) -> Iterator[tuple[str, Trouble]]:
+def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:
     """Variant or floor, and what went wrong with it."""
-    for variant in about.variants:
-        if belongs(variant, series.task):
-            for story in _stories(series, variant, num_expected(series, about)):
-                yield variant, story
-    for floor in floors_of(about, series):
-        for story in _stories(series, floor, 1):
-            yield floor, replace(story, probe=FLOORS)
+    expected = num_expected(series, about)
+    shown = [(v, series.probe, expected) for v in about.variants if belongs(v, series.task)]
+    shown += [(floor, FLOORS, 1) for floor in floors_of(about, series)]
+    for variant, probe, num in shown:
+        for (fate, reason), seeds in _failed_seeds(series.of(variant), num).items():
+            group = FailureGroup(
+                task=series.task, variants=(), probe=probe, fate=fate, seeds=tuple(seeds),
+                reason=reason,
+            )  # fmt: skip
+            yield variant, group
 
 
-def _stories(series: Series, variant: str, expected: int) -> Iterator[Trouble]:
-    """What went wrong with one variant, without its name."""
-    readings = series.of(variant)
+def _failed_seeds(readings: Sequence[Reading], expected: int) -> dict[tuple[str, str], list[int]]:
+    """What became of seeds, and why -> the seeds."""
     seeds_of: dict[tuple[str, str], list[int]] = {}
     for reading in readings:
         if not reading.is_ok:
@@ -86,25 +86,16 @@ def _stories(series: Series, variant: str, expected: int) -> Iterator[Trouble]:
         present = {reading.seed for reading in readings}
         absent = [seed for seed in range(num_missing + len(readings)) if seed not in present]
         seeds_of["missing", "not yet measured"] = absent[:num_missing]
-    for (fate, reason), seeds in seeds_of.items():
-        yield Trouble(
-            task=series.task,
-            variants=(),
-            probe=series.probe,
-            fate=fate,
-            seeds=tuple(seeds),
-            reason=reason,
-        )
+    return seeds_of
 
 
 def _reason(reading: Reading) -> str:
     """As the row has it; noise by its rule, since each row of it has figures of its own."""
     if reading.status is Status.NOISY:
         return NOISE
-    is_long = len(reading.reason) > _MAX_REASON
-    return (
-        f"{reading.reason[:_MAX_REASON]}… (results.csv has it whole)" if is_long else reading.reason
-    )
+    if len(reading.reason) <= _MAX_REASON:
+        return reading.reason
+    return f"{reading.reason[:_MAX_REASON]}… (results.csv has it whole)"
 
 
 def fates_in_words(fates: Iterable[str]) -> tuple[Mapping[str, str], ...]:

@@ -7,7 +7,7 @@ When is it faster (crossover), how does it grow (Table 1, figures, times), and c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -81,7 +81,7 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
         return None
     return Section(
         title="The mixers alone",
-        sentences=tuple(_where(about, results, environment_id)),
+        sentences=(_where(about, results, environment_id),),
         exhibits=exhibits,
         definition=_DEFINITION,
     )
@@ -89,10 +89,11 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
 
 def controls_section(about: About, results: pd.DataFrame) -> Section | None:
     """The controls of timings on tasks, for a report without mixers alone; None without any."""
-    exhibit = _controls(_Case(about, results, (), ""))
-    if exhibit is None:
-        return None
-    return Section(title="How far the times can be trusted", exhibits=(exhibit,))
+    # One exhibit, which needs no second heading.
+    exhibits = tuple(replace(one, title="") for one in _controls(_Case(about, results, (), "")))
+    return (
+        Section(title="How far the times can be trusted", exhibits=exhibits) if exhibits else None
+    )
 
 
 def main_environment(results: pd.DataFrame) -> str:
@@ -104,19 +105,18 @@ def main_environment(results: pd.DataFrame) -> str:
     return max(counts.index, key=lambda name: (counts[name], name), default="")
 
 
-def _where(about: About, results: pd.DataFrame, environment_id: str) -> Iterator[str]:
+def _where(about: About, results: pd.DataFrame, environment_id: str) -> str:
     """Which environment is shown, and what becomes of the others."""
     alone = results[(results["task"] == MIXER_ALONE) & results["value"].notna()]
     others = sorted(set(alone["environment_id"]) - {"", environment_id})
-    shown = _place(about, environment_id)
-    if not others:
-        yield f"One layer, one sequence, measured on {shown}."
-        return
+    shown = f"One layer, one sequence, measured on {_place(about, environment_id)}"
     names = "; ".join(_place(about, other) for other in others)
-    yield (
-        f"One layer, one sequence, measured on {shown}, where most measurements are. What was "
-        f"measured elsewhere ({names}) is in results.csv and never side by side with it, because "
-        "times of different devices, thread counts or torch versions do not compare."
+    if not others:
+        return f"{shown}."
+    return (
+        f"{shown}, where most measurements are. What was measured elsewhere ({names}) is in "
+        "results.csv and never side by side with it, because times of different devices, thread "
+        "counts or torch versions do not compare."
     )
 
 
@@ -134,15 +134,14 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
     yield from _crossover(case)
     yield from _figures(case)
     yield from _costs(case)
-    yield from _utilisation(case)
-    controls = _controls(case)
-    if controls:
-        yield controls
-    published = published_table(case.about, case.growths, case.environment_id)
-    if published:
-        yield Exhibit(
-            title=published.title, sentences=(published.introduction,), tables=(published,)
-        )
+    used = utilisation_table(case.about, case.growths, case.environment_id)
+    if used:
+        peaks = peaks_in_words(case.growths, case.environment_id)
+        yield Exhibit(title=used.title, sentences=(peaks,), tables=(used,))
+    yield from _controls(case)
+    known = published_table(case.about, case.growths, case.environment_id)
+    if known:
+        yield Exhibit(title=known.title, sentences=(known.introduction,), tables=(known,))
 
 
 def _table_one(case: _Case) -> Iterator[Exhibit]:
@@ -169,24 +168,13 @@ def _crossover(case: _Case) -> Iterator[Exhibit]:
         yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,), views=views)
 
 
-def _utilisation(case: _Case) -> Iterator[Exhibit]:
-    table = utilisation_table(case.about, case.growths, case.environment_id)
-    if table:
-        peaks = peaks_in_words(case.growths, case.environment_id)
-        yield Exhibit(title=table.title, sentences=(peaks,), tables=(table,))
-
-
 def _figures(case: _Case) -> Iterator[Exhibit]:
     titles = {
         _TIME: "Time of forward and backward against length",
         _MEMORY: "Peak memory of forward and backward against length",
     }
-    found = ((case.growth(metric), title) for metric, title in titles.items())
-    drawings = tuple(
-        drawing
-        for growth, title in found
-        if growth is not None and (drawing := growth_figure(case.about, growth, title))
-    )
+    found = [(growth, title) for metric, title in titles.items() if (growth := case.growth(metric))]
+    drawings = tuple(filter(None, (growth_figure(case.about, *one) for one in found)))
     if drawings:
         yield Exhibit(title="Time and memory against length", drawings=drawings)
 
@@ -212,19 +200,17 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
 def _other_costs(case: _Case) -> Iterator[Table]:
     """The ratios with their intervals, the other costs, and times by width."""
     time, wide = case.growth(_TIME), case.growth(_TIME, "dim")
+    others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
+    others.append((wide, "Forward and backward, by width"))
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
-    for metric, title in _FOLDED.items():
-        growth = case.growth(metric)
-        made += [costs_table(case.about, growth, title)] if growth else []
-    made += [costs_table(case.about, wide, "Forward and backward, by width")] if wide else []
-    yield from (table for table in made if table)
+    made += [costs_table(case.about, growth, title) for growth, title in others if growth]
+    yield from filter(None, made)
 
 
-def _controls(case: _Case) -> Exhibit | None:
+def _controls(case: _Case) -> Iterator[Exhibit]:
     kept = instruments(case.about, case.results, case.environment_id)
-    if not kept:
-        return None
-    table = controls_table(case.about, kept, case.growths)
-    return Exhibit(
-        title="Can these times be trusted?", sentences=describe_controls(kept), tables=(table,)
-    )
+    if kept:
+        table = controls_table(case.about, kept, case.growths)
+        yield Exhibit(
+            title="Can these times be trusted?", sentences=describe_controls(kept), tables=(table,)
+        )

@@ -7,9 +7,9 @@ held-out prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from reports.document import Column, Entry, Exhibit, Row, Section, Table, View
+from reports.document import Column, Entry, Exhibit, Section, Table, View, capitalized, column_rows
 from reports.escape import one_line, slug
 from reports.plots.heatmaps import (
     COSINE_SHADES,
@@ -22,7 +22,7 @@ from reports.plots.heatmaps import (
 from reports.results.matrices import HeadFocus, Matrix, at_distance, head_focus, matrices, of_heads
 from reports.results.variant_labels import MAX_SHOWN, shown_name, shown_variants
 from reports.stats.intervals import Estimate
-from suite.schema import About, Specimen
+from suite.schema import About, Specimen, SpecimenKind
 
 _MOST = 8
 _HOW_MADE = (
@@ -58,10 +58,10 @@ def _verses(text: str) -> str:
 def _samples_table(about: About, task: str, written: Mapping[str, str]) -> Table:
     entries = {variant: Entry(text=_verses(text)) for variant, text in written.items()}
     column = Column(key="continuation", title="continuation", entries=entries)
-    rows = [Row(name=v, entries=(entries[v],), is_baseline=v == about.baseline) for v in written]
+    rows = column_rows((column,), written, baseline=about.baseline)
     return Table(
         name=slug(f"{task}-samples"), title=f"What the models of {task} write", task=task,
-        columns=(column,), rows=tuple(rows),
+        columns=(column,), rows=rows,
     )  # fmt: skip
 
 
@@ -100,17 +100,24 @@ _FOOTNOTE = "Means over all tokens but the first two, which have hardly anywhere
 
 def attention_exhibit(about: About, task: str) -> Exhibit | None:
     """A view each of the baseline and a few others; None where no mixer has weights."""
-    maps = {v: of_heads(some, "attention") for v, some in about.specimens[task].items()}
-    chosen = shown_variants(about, {variant for variant, found in maps.items() if found})
-    if not chosen:
-        return None
-    return Exhibit(
-        title=f"Attention maps on {task}", sentences=(_HOW_TO_READ,),
-        views=tuple(_view(about, task, variant, maps[variant]) for variant in chosen),
-    )  # fmt: skip
+    views = _views(about, task, "attention", _attention_view)
+    title = f"Attention maps on {task}"
+    return Exhibit(title=title, sentences=(_HOW_TO_READ,), views=views) if views else None
 
 
-def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View:
+def _views(
+    about: About,
+    task: str,
+    kind: SpecimenKind,
+    view: Callable[[About, str, str, Sequence[Matrix]], View],
+) -> tuple[View, ...]:
+    """A view for each of a few variants whose heads have matrices of that kind."""
+    found = {v: of_heads(some, kind) for v, some in about.specimens[task].items()}
+    chosen = shown_variants(about, {variant for variant, some in found.items() if some})
+    return tuple(view(about, task, variant, found[variant]) for variant in chosen)
+
+
+def _attention_view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View:
     focuses = {matrix.name: head_focus(matrix) for matrix in maps}
     known = {name: found for name, found in focuses.items() if found is not None}
     named = one_line(shown_name(about, variant))
@@ -128,7 +135,7 @@ def _view(about: About, task: str, variant: str, maps: Sequence[Matrix]) -> View
 
 def _in_words(focuses: Mapping[str, HeadFocus]) -> str:
     return " ".join(
-        f"{name[:1].upper()}{name[1:]}: {found.mostly}, {found.distance:.1f} tokens away on "
+        f"{capitalized(name)}: {found.mostly}, {found.distance:.1f} tokens away on "
         f"average, entropy {found.entropy:.1f} of at most {found.most_entropy:.1f} bits."
         for name, found in focuses.items()
     )
@@ -150,10 +157,9 @@ def _table(task: str, variant: str, focuses: Mapping[str, HeadFocus]) -> Table:
     most = f"of at most {max(_values(focuses, 'most_entropy').values()):.2f}"
     columns.append(_column("distance", "how far away", "tokens", distances, 1, "on average"))
     columns.append(_column("entropy", "entropy", "bit", entropies, 2, most))
-    rows = [Row(name=name, entries=tuple(c.entries[name] for c in columns)) for name in focuses]
     return Table(
         name=slug(f"{task}-attention-{variant}"), title=f"Where the heads of {variant} look",
-        task=task, row_title="head", columns=tuple(columns), rows=tuple(rows),
+        task=task, row_title="head", columns=tuple(columns), rows=column_rows(columns, focuses),
         footnotes=(_FOOTNOTE,),
     )  # fmt: skip
 
@@ -213,20 +219,13 @@ def cosines_exhibit(about: About, task: str) -> Exhibit | None:
 
 def biases_exhibit(about: About, task: str) -> Exhibit | None:
     """Of relative positions that add to scores; a view a variant."""
-    biases = {v: of_heads(some, "positions") for v, some in about.specimens[task].items()}
-    chosen = shown_variants(about, {variant for variant, found in biases.items() if found})
-    if not chosen:
-        return None
-    return Exhibit(
-        title=f"What distance adds to scores on {task}", sentences=(_BIASES,),
-        views=tuple(_bias_view(about, task, variant, biases) for variant in chosen),
-    )  # fmt: skip
+    views = _views(about, task, "positions", _bias_view)
+    title = f"What distance adds to scores on {task}"
+    return Exhibit(title=title, sentences=(_BIASES,), views=views) if views else None
 
 
-def _bias_view(
-    about: About, task: str, variant: str, biases: Mapping[str, Sequence[Matrix]]
-) -> View:
-    rows = one_row_a_layer(biases[variant])
+def _bias_view(about: About, task: str, variant: str, biases: Sequence[Matrix]) -> View:
+    rows = one_row_a_layer(biases)
     panels = [panel for row in rows for panel in row]
     named = one_line(shown_name(about, variant))
     drawing = grid_figure(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.analysis.verdict import Verdict, judged_together, verdict
+from reports.document import listed
 from reports.escape import one_line, slug
 from reports.results.frame import Sweep
 from reports.results.series import Coverage, Series, all_series
@@ -37,7 +38,7 @@ _TOGETHER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glance:
+class OverviewEntry:
     """One ablation.
 
     Attributes:
@@ -62,22 +63,22 @@ class Glance:
 class Overview:
     """All ablations, in the order of their names."""
 
-    glances: tuple[Glance, ...]
+    entries: tuple[OverviewEntry, ...]
 
     @property
-    def claims(self) -> tuple[Glance, ...]:
+    def claims(self) -> tuple[OverviewEntry, ...]:
         """The ablations that make a claim."""
-        return tuple(glance for glance in self.glances if glance.together is not None)
+        return tuple(entry for entry in self.entries if entry.together is not None)
 
     @property
-    def without_claim(self) -> tuple[Glance, ...]:
+    def without_claim(self) -> tuple[OverviewEntry, ...]:
         """The ablations that make none."""
-        return tuple(glance for glance in self.glances if glance.together is None)
+        return tuple(entry for entry in self.entries if entry.together is None)
 
     @property
     def judged(self) -> str:
         """How the claims came out, and by which rule."""
-        words = Counter(str(glance.together.outcome) for glance in self.claims if glance.together)
+        words = Counter(str(entry.together.outcome) for entry in self.claims if entry.together)
         tally = ", ".join(f"{number} {word}" for word, number in words.items())
         num = len(self.claims)
         return f"1 claim: {tally}. {_ALONE}" if num == 1 else f"{num} claims: {tally}. {_TOGETHER}"
@@ -92,16 +93,15 @@ def overview(shown: Mapping[str, Sweep]) -> Overview:
     claimed = {name: case for name, case in cases.items() if case[0].claim is not None}
     together = judged_together(claimed) if claimed else {}
     return Overview(
-        glances=tuple(
-            _glance(about, measured, together.get(name))
-            for name, (about, measured) in cases.items()
+        entries=tuple(
+            _entry(about, measured, together.get(name)) for name, (about, measured) in cases.items()
         )
     )
 
 
-def _glance(about: About, measured: Sequence[Series], together: Verdict | None) -> Glance:
+def _entry(about: About, measured: Sequence[Series], together: Verdict | None) -> OverviewEntry:
     alone = verdict(about, measured) if about.claim else None
-    return Glance(
+    return OverviewEntry(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
         question=about.question,
@@ -128,9 +128,27 @@ class SummaryPoint:
     is_code: bool = False
 
 
-def in_short(about: About, judged: Verdict | None, coverage: Coverage) -> tuple[SummaryPoint, ...]:
+def summary_points(
+    about: About, judged: Verdict | None, coverage: Coverage
+) -> Iterator[SummaryPoint]:
     """The points of a page, in the order in which a reader asks."""
-    return tuple(_points(about, judged, coverage))
+    yield SummaryPoint(title="Compared", text=_compared(about))
+    if judged is not None:
+        yield SummaryPoint(
+            title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
+        )
+    if about.is_indicative:
+        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
+    published = published_in_words(about)
+    if published:
+        yield SummaryPoint(title="Published", text=published)
+    stated = stated_in_words(about, judged)
+    if stated:
+        yield SummaryPoint(title="Stated", text=stated)
+    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage))
+    for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
+        yield SummaryPoint(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
+    yield SummaryPoint(title="Repeat it", text=about.regenerate, is_code=True)
 
 
 def published_in_words(about: About) -> str:
@@ -178,41 +196,16 @@ def scale_in_words(scale: str) -> str:
     return f"{scale} ({_SCALES[scale]})" if scale in _SCALES else scale
 
 
-def _points(about: About, judged: Verdict | None, coverage: Coverage) -> Iterator[SummaryPoint]:
-    yield SummaryPoint(title="Compared", text=_compared(about))
-    if judged is not None:
-        yield SummaryPoint(
-            title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
-        )
-    if about.is_indicative:
-        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
-    published = published_in_words(about)
-    if published:
-        yield SummaryPoint(title="Published", text=published)
-    stated = stated_in_words(about, judged)
-    if stated:
-        yield SummaryPoint(title="Stated", text=stated)
-    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage))
-    for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
-        yield SummaryPoint(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
-    yield SummaryPoint(title="Repeat it", text=about.regenerate, is_code=True)
-
-
 def _compared(about: About) -> str:
     tasks = [task.replace("_", " ") for task in about.tasks if task != MIXER_ALONE]
     baseline = what_baseline_is(about) or about.baseline
-    alone = ["mixers alone"] if MIXER_ALONE in about.tasks else []
+    tasks += ["mixers alone"] if MIXER_ALONE in about.tasks else []
     return (
-        f"{_count(len(about.variants), 'variant')} on {_listed([*tasks, *alone])}, with "
+        f"{_count(len(about.variants), 'variant')} on {listed(tasks) or 'no task'}, with "
         f"{_count(about.num_seeds, 'seed')} each (repetitions that differ by chance alone; of "
         "times, processes), at "
         f"scale {scale_in_words(about.scale)}. The baseline is {baseline}."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "no task"
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,14 +13,7 @@ from matplotlib.ticker import LogLocator
 from reports.analysis.axis_series import LENGTH, AxisLine, AxisSeries
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.line_chart import (
-    ChartLine,
-    LineChart,
-    LineStyle,
-    PlotAxis,
-    draw,
-    evenly_spaced,
-)
+from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, draw, evenly_spaced
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
 
 _LOG = "_log10"
@@ -46,7 +39,14 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
         series: What is drawn.
         shown: Those of its lines that a reader can tell apart.
     """
-    lines = [_line(line) for line in shown if line.points][:MAX_LINES]
+    lines = [
+        ChartLine(
+            name=line.name, index=line.index, is_baseline=line.is_baseline,
+            estimates={place: line.at[place].estimate for place in line.points},
+        )
+        for line in shown
+        if line.points
+    ][:MAX_LINES]  # fmt: skip
     if not any(len(line.points) > 1 for line in lines):
         return None
     title = capitalized(f"{readable_metric(series.metric)} against {readable_axis(series)}")
@@ -59,13 +59,6 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
             x=_x_axis(series, lines), y=_y_axis(series, lines), style=_STYLE, lines=lines,
         )
     )  # fmt: skip
-
-
-def _line(line: AxisLine) -> ChartLine:
-    estimates = {place: line.at[place].estimate for place in line.points}
-    return ChartLine(
-        name=line.name, index=line.index, is_baseline=line.is_baseline, estimates=estimates
-    )
 
 
 def readable_metric(metric: str) -> str:

@@ -11,11 +11,12 @@ import hashlib
 import io
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -33,6 +34,8 @@ _SEQUENTIAL = ("#ffffff", "#0072b2", "#06203a")
 _DIVERGING = ("#8a3b00", "#e69f00", "#ffffff", "#0072b2", "#06203a")
 _NUM_SHADES = 48
 _MOST_PANELS = 4  # in a row, and in a column
+# Left, top, width and height, in inches from the upper left corner of a figure.
+_Place = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +66,8 @@ class Shades:
     colours: tuple[str, ...] = _SEQUENTIAL
 
     @property
-    def norm(self) -> Normalize:
+    def norm(self) -> PowerNorm:
         """From a value to 0..1."""
-        if self.power == 1.0:
-            return Normalize(self.low, self.high)
         return PowerNorm(self.power, self.low, self.high)
 
     @property
@@ -133,7 +134,7 @@ def grid_figure(
         for down, row in enumerate(rows):
             top = _TOP + down * (side + _GAP_DOWN)
             for across, panel in enumerate(row):
-                place = _Place(_LEFT + across * (side + _GAP_ACROSS), top, side, side)
+                place = (_LEFT + across * (side + _GAP_ACROSS), top, side, side)
                 _framed(figure, place)
                 pictures.append(_picture(panel.matrix.values, shades, place))
         _write(figure.axes, rows, side)
@@ -145,23 +146,12 @@ def grid_figure(
     return Drawing(name=name, title=title, caption=caption, svg=whole)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """In a figure, in inches from its upper left corner."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-
 def _framed(figure: Figure, place: _Place) -> Axes:
     """Axes without ticks, and a thin line around: one path, where spines would be four."""
+    left, top, across, down = place
     width, height = figure.get_size_inches()
-    bottom = height - place.top - place.height
-    axes: Axes = figure.add_axes(
-        (place.left / width, bottom / height, place.width / width, place.height / height)
-    )
+    bottom = height - top - down
+    axes: Axes = figure.add_axes((left / width, bottom / height, across / width, down / height))
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -178,7 +168,7 @@ def _picture(values: NDArray[np.float64], shades: Shades, place: _Place) -> str:
     picture.putpalette(np.rint(colours).astype(np.uint8).tobytes())
     buffer = io.BytesIO()
     picture.save(buffer, format="png", optimize=True)
-    left, top, width, height = (f"{72 * inches:.2f}" for inches in astuple(place))
+    left, top, width, height = (f"{72 * inches:.2f}" for inches in place)
     return (
         f'<image x="{left}" y="{top}" width="{width}" height="{height}" '
         'preserveAspectRatio="none" style="image-rendering:pixelated" '
@@ -197,9 +187,9 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
         for across, panel in enumerate(row):
             here = next(axes)
             if across == 0 and (down == 0 or len(rows) <= 2):
-                _letter_rows(here, panel.matrix, side)
+                _label_places(here, panel.matrix, side, "y")
             if across == 0 and down == len(rows) - 1:
-                _letter_columns(here, panel.matrix, side)
+                _label_places(here, panel.matrix, side, "x")
             title = f"head {panel.matrix.head}" if is_grid else panel.title
             if down == 0 or not is_grid:
                 length = round(14 * side)
@@ -211,41 +201,23 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 )  # fmt: skip
 
 
-def _letter_rows(axes: Axes, matrix: Matrix, side: float) -> None:
-    """Down the left side, turned as on the back of a book; places where there are no letters."""
-    if not _write_letters(axes, matrix, side, at=(-0.035, 1.0), rotation=270):
-        count = len(matrix.values)
-        axes.set_ylim(count - 0.5, -0.5)
-        axes.set_yticks(*_places(count), fontsize=7)
-        axes.tick_params(axis="y", length=2)
-
-
-def _letter_columns(axes: Axes, matrix: Matrix, side: float) -> None:
-    if not _write_letters(axes, matrix, side, at=(0.0, -0.035), rotation=0):
-        count = matrix.values.shape[1]
-        axes.set_xlim(-0.5, count - 0.5)
-        axes.set_xticks(*_places(count), fontsize=7)
-        axes.tick_params(axis="x", length=2)
-
-
-def _write_letters(
-    axes: Axes, matrix: Matrix, side: float, *, at: tuple[float, float], rotation: float
-) -> bool:
-    """Each as wide as a column; whether that can be read."""
+def _label_places(axes: Axes, matrix: Matrix, side: float, axis: Literal["x", "y"]) -> None:
+    """Letters as wide as a column, if they are known and legible; else numbers, from 1."""
     size = 72 * side / matrix.values.shape[1] / _ADVANCE
-    if not matrix.letters or size < _SMALLEST_LETTER:
-        return False
-    axes.text(
-        *at, "".join(map(_letter, matrix.letters)), transform=axes.transAxes, rotation=rotation,
-        rotation_mode="anchor", ha="left", va="top", family=_MONO, fontsize=size, color=INK,
-    )  # fmt: skip
-    return True
-
-
-def _places(count: int) -> tuple[list[int], list[str]]:
-    """Where ticks stand, every eighth place, and their numbers, from 1."""
-    places = list(range(0, count, max(1, 8 * round(count / 32))))
-    return places, [str(place + 1) for place in places]
+    if matrix.letters and size >= _SMALLEST_LETTER:
+        x, y, rotation = (0.0, -0.035, 0) if axis == "x" else (-0.035, 1.0, 270)
+        axes.text(
+            x, y, "".join(map(_letter, matrix.letters)), transform=axes.transAxes,
+            rotation=rotation, rotation_mode="anchor", ha="left", va="top", family=_MONO,
+            fontsize=size, color=INK,
+        )  # fmt: skip
+        return
+    rows, columns = matrix.values.shape
+    count = columns if axis == "x" else rows
+    ticks = range(0, count, max(1, 8 * round(count / 32)))
+    axes.set(**{f"{axis}lim": (-0.5, count - 0.5) if axis == "x" else (count - 0.5, -0.5)})
+    getattr(axes, f"{axis}axis").set_ticks(ticks, [str(tick + 1) for tick in ticks], fontsize=7)
+    axes.tick_params(axis=axis, length=2)
 
 
 def _letter(character: str) -> str:
@@ -258,7 +230,7 @@ def _letter(character: str) -> str:
 
 def _draw_scale(figure: Figure, shades: Shades) -> str:
     """A strip of all shades under the panels, and what they stand for."""
-    place = _Place(_LEFT, figure.get_size_inches()[1] - 0.41, 2.4, 0.11)
+    place = (_LEFT, figure.get_size_inches()[1] - 0.41, 2.4, 0.11)
     axes = _framed(figure, place)
     axes.set_xlim(0.0, 1.0)
     ticks = [float(shades.norm(tick)) for tick in shades.ticks]

@@ -17,14 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
-from reports.plots.line_chart import (
-    ChartLine,
-    LineChart,
-    LineStyle,
-    PlotAxis,
-    Stroke,
-    draw,
-)
+from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
@@ -35,8 +28,6 @@ _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 _COLUMNS = ("variant", "seed", "step", "flops", "value")
 _SETTLED = 0.45  # of the training, from where on the values set the frame
 _FAR = 5.0  # interquartile ranges beyond which a value leaves the frame
-
-
 _STYLE = LineStyle(
     line={"linewidth": 1.9}, baseline={"linewidth": 2.8}, band={"alpha": 0.11, "zorder": 1.5}
 )
@@ -173,17 +164,15 @@ def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
 
 def _seed_curves(chosen: pd.DataFrame) -> dict[str, tuple[SeedCurve, ...]]:
     found: dict[str, list[SeedCurve]] = {}
+    numbers = chosen.astype({"step": "float64"})
     rows: Iterator[tuple[Any, ...]] = zip(
-        *(chosen[name].tolist() for name in _COLUMNS), strict=True
+        *(numbers[name].tolist() for name in _COLUMNS), strict=True
     )
     for (variant, seed), group in groupby(rows, key=lambda row: row[:2]):
-        found.setdefault(str(variant), []).append(_seed_curve(seed, list(group)))
+        _, _, steps, flops, scores = (tuple(some) for some in zip(*group, strict=True))
+        curve = SeedCurve(seed=seed, steps=steps, flops=flops, spent=steps, scores=scores)
+        found.setdefault(str(variant), []).append(curve)
     return {variant: tuple(some) for variant, some in found.items()}
-
-
-def _seed_curve(seed: int, rows: Sequence[tuple[Any, ...]]) -> SeedCurve:
-    steps, flops, scores = (tuple(float(row[at]) for row in rows) for at in (2, 3, 4))
-    return SeedCurve(seed=seed, steps=steps, flops=flops, spent=steps, scores=scores)
 
 
 def curves_figure(about: About, curves: Curves, budget: float | None = None) -> Drawing | None:

@@ -34,8 +34,6 @@ _GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 
 _EVEN = {"color": INK, "linestyle": "-", "linewidth": 1.3, "zorder": 2}
 _ROOM, _RATIO_ROOM = 1.5, 1.25  # times beyond the outermost number
 _Y_TITLES = {"s": "time, lower is better", "B": "peak memory, lower is better", "FLOP": "FLOPs"}
-
-
 _LINE, _BASELINE = {"linewidth": 1.7, "zorder": 3}, {"linewidth": 2.8, "zorder": 3}
 _BARS = {"marker": "_", "markersize": 6, "zorder": 3}
 _STYLE = LineStyle(line=_LINE, baseline=_BASELINE, bars=_BARS, point_size=4.5)
@@ -145,13 +143,14 @@ def _guides(lines: Sequence[ChartLine], bottom: float) -> list[Stroke]:
     """Grey lines from the lower left corner on, as powers of one and two look."""
     places = [place for line in lines for place in line.points]
     first, last = min(places), max(places)
-    found = []
-    for power, (name, dashes) in _GUIDES.items():
-        look = {"color": GREY, "linestyle": dashes, "linewidth": 1.1, "zorder": 1}
-        end = bottom * (last / first) ** power
-        fixed = {"scalex": False, "scaley": False}
-        found.append(Stroke(x=[first, last], y=[bottom, end], look=look | fixed, name=name))
-    return found
+    fixed = {"color": GREY, "linewidth": 1.1, "zorder": 1, "scalex": False, "scaley": False}
+    return [
+        Stroke(
+            x=[first, last], y=[bottom, bottom * (last / first) ** power],
+            look=fixed | {"linestyle": dashes}, name=name,
+        )
+        for power, (name, dashes) in _GUIDES.items()
+    ]  # fmt: skip
 
 
 def _places_axis(growth: Growth) -> PlotAxis:

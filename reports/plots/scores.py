@@ -60,6 +60,11 @@ class _FloorName:
         before = {"left": 0.0, "center": width / 2, "right": width}[self.side]
         return self.place - before, self.place - before + width
 
+    def hides(self, other: _FloorName) -> bool:
+        """Whether both would overlap on one line."""
+        (begin, end), (other_begin, other_end) = self.ends, other.ends
+        return begin < other_end + _GAP and other_begin < end + _GAP
+
 
 def score_figure(about: About, series: Series) -> Drawing | None:
     """Each variant's score: every seed a dot, the mean a diamond with its 95 % interval.
@@ -75,7 +80,9 @@ def score_figure(about: About, series: Series) -> Drawing | None:
     with drawing_style():
         figure = Figure(figsize=(7.2, 1.1 + 0.36 * len(variants)), layout="constrained")
         axes = figure.add_subplot()
-        _draw_baseline(axes, series, about.baseline)
+        mean = mean_interval(tuple(series.values(about.baseline).values())).point
+        if mean is not None:
+            axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
         for row, variant in enumerate(variants):
             _draw_scores(axes, row, series, variant, num_expected(series, about))
         _draw_axes(axes, series, [shown_name(about, variant) for variant in variants])
@@ -84,12 +91,6 @@ def score_figure(about: About, series: Series) -> Drawing | None:
         svg = to_svg(figure, name=name, title=title, description=description)
     caption = _CAPTION + (_FLOORS_CAPTION if floors else "")
     return Drawing(name=name, title=title, caption=caption, svg=svg)
-
-
-def _draw_baseline(axes: Axes, series: Series, baseline: str) -> None:
-    mean = mean_interval(tuple(series.values(baseline).values())).point
-    if mean is not None:
-        axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
 
 
 def _draw_scores(axes: Axes, row: int, series: Series, variant: str, expected: int) -> None:
@@ -186,14 +187,9 @@ def _stacked(names: Sequence[_FloorName]) -> list[tuple[_FloorName, int]]:
     lines: list[list[_FloorName]] = []
     found: list[tuple[_FloorName, int]] = []
     for name in names:
-        free = (i for i, line in enumerate(lines) if not any(_hides(name, o) for o in line))
+        free = (i for i, line in enumerate(lines) if not any(map(name.hides, line)))
         level = next(free, len(lines))
         lines += [[]] if level == len(lines) else []
         lines[level].append(name)
         found.append((name, level))
     return found
-
-
-def _hides(name: _FloorName, other: _FloorName) -> bool:
-    (begin, end), (other_begin, other_end) = name.ends, other.ends
-    return begin < other_end + _GAP and other_begin < end + _GAP

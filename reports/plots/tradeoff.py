@@ -14,12 +14,7 @@ from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
 from reports.analysis.cost import TrainingCost, training_costs
 from reports.document import Drawing, Exhibit, View, capitalized, listed, readable
 from reports.escape import slug
-from reports.plots.line_chart import (
-    LineChart,
-    PlotAxis,
-    Stroke,
-    draw,
-)
+from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
 from reports.plots.style import GREY, MAX_LINES, axis_title, caption, line_look, marker, with_unit
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name

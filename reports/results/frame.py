@@ -180,17 +180,14 @@ def _typed(kind: str, content: Mapping[str, list[Any]], columns: Sequence[str]) 
 def _series(kind: str, column: str, values: list[Any]) -> pd.Series[Any]:
     dtype = _dtype(column)
     if dtype == "str":
-        texts = {value: _text(value) for value in set(values)}  # most of them stand in many rows
+        # Each distinct text is looked at once: most of them are in many rows.
+        texts = {v: "" if v is None else without_passwords(str(v)) for v in set(values)}
         return pd.Series([texts[value] for value in values], dtype="str")
     empty = float("nan") if dtype == "float64" else None
     try:
         return pd.Series([empty if value is None else value for value in values], dtype=dtype)
     except (TypeError, ValueError):
         raise FrameError(f"{kind}: column {column!r} holds something that is no number.") from None
-
-
-def _text(value: object) -> str:
-    return "" if value is None else without_passwords(str(value))
 
 
 def _check(kind: str, frame: pd.DataFrame, columns: Sequence[str], key: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.results.series import Reading, is_bound, is_noisy, reading_of
+from reports.results.series import Reading, first_of_seeds, is_bound, is_noisy, reading_of
 from suite.schema import CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]
@@ -150,7 +150,4 @@ def _one_per_seed(some: Sequence[Reading], environment_id: str) -> tuple[Reading
     """
     here = [r for r in some if environment_id in ("", r.environment_id)]
     kept = here or [r for r in some if not r.has_number]
-    by_seed: dict[int, Reading] = {}
-    for reading in sorted(kept, key=lambda r: (r.seed, _RANK.get(r.status, 2), r.environment_id)):
-        by_seed.setdefault(reading.seed, reading)
-    return tuple(by_seed.values())
+    return first_of_seeds(kept, lambda reading: _RANK.get(reading.status, 2))

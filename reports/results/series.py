@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -221,7 +221,12 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
     What depends on the machine has one series per environment. A metric that a variant has at
     several coordinates has one series per coordinate.
     """
-    found: dict[_Key, dict[str, list[Reading]]] = {key: {} for key in _planned(about)}
+    found: dict[_Key, dict[str, list[Reading]]] = {
+        (task, probe, spec.name, spec.unit, spec.better): {}
+        for task in about.tasks
+        for probe in about.probes
+        for spec in about.metrics.get(task, {}).get(probe, ())
+    }
     for row in results.to_dict("records"):
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
         found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
@@ -286,36 +291,17 @@ def advantages(series: Series, a: str, b: str) -> tuple[float, ...]:
     return tuple(0.0 if mine[seed] == theirs[seed] else mine[seed] - theirs[seed] for seed in both)
 
 
-def _planned(about: About) -> Iterator[_Key]:
-    for task in about.tasks:
-        for probe in about.probes:
-            for spec in about.metrics.get(task, {}).get(probe, ()):
-                yield task, probe, spec.name, spec.unit, spec.better
-
-
 def reading_of(row: Mapping[Any, Any]) -> Reading:
     """The measurement that a row of results holds."""
-    return Reading(
-        seed=row["seed"],
-        at=row["at"],
-        environment_id=row["environment_id"],
-        value=row["value"],
-        spread_low=row["spread_low"],
-        spread_high=row["spread_high"],
-        status=Status(row["status"]),
-        reason=row["reason"],
-    )
+    named = {field.name: row[field.name] for field in fields(Reading)}
+    return Reading(**named | {"status": Status(row["status"])})
 
 
 def _split(key: _Key, by_variant: Mapping[str, Sequence[Reading]]) -> Iterator[Series]:
     task, probe, metric, unit, better = key
+    readings = {variant: tuple(some) for variant, some in by_variant.items()}
     whole = Series(
-        task=task,
-        probe=probe,
-        metric=metric,
-        unit=unit,
-        better=better,
-        readings={variant: tuple(some) for variant, some in by_variant.items()},
+        task=task, probe=probe, metric=metric, unit=unit, better=better, readings=readings
     )
     for series in _by_environment(whole):
         yield from _by_coordinate(series)
@@ -341,25 +327,30 @@ def _by_coordinate(series: Series) -> Iterator[Series]:
     one_each = all(len({r.at for r in some}) <= 1 for some in series.readings.values())
     if one_each:
         at = coordinates[0] if len(coordinates) == 1 else ""
-        yield replace(series, at=at, readings=_one_a_seed(series.readings))
+        yield _one_a_seed(replace(series, at=at))
         return
     for at in sorted(coordinates, key=lambda text: (len(text), text)):  # length=64 before =128
         there = {
             variant: tuple(r for r in some if r.at == at)
             for variant, some in series.readings.items()
         }
-        yield replace(series, at=at, readings=_one_a_seed(there))
+        yield _one_a_seed(replace(series, at=at, readings=there))
 
 
-def _one_a_seed(readings: _Readings) -> _Readings:
+def _one_a_seed(series: Series) -> Series:
     """The ok reading where a seed has several, then the first by environment."""
-    kept: dict[str, tuple[Reading, ...]] = {}
-    for variant, some in readings.items():
-        by_seed: dict[int, Reading] = {}
-        for reading in sorted(some, key=lambda r: (r.seed, not r.is_ok, r.environment_id)):
-            by_seed.setdefault(reading.seed, reading)
-        kept[variant] = tuple(by_seed.values())
-    return kept
+    readings = {v: first_of_seeds(r, lambda r: not r.is_ok) for v, r in series.readings.items()}
+    return replace(series, readings=readings)
+
+
+def first_of_seeds(
+    readings: Iterable[Reading], rank: Callable[[Reading], int]
+) -> tuple[Reading, ...]:
+    """For each seed the reading of the least rank, then the first by environment."""
+    by_seed: dict[int, Reading] = {}
+    for reading in sorted(readings, key=lambda r: (r.seed, rank(r), r.environment_id)):
+        by_seed.setdefault(reading.seed, reading)
+    return tuple(by_seed.values())
 
 
 def floors_of(about: About, series: Series) -> tuple[str, ...]:

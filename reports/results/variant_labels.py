@@ -141,7 +141,9 @@ def value_of_baseline(about: About, name: str) -> str:
 def _known(about: About, task: str) -> dict[str, _Named]:
     """Variant -> its names without the task; those that say something, and the baseline."""
     met = [variant for variant in about.variants if belongs(variant, task)]
-    named = {variant: _without_task(named_values(variant)) for variant in met}
+    named: dict[str, _Named] = {
+        v: {name: value for name, value in named_values(v).items() if name != "task"} for v in met
+    }
     found = {variant: names for variant, names in named.items() if names}
     if about.baseline in met and about.baseline not in found:
         names = set.intersection(*(set(some) for some in found.values())) if found else set()
@@ -150,10 +152,6 @@ def _known(about: About, task: str) -> dict[str, _Named]:
         if said and all(said.values()) and said not in found.values():
             found[about.baseline] = said
     return found
-
-
-def _without_task(named: _Named) -> _Named:
-    return {name: value for name, value in named.items() if name != "task"}
 
 
 def _running(known: Sequence[_Named]) -> str | None:

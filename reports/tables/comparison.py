@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
@@ -53,14 +53,8 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()
     rows = tuple(
-        Row(
-            name=variant,
-            is_baseline=variant == about.baseline,
-            note=what_baseline_is(about) if variant == about.baseline else "",
-            entries=tuple(column.entries[variant] for column in filled),
-            coverage=str(variant_coverage(about, judged, variant)),
-        )
-        for variant in variants
+        replace(row, coverage=str(variant_coverage(about, judged, row.name)))
+        for row in _variant_rows(about, filled, variants)
     )
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
@@ -97,23 +91,22 @@ def table_of_variants(
     Args:
         about: Says which variant is the baseline, and what that is.
         filled: At least one; its entries are the rows, in their order.
-        name: As of `Table`.
-        title: As of `Table`.
-        task: As of `Table`.
-        footnotes: As of `Table`.
+        name: Of its files; the rest likewise as of `Table`.
+        title: As it is announced.
+        task: What it was measured on.
+        footnotes: In their order.
     """
-    rows = tuple(
-        Row(
-            name=variant,
-            is_baseline=variant == about.baseline,
-            note=what_baseline_is(about) if variant == about.baseline else "",
-            entries=tuple(column.entries[variant] for column in filled),
-        )
-        for variant in filled[0].entries
-    )
+    rows = _variant_rows(about, filled, filled[0].entries)
     return Table(
         name=name, title=title, task=task, columns=tuple(filled), rows=rows, footnotes=footnotes
-    )  # fmt: skip
+    )
+
+
+def _variant_rows(
+    about: About, filled: Sequence[Column], variants: Iterable[str]
+) -> tuple[Row, ...]:
+    notes = {about.baseline: what_baseline_is(about)}
+    return column_rows(filled, variants, notes, about.baseline)
 
 
 def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
@@ -197,22 +190,12 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     others = [variant for variant in variants if variant != about.baseline]
     estimates = {v: mean_interval(paired_differences(series.values(v), reference)) for v in others}
     written = for_estimates(series.unit, estimates.values())
-    entries = (
-        {about.baseline: Entry(text="baseline")}
-        | {
-            variant: _entry(
-                estimate,
-                written.write_signed,
-                or_else=NO_ENTRY,
-                tone=tone(estimate, series.better),
-            )
-            for variant, estimate in estimates.items()
-        }
-        | {
-            floor: _floor_difference(about, series, floor, written)
-            for floor in floors_of(about, series)
-        }
-    )
+    entries = {about.baseline: Entry(text="baseline")}
+    for variant, one in estimates.items():
+        word = tone(one, series.better)
+        entries[variant] = _entry(one, written.write_signed, or_else=NO_ENTRY, tone=word)
+    for floor in floors_of(about, series):
+        entries[floor] = _floor_difference(about, series, floor, written)
     return Column(
         key=f"{series.metric}_difference",
         title="difference to baseline",
@@ -243,22 +226,21 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
         else median_of(series.of(variant))
         for variant in variants
     }
-    written = for_quantities(series.unit, _points(estimates.values()))
+    points = [one.point for one in estimates.values() if one.point is not None]
+    written = for_quantities(series.unit, points)
     entries = {
         variant: _entry(
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
-            notes=[
-                *([] if is_count else _ratio(about, series, variant)),
-                *_remarks(series, variant),
-            ],
+            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
         )
         for variant, estimate in estimates.items()
     }
     is_exact = is_count or series.unit in ("B", "bytes")
     kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
-    machine = "" if is_count else _machine(about, series)
+    is_local = not is_count and len(about.provenances) > 1
+    machine = machine_in_words(about, series.environment_id) if is_local else ""
     return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
 
 
@@ -310,21 +292,19 @@ def _count(values: Sequence[float]) -> Estimate:
 
 
 def _ratio(about: About, series: Series, variant: str) -> list[str]:
-    if variant == about.baseline:
+    """How many times the baseline's number, of what depends on the machine; for times, how sure."""
+    if variant == about.baseline or not series.is_bound_to_environment:
         return []
-    if series.unit == "s":
-        return _verdict(series.of(variant), series.of(about.baseline))
-    ratio = paired_ratio(series.values(variant), series.values(about.baseline))
-    return [] if ratio is None else [f"{ratio:.2f} × baseline"]
-
-
-def _verdict(readings: Sequence[Reading], reference: Sequence[Reading]) -> list[str]:
-    """How many times as long, and whether that is sure; what is noisy says so anyway."""
-    found = compare(readings, reference)
+    if series.unit != "s":
+        ratio = paired_ratio(series.values(variant), series.values(about.baseline))
+        return [] if ratio is None else [f"{ratio:.2f} × baseline"]
+    found = compare(series.of(variant), series.of(about.baseline))
     if found.ratio.point is None:
         return []
-    ratio = f"{found.ratio.point:.2f} × baseline"
-    return [ratio] if found.outcome is TimeOutcome.NOISY else [ratio, str(found.outcome)]
+    verdict = (
+        [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]
+    )  # noise is a remark
+    return [f"{found.ratio.point:.2f} × baseline", *verdict]
 
 
 def _remarks(series: Series, variant: str) -> list[str]:
@@ -334,12 +314,10 @@ def _remarks(series: Series, variant: str) -> list[str]:
     return [*sorted(filter(None, own)), *noisy]
 
 
-def _machine(about: About, series: Series) -> str:
-    """The machine, where the sweep saw several."""
-    provenance = about.provenances.get(series.environment_id)
-    if provenance is None or len(about.provenances) == 1:
-        return ""
-    return f"{provenance.device}, {provenance.num_threads} threads"
+def machine_in_words(about: About, environment_id: str) -> str:
+    """As ``AMD EPYC, 2 threads``; empty where nothing is known of it."""
+    made = about.provenances.get(environment_id)
+    return f"{made.device}, {made.num_threads} threads" if made else ""
 
 
 def tone(difference: Estimate, better: Better) -> str:
@@ -347,7 +325,3 @@ def tone(difference: Estimate, better: Better) -> str:
     if not difference.excludes_zero or difference.point is None or better == "none":
         return ""
     return "better" if (difference.point > 0) == (better == "higher") else "worse"
-
-
-def _points(estimates: Iterable[Estimate]) -> list[float]:
-    return [estimate.point for estimate in estimates if estimate.point is not None]

@@ -23,10 +23,11 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.document import NO_ENTRY, Column, Entry, Row, Table
+from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
 from reports.results.series import Reading, Series, all_series
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
+from reports.tables.comparison import machine_in_words
 from suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,
@@ -38,7 +39,7 @@ from suite.schema import (
 )
 
 NAME = "controls"
-_KERNELS = {
+KERNELS = {
     "linear_kernel_seconds": "a kernel known to grow with n: exponent found",
     "linearithmic_kernel_seconds": "a kernel known to grow with n log n: exponent found",
     "quadratic_kernel_seconds": "a kernel known to grow with n²: exponent found",
@@ -104,21 +105,20 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
     """
     rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]
     order = list(dict.fromkeys([MIXER_ALONE, *about.tasks]))
-    places = []
+    made = []
     for (task, probe), some in rows.groupby(["task", "probe"], sort=True):
         ids = list(some["environment_id"])
+        place = environment_id
         if task != MIXER_ALONE:
-            places.append((str(task), str(probe), max(sorted(set(ids)), key=ids.count)))
-        elif environment_id in ids:
-            places.append((str(task), str(probe), environment_id))
-    places.sort(key=lambda place: (order.index(place[0]), place[1]))
-    made = []
-    for task, probe, place in places:
+            place = max(sorted(set(ids)), key=ids.count)
+        elif environment_id not in ids:
+            continue
         is_there = (results["task"] == task) & (results["probe"] == probe)
         here = results[is_there & (results["environment_id"] == place)]
         series = tuple(series for series in all_series(about, here) if series.num_seen)
-        made.append(Instrument(task=task, probe=probe, environment_id=place, series=series))
-    return made
+        one = Instrument(task=str(task), probe=str(probe), environment_id=place, series=series)
+        made.append(one)
+    return sorted(made, key=lambda one: (order.index(one.task), one.probe))
 
 
 def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:
@@ -129,28 +129,22 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         kept: At least one.
         growths: Of the same sweep; the synthetic kernels are among them.
     """
+    is_one_place = len({one.environment_id for one in kept}) == 1
     checks = [_checks(one, growths) for one in kept]
     names = [name for name in checks[0] if any(of[name] != NO_ENTRY for of in checks)]
     columns = tuple(
         Column(
             key=f"{one.probe}_{one.task}", title=one.title, measured_unit="unit of the row",
-            note=_machine(about, one, kept), entries={name: of[name] for name in names},
+            note="" if is_one_place else machine_in_words(about, one.environment_id),
+            entries={name: of[name] for name in names},
         )
         for one, of in zip(kept, checks, strict=True)
     )  # fmt: skip
     return Table(
         name=NAME, title="Controls", task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
         row_title="check", columns=columns, footnotes=tuple(_noise_footnotes(kept)),
-        rows=tuple(Row(name=name, entries=tuple(of[name] for of in checks)) for name in names),
+        rows=column_rows(columns, names),
     )  # fmt: skip
-
-
-def _machine(about: About, one: Instrument, kept: Sequence[Instrument]) -> str:
-    """Where it stood, if not all stood there."""
-    made = about.provenances.get(one.environment_id)
-    if made is None or len({other.environment_id for other in kept}) == 1:
-        return ""
-    return f"{made.device}, {made.num_threads} threads"
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
@@ -159,12 +153,10 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
     wrong, right = false_alarms(again), found(slowed)
-    least = ""
-    if effect:
-        least = f"; the smallest that it would find four times in five is {as_percent(effect)}"
-    if not wrong.num_total:
-        alarms = "No pair of equals was quiet enough to be judged"
-    else:
+    words = "; the smallest that it would find four times in five is"
+    least = f"{words} {as_percent(effect)}" if effect else ""
+    alarms = "No pair of equals was quiet enough to be judged"
+    if wrong.num_total:
         alarms = f"Here it saw a difference that is none in {wrong} pairs"
     missed = right.num_total - right.num
     caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
@@ -198,7 +190,7 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
         "first call, compilation included: median": _median(
             one.numbers("first_call_seconds"), partial(as_quantity, "s")
         ),
-    } | {name: _kernel(growths, metric, one) for metric, name in _KERNELS.items()}
+    } | {name: _kernel(growths, metric, one) for metric, name in KERNELS.items()}
 
 
 def _entry(text: str, n: int, point: float | None, note: str = "") -> Entry:

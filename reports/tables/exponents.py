@@ -105,17 +105,13 @@ def _steps(rows: Sequence[TableOneRow]) -> Iterator[Column]:
     entries = {}
     for row in rows:
         power = row.exponents[STEPS, "length"].estimate.point
+        growth = "" if power is None else f"as n^{_two(power)}"
+        if power is not None and abs(power) < _NO_GROWTH:
+            growth = "constant"
         theory = formula(row.theory.sequential_operations)
-        entries[row.variant] = _count(
-            counted.point(row.variant, last), _in_words(power), theory and f"theory {theory}"
-        )
+        number = counted.point(row.variant, last)
+        entries[row.variant] = _count(number, growth, theory and f"theory {theory}")
     yield _counts("sequential operations", last, entries)
-
-
-def _in_words(power: float | None) -> str:
-    if power is None:
-        return ""
-    return "constant" if abs(power) < _NO_GROWTH else f"as n^{_two(power)}"
 
 
 def _paths(rows: Sequence[TableOneRow]) -> Iterator[Column]:

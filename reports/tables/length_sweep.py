@@ -12,14 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from reports.analysis.crossover import CrossoverKind, crossover
-from reports.analysis.theory_gap import (
-    COPY_PEAK,
-    MATRIX_PEAK,
-    TIME,
-    flops_per_second,
-    machine_peak,
-)
-from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
+from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_second, machine_peak
+from reports.analysis.time_comparison import TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Table
 from reports.escape import slug
 from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
@@ -91,7 +85,8 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     times = "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
         return Entry(estimate=estimate, text=text, note=times)
-    words = dict.fromkeys((times, _verdict(found), noise))  # the verdict may be that word
+    verdict = str(found.outcome) if times else ""  # which may be the word for noise
+    words = dict.fromkeys((times, verdict, noise))
     note = ", ".join(filter(None, words))
     return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
 
@@ -105,13 +100,8 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
         return no_number(growth.of(variant, place), "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
-        note=_verdict(found), tone=_TONES.get(found.outcome, ""),
+        note=str(found.outcome), tone=_TONES.get(found.outcome, ""),
     )  # fmt: skip
-
-
-def _verdict(found: TimeComparison) -> str:
-    """Empty where there is no pair to judge."""
-    return "" if found.ratio.point is None else str(found.outcome)
 
 
 def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
@@ -167,16 +157,11 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
     rates = {variant: flops_per_second(here, variant, place) for variant, place in last.items()}
     if not any(rates.values()):
         return None
-    shares = {
-        variant: Entry(estimate=Estimate(n=1, point=rate / peak), text=as_percent(rate / peak))
-        if rate
-        else NO_ENTRY
-        for variant, rate in rates.items()
-    }
-    shares_column = Column(
-        key="share_of_matrix_peak", title="share of the matrix peak", measured_unit="1",
-        entries=shares,
-    )  # fmt: skip
+    shares = dict.fromkeys(rates, NO_ENTRY)
+    for variant, share in ((v, rate / peak) for v, rate in rates.items() if rate):
+        shares[variant] = Entry(estimate=Estimate(n=1, point=share), text=as_percent(share))
+    key, title = "share_of_matrix_peak", "share of the matrix peak"
+    shares_column = Column(key=key, title=title, measured_unit="1", entries=shares)
     return table_of_variants(
         about, [_rates_column(times, rates, last), shares_column],
         name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,

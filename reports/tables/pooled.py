@@ -117,7 +117,11 @@ def _sentence(pool: _Pool) -> str:
 
 def _table(pool: _Pool) -> Table:
     metric, note = pool.first.metric, "mean of the tasks’ means"
-    filled = [_column(pool, metric, readable(metric), note, _mean_of_means)]
+
+    def mean_of_means(values: _Values) -> float:
+        return statistics.fmean(map(statistics.fmean, values.values()))
+
+    filled = [_column(pool, metric, readable(metric), note, mean_of_means)]
     if pool.is_trimmed:
         key, note = f"{metric}_interquartile_mean", "of all seeds of all tasks"
         filled.append(_column(pool, key, "interquartile mean", note, interquartile_mean))
@@ -134,16 +138,18 @@ def _column(
     pool: _Pool, key: str, title: str, note: str, aggregate: Callable[[_Values], float]
 ) -> Column:
     """One number a variant, over all seeds of all tasks."""
-    estimates = {}
-    for variant in pool.variants:
-        values = pool.values(variant)
-        point = aggregate(values) if values else None
-        estimates[variant] = Estimate(n=sum(map(len, values.values())), point=point)
+    values = {variant: pool.values(variant) for variant in pool.variants}
+    estimates = {
+        variant: Estimate(n=sum(map(len, some.values())), point=aggregate(some) if some else None)
+        for variant, some in values.items()
+    }
     written = for_estimates(pool.first.unit, estimates.values())
     entries = {}
     for variant, one in estimates.items():
         if one.point is None:
-            entries[variant] = Entry(estimate=one, text=_lacking(pool, variant), tone="none")
+            missing = [readable(s.task) for s in pool.scores if not s.values(variant)]
+            text = f"no result on {', '.join(missing)}"
+            entries[variant] = Entry(estimate=one, text=text, tone="none")
             continue
         mark = "" if pool.is_complete(variant) else "†"
         entries[variant] = Entry(estimate=one, text=written.write(one.point) + mark)
@@ -153,32 +159,18 @@ def _column(
     )  # fmt: skip
 
 
-def _mean_of_means(values: _Values) -> float:
-    return statistics.fmean(map(statistics.fmean, values.values()))
-
-
-def _lacking(pool: _Pool, variant: str) -> str:
-    lacking = [series.task for series in pool.scores if not series.values(variant)]
-    return f"no result on {', '.join(readable(task) for task in lacking)}"
-
-
 def _differences(pool: _Pool) -> Column:
     first = pool.first
     others = [variant for variant in pool.variants if variant != pool.about.baseline]
-    pairs = {variant: pool.differences(variant) for variant in others}
-    estimates = {v: pooled_interval(some) if some else Estimate(n=0) for v, some in pairs.items()}
+    estimates = {variant: pooled_interval(pool.differences(variant)) for variant in others}
     written = for_estimates(first.unit, estimates.values())
     kind = "interquartile mean" if pool.is_trimmed else "mean"
     return Column(
         key=f"{first.metric}_difference", title="difference to baseline",
         measured_unit=first.unit, unit=written.unit, arrow=ARROWS[first.better],
         note=f"{kind} of paired differences [95 % bootstrap interval]",
-        entries={
-            variant: _difference(pool, estimates[variant], written)
-            if variant in estimates
-            else _BASELINE
-            for variant in pool.variants
-        },
+        entries=dict.fromkeys(pool.variants, _BASELINE)
+        | {variant: _difference(pool, one, written) for variant, one in estimates.items()},
     )  # fmt: skip
 
 

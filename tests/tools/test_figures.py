@@ -51,7 +51,7 @@ def test_where_all_is_kept_nothing_is_broken() -> None:
         (Figures(num_orphans=4), "4 orphans"),
         (Figures(num_resumed=3, num_resumed_equal=1), "2 resumed trials that differ"),
         (Figures(safety_seconds=0.7, safety_of_seconds=20.0), "3.5% of the time"),
-        (Figures(troubles=("it hung",)), "it hung"),
+        (Figures(problems=("it hung",)), "it hung"),
     ],
     ids=lambda value: value.split()[1] if isinstance(value, str) else "",
 )
@@ -84,15 +84,15 @@ def _prove(number: int) -> Figures:
     return Figures(num_submitted=number)
 
 
-def test_figures_of_items_add_up_and_a_check_that_fails_is_a_trouble() -> None:
+def test_figures_of_items_add_up_and_a_check_that_fails_is_a_problem() -> None:
     found = prove_each([1, 2, 3, 4], _prove)
     assert found.num_submitted == 7
-    assert found.troubles == ("3: the check itself failed: RuntimeError('no')",)
+    assert found.problems == ("3: the check itself failed: RuntimeError('no')",)
 
 
-def test_a_process_of_checks_that_dies_is_a_trouble() -> None:
-    (trouble,) = prove_each([5], _prove).troubles
-    assert trouble.startswith("5: the check itself failed: BrokenProcessPool")
+def test_a_process_of_checks_that_dies_is_a_problem() -> None:
+    (problem,) = prove_each([5], _prove).problems
+    assert problem.startswith("5: the check itself failed: BrokenProcessPool")
 
 
 @pytest.mark.parametrize(("seconds", "limit", "code"), [("0", 30, 0), ("100", 0.1, TIMED_OUT)])
@@ -116,7 +116,7 @@ def test_what_is_left_is_found_by_its_mark_and_ended(monkeypatch: pytest.MonkeyP
         assert orphans("test-of-a-mark", limit_seconds=0.0) == {left.pid: "sleep 100"}
         monkeypatch.setattr(processes, "orphans", marked)
         found = count_orphans("test-of-a-mark")
-        assert (found.num_orphans, found.troubles) == (1, ("left behind: sleep 100",))
+        assert (found.num_orphans, found.problems) == (1, ("left behind: sleep 100",))
         assert left.wait(timeout=10) == -signal.SIGKILL
     finally:
         left.kill()

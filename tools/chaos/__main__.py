@@ -21,7 +21,7 @@ from suite.provenance import commit, cpu_model, versions
 from tools.chaos.command import ROOT, TIMED_OUT, wait
 from tools.chaos.figures import Figures, markdown, plain
 from tools.chaos.processes import MARK, count_orphans, end
-from tools.chaos.scenario import FIGURES, SCENARIOS, Scale, Scenario
+from tools.chaos.scenario import FIGURES, SCENARIOS, Scale
 from tools.marked_text import replace_between_marks
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
@@ -101,32 +101,28 @@ def _run_one(name: str, scale: Scale, keep: Path | None) -> Figures:
 def _figures_of(name: str, scale: Scale, folder: Path, mark: str) -> Figures:
     scenario = SCENARIOS[name]
     limit = scale.pick(*scenario.limits_seconds)
+    # A mount namespace of its own, where it is root, for a scenario that mounts file systems.
+    as_root = () if os.geteuid() == 0 else ("--map-root-user",)
+    namespace = ("unshare", *as_root, "--mount") if scenario.can_mount else ()
     process = subprocess.Popen(
-        [*_namespace(scenario), sys.executable, "-c", _RUN_ONE, name, scale, str(folder)],
+        [*namespace, sys.executable, "-c", _RUN_ONE, name, scale, str(folder)],
         cwd=ROOT, env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)}, start_new_session=True,
     )  # fmt: skip
     code = wait(process, limit)
     if code == TIMED_OUT:
-        return Figures(troubles=(f"it was not over after {limit} s",))
+        return Figures(problems=(f"it was not over after {limit} s",))
     try:
         return FIGURES.validate_json((folder / "figures.json").read_bytes())
     except FileNotFoundError:
-        return Figures(troubles=(f"it ended with exit code {code} and no figures",))
-
-
-def _namespace(scenario: Scenario) -> Sequence[str]:
-    """A mount namespace of its own, where it is root, for a scenario that mounts file systems."""
-    if not scenario.can_mount:
-        return ()
-    return ("unshare", *(() if os.geteuid() == 0 else ("--map-root-user",)), "--mount")
+        return Figures(problems=(f"it ended with exit code {code} and no figures",))
 
 
 def _print(figures: Mapping[str, Figures], minutes: float) -> None:
-    notes = [f"{title}: {note}" for title, of_one in figures.items() for note in of_one.notes]
+    notes = [f"{title}: {note}" for title, one in figures.items() for note in one.notes]
     broken = [
         f"BROKEN: {title}: {line}"
-        for title, of_one in figures.items()
-        for line in of_one.broken_promises()
+        for title, one in figures.items()
+        for line in one.broken_promises()
     ]
     print("", plain(figures), "", *notes, *broken, f"{minutes:.1f} minutes", sep="\n")
 

@@ -80,9 +80,9 @@ def prove(scale: Scale, folder: Path) -> Figures:
     )
     generations = generations_in(folder / "killed")
     if reference.code or killed.code != KILLED or len(generations) < 2:
-        troubles = [*reference.failure("the reference run"), *killed.failure("the killed run")]
+        problems = [*reference.failure("the reference run"), *killed.failure("the killed run")]
         sentence = f"no two checkpoints to damage: {len(generations)} found"
-        return Figures(troubles=(sentence, *troubles))
+        return Figures(problems=(sentence, *problems))
     files = sorted(file.name for file in generations[-1].iterdir())
     damages = damages_of(files, scale.pick(1, 10), scale.pick(6, 100, 1_000))
     return prove_each(damages, partial(_survived, folder, findings_in(folder / "reference")))
@@ -102,19 +102,16 @@ def generations_in(out: Path) -> list[Path]:
     return sorted((out / "checkpoints").glob("*/generation-*"))
 
 
-def _run_by_command(out: Path) -> tuple[int, str, list[Result]]:
+def _run(out: Path, *, is_by_command: bool) -> tuple[int, str, list[Result]]:
     """Exit code, output and results."""
-    run = bakeoff(*inline(SWEEP, out), log=out.with_name(f"{out.name}.log"))
-    return run.code, run.output, results_in(out)
-
-
-def _run_without_driver(out: Path) -> tuple[int, str, list[Result]]:
+    if is_by_command:
+        run = bakeoff(*inline(SWEEP, out), log=out.with_name(f"{out.name}.log"))
+        return run.code, run.output, results_in(out)
     planned = plan(str(SWEEP))
     (trial,) = planned.trials
     settings = Checkpoints(folder=out / "checkpoints", seconds_between=1e9)
-    result, remarks = run_without_driver(
-        trial, planned.resources, checkpointer_for(trial, settings)
-    )
+    checkpointer = checkpointer_for(trial, settings)
+    result, remarks = run_without_driver(trial, planned.resources, checkpointer)
     return int(result.status is not Status.OK), remarks, [result]
 
 
@@ -124,18 +121,17 @@ def _survived(folder: Path, reference: Mapping[str, str], damage: Damage) -> Fig
     generations = generations_in(out)
     for generation in generations[-damage.num_generations :]:
         damage.do(generation / damage.file)
-    run = _run_by_command if damage.is_by_command else _run_without_driver
-    code, output, results = run(out)
+    code, output, results = _run(out, is_by_command=damage.is_by_command)
     steps = steps_resumed(output)
-    troubles = []
+    problems = []
     if code:
-        troubles.append(f"{damage}: code {code}: {output[-200:]}")
+        problems.append(f"{damage}: code {code}: {output[-200:]}")
     elif not names_a_damaged_checkpoint(output):
-        troubles.append(f"{damage}: no message names the damaged checkpoint")
+        problems.append(f"{damage}: no message names the damaged checkpoint")
     if bool(steps) != (damage.num_generations < len(generations)):
-        troubles.append(f"{damage}: it went on from {steps or 'the start'}")
+        problems.append(f"{damage}: it resumed from {steps or 'the start'}")
     figures = recorded(out, 1, results=results, reference=reference, output=output)
-    figures += Figures(faults=Counter({"checkpoints damaged": 1}), troubles=tuple(troubles))
+    figures += Figures(faults=Counter({"checkpoints damaged": 1}), problems=tuple(problems))
     if not figures.broken_promises():
         shutil.rmtree(out)
     return figures

@@ -54,10 +54,10 @@ def prove(scale: Scale, folder: Path) -> Figures:
     with _cluster(folder / "home") as cluster, watching(out) as watcher:
         chaos = _Chaos(cluster, out, num_seeds, wanted)
         code = chaos.run(folder)
-    troubles = [f"the last driver ended with exit code {code}"] if code else []
-    troubles += verify(out, log=folder / "verify.log")
+    problems = [f"the last driver ended with exit code {code}"] if code else []
+    problems += verify(out, log=folder / "verify.log")
     return chaos.figures(reference) + Figures(
-        num_lost=watcher.num_changed, troubles=tuple(troubles)
+        num_lost=watcher.num_changed, problems=tuple(problems)
     )
 
 
@@ -143,19 +143,19 @@ class _Chaos:
         """What journal and store say in the end."""
         num_trials = self.num_seeds * TRIALS_PER_SEED
         statuses = Counter(end.status for end in read(self.out, lambda journal: journal.ends()))
-        troubles = [
+        problems = [
             f"{kind}: {self.done[kind]}, not {number}"
             for kind, number in self.wanted.items()
             if self.done[kind] < number
         ]
         if statuses.keys() - {"ok"}:
-            troubles.append(f"attempts of trials without a fault ended as {dict(statuses)}")
+            problems.append(f"attempts of trials without a fault ended as {dict(statuses)}")
         found = recorded(self.out, num_trials, reference=reference)
         found += duplicated_in_store(SWEEP.stem, self.out)
         return found + Figures(
             faults=self.done,
             recovery_seconds=tuple(self._recoveries()),
-            troubles=tuple(troubles),
+            problems=tuple(problems),
             notes=(f"{num_starts(self.out)} attempts for {num_trials} trials.",),
         )
 

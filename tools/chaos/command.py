@@ -154,15 +154,14 @@ def forks(num_processes: int = _NUM_PROCESSES) -> ProcessPoolExecutor:
 
 
 def prove_each(items: Sequence[_Item], prove_one: Callable[[_Item], Figures]) -> Figures:
-    """The figures of all items, added up; an item whose check fails is a trouble."""
+    """The figures of all items, added up; an item whose check fails is a problem."""
     figures = Figures()
     with forks() as pool:
         futures = [pool.submit(prove_one, item) for item in items]
         for item, future in zip(items, futures, strict=True):
             if error := future.exception():
                 traceback.print_exception(error)
-                error_text = f"{item}: the check itself failed: {error!r}"
-                figures += Figures(troubles=(error_text,))
+                figures += Figures(problems=(f"{item}: the check itself failed: {error!r}",))
             else:
                 figures += future.result()
     return figures

@@ -27,9 +27,9 @@ def prove(scale: Scale, folder: Path) -> Figures:
         before=partial(time_into, seconds), limit_seconds=300,
     )  # fmt: skip
     wall = sum(result.seconds for result in results_in(out))
-    troubles = run.failure("the command")
+    problems = run.failure("the command")
     if wall < _SHORTEST_SECONDS:
-        troubles.append(f"the trial took {wall:.1f} s, which is too short to tell anything")
+        problems.append(f"the trial took {wall:.1f} s, which is too short to tell anything")
     parts = ", ".join(
         f"{target.rpartition(':')[2]} {1000 * spent:.0f} ms"
         for target, spent in zip(SAFETY, seconds, strict=True)
@@ -37,6 +37,6 @@ def prove(scale: Scale, folder: Path) -> Figures:
     return recorded(out, 1) + Figures(
         safety_seconds=sum(seconds),
         safety_of_seconds=wall,
-        troubles=tuple(troubles),
+        problems=tuple(problems),
         notes=(f"A trial of {wall:.0f} s, a checkpoint every {_SECONDS_BETWEEN} s: {parts}.",),
     )

@@ -43,11 +43,14 @@ class Disk:
 def prove(scale: Scale, folder: Path) -> Figures:
     """Every number of pages up to a trial's; in the short form every sixteenth. Then fewer."""
     if reason := why_not_here(folder):
-        return Figures(troubles=(reason,))
+        return Figures(problems=(reason,))
     warm_up()
     empty = folder / "empty.db"
     make_empty_store(empty)
-    reference = _reference(folder)
+    command = _command(folder / "reference", _new_store(folder, folder / "reference-store"))
+    undisturbed = bakeoff(*command, log=folder / "reference.log")
+    assert undisturbed.code == 0, f"the undisturbed run failed: {undisturbed.output}"
+    reference = findings_in(folder / "reference")
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
@@ -81,13 +84,6 @@ def _command(out: Path, store: Path) -> list[str]:
     return inline(SWEEP, out, "--tracking-uri", f"sqlite:///{store}")
 
 
-def _reference(folder: Path) -> Mapping[str, str]:
-    store = _new_store(folder, folder / "reference-store")
-    run = bakeoff(*_command(folder / "reference", store), log=folder / "reference.log")
-    assert run.code == 0, f"the undisturbed run failed: {run.output}"
-    return findings_in(folder / "reference")
-
-
 def _new_store(folder: Path, place: Path) -> Path:
     place.mkdir(exist_ok=True)
     return Path(shutil.copy(folder / "empty.db", place / "mlflow.db"))
@@ -99,26 +95,20 @@ def _survived(folder: Path, reference: Mapping[str, str], disk: Disk) -> Figures
     with _mounted(out, disk.num_pages):
         store = _new_store(folder, out if disk.has_store else elsewhere)
         command = inline(SWEEP, out) if disk.has_store else _command(out, store)
-        figures = _filled_and_freed(reference, disk, out, command)
+        full = bakeoff(*command, log=out.with_suffix(".log"))
+        before = acknowledged_in(out)
+        subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
+        again = bakeoff(*command, log=out.with_suffix(".again"))
+        found = recorded(out, 1, before=before, reference=reference, output=again.output)
     shutil.rmtree(elsewhere, ignore_errors=True)
-    return figures
-
-
-def _filled_and_freed(
-    reference: Mapping[str, str], disk: Disk, out: Path, command: list[str]
-) -> Figures:
-    full = bakeoff(*command, log=out.with_suffix(".log"))
-    before = acknowledged_in(out)
-    subprocess.run(["mount", "-o", f"remount,{_ROOM}", str(out)], check=True)
-    again = bakeoff(*command, log=out.with_suffix(".again"))
-    return recorded(out, 1, before=before, reference=reference, output=again.output) + Figures(
+    return found + Figures(
         faults=Counter({"disk full": int(full.code != 0)}),
         recovery_seconds=(again.seconds,) if full.code else (),
-        troubles=tuple(_troubles(disk, full, again)),
+        problems=tuple(_problems(disk, full, again)),
     )
 
 
-def _troubles(disk: Disk, full: Ended, again: Ended) -> list[str]:
+def _problems(disk: Disk, full: Ended, again: Ended) -> list[str]:
     found = again.failure(f"{disk}: with room again")
     if full.code not in _ALLOWED:
         found += full.failure(str(disk))

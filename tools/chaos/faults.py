@@ -134,8 +134,14 @@ def install(faults: Sequence[Fault], steps: Mapping[str, str] = STEPS) -> None:
 
 def count_into(counts: MutableSequence[int], steps: Mapping[str, str] = STEPS) -> None:
     """Have this process count how often it takes each step, in the order of `steps`."""
+
+    @contextmanager
+    def counted(index: int) -> Iterator[None]:
+        counts[index] += 1
+        yield
+
     for index, target in enumerate(steps.values()):
-        _wrap(target, functools.partial(_counted, index, counts))
+        _wrap(target, functools.partial(counted, index))
 
 
 def time_into(seconds: MutableSequence[float], targets: Sequence[str] = SAFETY) -> None:
@@ -176,12 +182,6 @@ def _wrap(target: str, around: Callable[[], AbstractContextManager[None]]) -> No
 
 
 @contextmanager
-def _counted(index: int, counts: MutableSequence[int]) -> Iterator[None]:
-    counts[index] += 1
-    yield
-
-
-@contextmanager
 def _timed(index: int, seconds: MutableSequence[float]) -> Iterator[None]:
     if getattr(_inside, "is_timed", False):
         yield
@@ -197,19 +197,19 @@ def _timed(index: int, seconds: MutableSequence[float]) -> Iterator[None]:
 @contextmanager
 def _struck(faults: Sequence[Fault], calls: Iterator[int]) -> Iterator[None]:
     number = next(calls)  # before the call: the function may call itself
-    _strike(faults, "before", number)
-    yield
-    _strike(faults, "after", number)
+    for when in get_args(When):
+        for fault in faults:
+            if (fault.point.when, fault.point.occurrence) == (when, number):
+                _strike(fault.kind)
+        if when == "before":
+            yield
 
 
-def _strike(faults: Sequence[Fault], when: When, occurrence: int) -> None:
-    for fault in faults:
-        if (fault.point.when, fault.point.occurrence) != (when, occurrence):
-            continue
-        if fault.kind == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        number = errno.ENOSPC if fault.kind == "no-space" else errno.EIO
-        raise OSError(number, os.strerror(number))
+def _strike(kind: Kind) -> None:
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    number = errno.ENOSPC if kind == "no-space" else errno.EIO
+    raise OSError(number, os.strerror(number))
 
 
 def main() -> None:

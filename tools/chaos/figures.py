@@ -34,7 +34,7 @@ class Figures:
         recovery_seconds: From each fault, or the restart after it, until the sweep worked again.
         safety_seconds: Spent on journal, fsync and checkpoints by trials of 20 s or more.
         safety_of_seconds: The wall time of these trials.
-        troubles: Whatever else was not as promised, a sentence each.
+        problems: Whatever else was not as promised, a sentence each.
         notes: What a reader should know besides the table, a sentence each.
     """
 
@@ -51,7 +51,7 @@ class Figures:
     recovery_seconds: tuple[float, ...] = ()
     safety_seconds: float = 0.0
     safety_of_seconds: float = 0.0
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: Figures) -> Figures:
@@ -78,7 +78,7 @@ class Figures:
                 f"{self.share_of_safety:.1%} of the time of long trials was spent on safety; "
                 f"at most {_MOST_SHARE_OF_SAFETY:.0%} is allowed"
             )
-        return [*found, *self.troubles]
+        return [*found, *self.problems]
 
 
 def total(figures: Iterable[Figures]) -> Figures:
@@ -95,16 +95,10 @@ def rows(figures: Mapping[str, Figures]) -> list[tuple[str, ...]]:
 def markdown(figures: Mapping[str, Figures]) -> str:
     """The table, the number of faults of each kind, and the notes."""
     lines = [HEAD, ["---"] + ["---:"] * (len(HEAD) - 1), *rows(figures)]
-    faults = total(figures.values()).faults
-    return "\n".join(
-        [
-            *(f"| {' | '.join(cells)} |" for cells in lines),
-            "",
-            f"Faults: {', '.join(f'{kind} {number}' for kind, number in sorted(faults.items()))}.",
-            "",
-            *(f"- {title}: {note}" for title, of_one in figures.items() for note in of_one.notes),
-        ]
-    )
+    table = [f"| {' | '.join(cells)} |" for cells in lines]
+    faults = [f"{kind} {number}" for kind, number in sorted(total(figures.values()).faults.items())]
+    notes = [f"- {title}: {note}" for title, of_one in figures.items() for note in of_one.notes]
+    return "\n".join([*table, "", f"Faults: {', '.join(faults)}.", "", *notes])
 
 
 def plain(figures: Mapping[str, Figures]) -> str:

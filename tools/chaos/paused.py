@@ -75,11 +75,11 @@ def _outlived(folder: Path) -> Figures:
 
 
 def _figures(folder: Path, is_right: bool, text: str, *found: object) -> Figures:
-    troubles = () if is_right else (text.format(*found),)
+    problems = () if is_right else (text.format(*found),)
     return (
         recorded(folder / "out", NUM_TRIALS)
         + count_orphans(_mark(folder))
-        + Figures(faults=Counter({"workers paused": 1}), troubles=troubles)
+        + Figures(faults=Counter({"workers paused": 1}), problems=problems)
     )
 
 

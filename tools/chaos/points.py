@@ -47,11 +47,11 @@ def prove(scale: Scale, folder: Path) -> Figures:
     reference, counts = _counted_run(folder / "reference", has_store=True)
     chosen = crashes_of(counts, without, scale)[:: scale.pick(9, 1)]
     figures = prove_each(chosen, partial(_recovered, folder, findings_in(folder / "reference")))
-    num_recovered = len(chosen) - len({line.partition(": ")[0] for line in figures.troubles})
-    troubles = [f"no run comes past the step '{s}'" for s in STEPS if not counts[s] + without[s]]
-    troubles += first.failure("the first run") + reference.failure("the reference run")
+    num_recovered = len(chosen) - len({line.partition(": ")[0] for line in figures.problems})
+    problems = [f"no run comes past the step '{s}'" for s in STEPS if not counts[s] + without[s]]
+    problems += first.failure("the first run") + reference.failure("the reference run")
     return figures + Figures(
-        troubles=tuple(troubles),
+        problems=tuple(problems),
         notes=(f"{len(chosen)} crash points enumerated, {num_recovered} recovered.",),
     )
 
@@ -98,22 +98,19 @@ def _recovered(folder: Path, reference: Mapping[str, str], crash: Crash) -> Figu
     restarted = time.time()
     again = bakeoff(*inline(SWEEP, out), log=out.with_suffix(".again"))
     verified = bakeoff("verify", "--out", str(out), log=out.with_suffix(".verify"))
-    troubles = again.failure(f"{crash}: the same command")
-    troubles += verified.failure(f"{crash}: verify")
+    problems = again.failure(f"{crash}: the same command")
+    problems += verified.failure(f"{crash}: verify")
     if killed.code != KILLED:
-        troubles = [f"{crash}: was not reached; exit code {killed.code}"]
+        problems = [f"{crash}: was not reached; exit code {killed.code}"]
+    # To the end of the restart, where all trials had ended before.
+    starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
+    until_starts = [when - restarted for when in starts if when > restarted]
     figures = recorded(out, NUM_TRIALS, before=before, reference=reference, output=again.output)
     figures += duplicated_in_store(SWEEP.stem, out) + Figures(
         faults=Counter({"driver killed at a named point": int(killed.code == KILLED)}),
-        recovery_seconds=(_recovery(out, restarted, again),),
-        troubles=tuple(troubles),
+        recovery_seconds=(min(until_starts, default=again.seconds),),
+        problems=tuple(problems),
     )
     if not figures.broken_promises():
         shutil.rmtree(out)
     return figures
-
-
-def _recovery(out: Path, restarted: float, again: Ended) -> float:
-    """From the restart to the next attempt; to the end where all trials had ended before."""
-    starts = [one.started_seconds for one in read(out, lambda journal: journal.starts())]
-    return min((when - restarted for when in starts if when > restarted), default=again.seconds)

@@ -52,5 +52,5 @@ def count_orphans(mark: str) -> Figures:
     left = orphans(mark)
     end(mark)
     return Figures(
-        num_orphans=len(left), troubles=tuple(f"left behind: {line}" for line in left.values())
+        num_orphans=len(left), problems=tuple(f"left behind: {line}" for line in left.values())
     )

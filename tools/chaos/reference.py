@@ -32,11 +32,9 @@ def reference_findings(sweep: Path, num_seeds: int) -> dict[str, str]:
     warm_up()
     planned = plan(str(sweep), seeds=num_seeds)
     with forks() as pool:
-        return dict(pool.map(partial(_finding, planned.resources), planned.trials))
-
-
-def _finding(resources: Resources, trial: Trial) -> tuple[str, str]:
-    return trial.trial_id, run_without_driver(trial, resources)[0].finding_sha256
+        run = partial(run_without_driver, resources=planned.resources)
+        found = [result for result, _ in pool.map(run, planned.trials)]
+    return {result.trial_id: result.finding_sha256 for result in found}
 
 
 def make_empty_store(path: Path) -> None:

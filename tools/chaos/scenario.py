@@ -73,5 +73,5 @@ def main() -> None:
         figures = importlib.import_module(f"tools.chaos.{name}").prove(scale, folder)
     except Exception as error:  # an error of the scenario itself is reported like a broken promise
         traceback.print_exc()
-        figures = Figures(troubles=(f"the scenario itself failed: {error!r}",))
+        figures = Figures(problems=(f"the scenario itself failed: {error!r}",))
     (folder / "figures.json").write_bytes(FIGURES.dump_json(figures))

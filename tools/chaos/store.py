@@ -116,9 +116,7 @@ def _with_outages(
 ) -> Figures:
     """A sweep with calm before, between and after the outages, which ends by a time limit."""
     sweep = _Sweep("many", folder, store)
-    seconds = sum(
-        calm_seconds + (outage.seconds or 0.0) + _SECONDS_TO_RECOVER for outage in outages
-    )
+    seconds = sum(calm_seconds + (one.seconds or 0.0) + _SECONDS_TO_RECOVER for one in outages)
     away: list[tuple[float, float]] = []
     recoveries = []
     with watching(sweep.out) as watcher:
@@ -131,13 +129,13 @@ def _with_outages(
             away.append((began, time.time()))
             recoveries.append(_seconds_to_catch_up(sweep))
         code = run.wait()
-    troubles = [] if code == FAILED else [f"at its time limit: exit code {code}, not {FAILED}"]
+    problems = [] if code == FAILED else [f"at its time limit: exit code {code}, not {FAILED}"]
     return (
         Figures(
             faults=Counter(f"MLflow away for {outage.seconds:g} s" for outage in outages),
             num_lost=watcher.num_changed,
             recovery_seconds=tuple(recoveries),
-            troubles=(*troubles, *sweep.verify()),
+            problems=(*problems, *sweep.verify()),
             notes=(_slowdown(sweep.out, away),),
         )
         + sweep.figures()
@@ -164,17 +162,17 @@ def _to_the_end(outage: Outage, sweep: _Sweep, num_trials: int) -> Figures:
     output = (sweep.folder / "run.log").read_text()
     sweep.store.bring_back()
     began = time.monotonic()
-    troubles = sweep.verify("--repair")
+    problems = sweep.verify("--repair")
     seconds = time.monotonic() - began
-    troubles += sweep.verify()
+    problems += sweep.verify()
     if code != UNAVAILABLE or "Traceback" in output:
-        troubles.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {output[-200:]}")
+        problems.append(f"without its store: exit code {code}, not {UNAVAILABLE}: {output[-200:]}")
     watcher.look()
     return sweep.figures(num_trials) + Figures(
         faults=Counter({"MLflow away to the end": 1}),
         num_lost=watcher.num_changed,
         recovery_seconds=(seconds,),
-        troubles=tuple(troubles),
+        problems=tuple(problems),
     )
 
 
@@ -184,11 +182,11 @@ def _slowdown(out: Path, away: Sequence[tuple[float, float]]) -> str:
     From each end to the next: that is a trial, with all that the driver does for it.
     """
     found = read(out, lambda journal: [one.ended_seconds for one in journal.ends()])
-    during: list[float] = []
-    besides: list[float] = []
+    seconds: dict[bool, list[float]] = {True: [], False: []}
     for earlier, later in pairwise(sorted(ended for ended in found if ended)):
         is_during = any(start_ <= earlier and later <= stop for start_, stop in away)
-        (during if is_during else besides).append(later - earlier)
+        seconds[is_during].append(later - earlier)
+    during, besides = seconds.values()
     if min(len(during), len(besides)) < _FEWEST_TO_COMPARE:
         return "Too few trials ran while the store was away to compare their times."
     share = statistics.median(during) / statistics.median(besides) - 1

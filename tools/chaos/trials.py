@@ -53,13 +53,13 @@ def prove(scale: Scale, folder: Path) -> Figures:
     }
     statuses = {names[result.trial_id]: result.status.value for result in results_in(out)}
     starts = Counter(names[one.trial_id] for one in read(out, lambda journal: journal.starts()))
-    troubles = differences(statuses, starts)
+    problems = differences(statuses, starts)
     if code != FAILED:
-        troubles.append(f"exit code {code}, not {FAILED}: {log.read_text()[-200:]}")
+        problems.append(f"exit code {code}, not {FAILED}: {log.read_text()[-200:]}")
     num_failed = sum(status != "ok" for status in statuses.values())
     faults = Counter({"trials that fail by themselves": num_failed})
     found = left + recorded(out, len(WANTED))
-    return found + Figures(faults=faults, troubles=tuple(troubles))
+    return found + Figures(faults=faults, problems=tuple(problems))
 
 
 def differences(statuses: dict[str, str], starts: Counter[str]) -> list[str]:

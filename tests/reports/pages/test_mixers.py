@@ -102,7 +102,7 @@ def test_controls_are_no_columns_and_count_for_nothing() -> None:
     assert not {key for key in keys for name in CONTROLS if key.startswith(name)}
     rows = whole().results
     assert made.coverage.num_total == len(rows[~rows["metric"].isin(list(CONTROLS))])
-    assert {trouble.probe for trouble in made.troubles} >= {"mixer_time"}
+    assert {failure.probe for failure in made.failures} >= {"mixer_time"}
 
 
 def test_noise_is_told_once_and_by_its_rule() -> None:
@@ -112,9 +112,9 @@ def test_noise_is_told_once_and_by_its_rule() -> None:
     rows.loc[chosen, "status"] = "noisy"
     rows.loc[chosen, "reason"] = [f"±{number} %" for number in range(chosen.sum())]
     made = page(Sweep(whole().about, rows, whole().curves), ["quick"])
-    noisy = [trouble for trouble in made.troubles if trouble.fate == "noisy"]
-    alone = [trouble for trouble in noisy if trouble.task == MIXER_ALONE]
-    assert [(trouble.probe, trouble.seeds) for trouble in alone] == [("mixer_time", (0, 1, 2))]
+    noisy = [failure for failure in made.failures if failure.fate == "noisy"]
+    alone = [failure for failure in noisy if failure.task == MIXER_ALONE]
+    assert [(failure.probe, failure.seeds) for failure in alone] == [("mixer_time", (0, 1, 2))]
 
 
 def _of_two() -> Sweep:

@@ -19,7 +19,7 @@ from reports.compare.pairs import Selection
 from reports.document import Drawing, Table
 from reports.export.printers import to_csv, to_latex, to_markdown
 from reports.pages.ablation import page
-from reports.pages.failures import troubles
+from reports.pages.failures import failure_groups
 from reports.plots import scores
 from reports.plots.scores import score_figure
 from reports.plots.style import drawing_style
@@ -103,14 +103,14 @@ def test_a_skipped_floor_says_why() -> None:
     assert table.rows[-1].coverage == "skipped: no library"
     assert table.rows[-1].entries[0].text == "skipped"
     assert table.rows[-1].entries[1].text == "–"
-    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    (told,) = (t for t in failure_groups(sweep.about, _measured(sweep)) if t.probe == "floors")
     assert (told.variants, told.fate, told.reason) == (("5-gram",), "skipped", "no library")
 
 
 def test_floors_that_are_not_yet_measured_are_missing() -> None:
     sweep = replace(synthetic.sweep(), about=_about())
     assert {row.coverage for row in _table(sweep).rows[-4:]} == {"0 of 1; 1 missing"}
-    (told,) = (t for t in troubles(sweep.about, _measured(sweep)) if t.probe == "floors")
+    (told,) = (t for t in failure_groups(sweep.about, _measured(sweep)) if t.probe == "floors")
     assert (told.variants, told.fate, told.seeds) == (tuple(FLOORS), "missing", (0,))
     assert _figure(sweep) is not None
 

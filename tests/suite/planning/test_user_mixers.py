@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models import MIXERS, mixer_class
-from reports.pages.summary import in_short
+from reports.pages.summary import summary_points
 from reports.results.series import Coverage
 from suite import timeouts
 from suite.planning.cells import mixer_version
@@ -146,7 +146,7 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
         "",
         "own.average:Average defines no flops(length, batch)",
     }
-    points = in_short(found.about, None, Coverage(num_ok=0, num_total=0, others={}))
+    points = list(summary_points(found.about, None, Coverage(num_ok=0, num_total=0, others={})))
     (said,) = (point.text for point in points if point.title == "Unproven")
     assert said.startswith("own.average:Average has no reference")
     version = mixer_version("own.average:Average")
