@@ -1,7 +1,6 @@
 """`bakeoff plan`: the table for people, one object a trial for programs."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Result, Status, Trial
-from suite.spec import Ablation, SpecError, vary
+from suite.spec import SpecError, vary
+from tests.suite.small_ablation import WriteAblation, make_ablation
 
-WriteAblation = Callable[..., Path]
 FIELDS = [
     "trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason", "at",
 ]  # fmt: skip
@@ -82,11 +81,8 @@ def test_the_places_of_a_sweep_share_a_line(
     }  # fmt: skip
 
 
-MakeAblation = Callable[..., Ablation]
-
-
 @pytest.fixture(scope="module")
-def planned(make_ablation: MakeAblation) -> Plan:
+def planned() -> Plan:
     axes = [vary("heads", [1, 3, 4])]
     return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=2)
 

@@ -27,19 +27,19 @@ from suite.planning.plan import plan
 from suite.reporting.build import sweeps_in
 from suite.reporting.frames import by_trial, sweep_files, sweep_of
 from suite.schema import FAILURES, About, Plan, Registration, Result, Status
-from suite.spec import Ablation, Claim
+from suite.spec import Claim
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.tracking.location import store_of
 from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
-MakeAblation = Callable[..., Ablation]
 Make = Callable[..., Plan]
 
 
 @pytest.fixture(scope="session")
-def make(make_ablation: MakeAblation) -> Make:
+def make() -> Make:
     """A plan whose claim, seeds or scale differ as asked."""
 
     def made(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
@@ -111,9 +111,7 @@ def test_what_changes_the_test_changes_its_hash(
     assert (content_of(make(**change).about) != content_of(make().about)) == is_part
 
 
-def test_without_a_claim_there_is_nothing_to_register(
-    make_ablation: MakeAblation, journal: Journal
-) -> None:
+def test_without_a_claim_there_is_nothing_to_register(journal: Journal) -> None:
     planned = plan(make_ablation())
     assert content_of(planned.about) is None
     assert journal.keep_plan(planned).about.registration is None
@@ -169,7 +167,7 @@ def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Make) -> None:
     assert num_seeds_seen(at_another(swept, at="length=9"), lambda trial_id: True) == 1
 
 
-def test_a_timing_knows_both_sides_at_once(make_ablation: MakeAblation) -> None:
+def test_a_timing_knows_both_sides_at_once() -> None:
     claim = Claim("faster", metric="training_step_seconds", a="heads=1", b="heads=4", by=0.0)
     planned = plan(make_ablation(probes=["step_time"], claim=claim), seeds=2)
     first = planned.trials[0].trial_id

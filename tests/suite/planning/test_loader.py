@@ -2,7 +2,6 @@
 
 import importlib.util
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from suite import timeouts
 from suite.planning.loader import LoadedAblation, find, find_all, name_of, shipped
 from suite.spec import SpecError
-
-WriteAblation = Callable[..., Path]
+from tests.suite.small_ablation import WriteAblation
 
 BROKEN = {
     "empty": ("", "", "holds exactly one Ablation, named ABLATION; this one holds no"),

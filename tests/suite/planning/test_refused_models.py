@@ -6,13 +6,13 @@ Through the installed command, in a process of its own, as a person would meet t
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.suite.small_ablation import WriteAblation
+
 BAKEOFF = Path(sys.executable).with_name("bakeoff")
-WriteAblation = Callable[..., Path]
 PATCHES = '["fashion_mnist_patches"]'
 
 
