@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import pytest
 
-from models.model_spec import content_hash
 from suite.planning.plan import plan
 from suite.schema import Trial
 from suite.spec import Model, SpecError, vary
@@ -32,21 +29,6 @@ def test_an_axis_runs_the_model_each_way() -> None:
     }
     alone = [trial.subjects[0].runtime for trial in found.trials if trial.probe == "quality"]
     assert sorted(alone) == ["compiled"] * 3 + ["eager"] * 3
-
-
-def test_eager_leaves_no_trace_in_ids_and_others_do() -> None:
-    for trial in plan(make_ablation()).trials:
-        content = asdict(trial)
-        del content["parallel"], content["test_lengths"]
-        if content["training"]:
-            del content["training"]["label_smoothing"]
-        for subject in content["subjects"]:
-            del subject["runtime"]
-        assert trial.trial_id == content_hash(content)
-        compiled = replace(
-            trial, subjects=tuple(replace(each, runtime="compiled") for each in trial.subjects)
-        )
-        assert compiled.trial_id != trial.trial_id
 
 
 def test_a_baseline_says_how_it_is_run_where_it_is_not_eager() -> None:
