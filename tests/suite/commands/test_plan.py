@@ -11,7 +11,7 @@ from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Result, Status, Trial
-from suite.spec import SpecError, vary
+from suite.spec import vary
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 FIELDS = [
@@ -52,15 +52,6 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert quality[0][5:] == ["heads=1;", "heads=4"]
     assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
     assert lines[-2].startswith("18 entries: 11 missing, 7 skipped; about ")
-
-
-def test_two_files_of_one_name_are_refused(
-    write_ablation: WriteAblation, tmp_path: Path, own: str
-) -> None:
-    (tmp_path / "other").mkdir()
-    other = write_ablation(name="other/mine.py")
-    with pytest.raises(SpecError, match="bear one name"):
-        show([own, str(other)], scale="quick", seeds=1, out=tmp_path, as_json=True)
 
 
 def test_the_places_of_a_sweep_share_a_line(

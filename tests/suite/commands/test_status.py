@@ -19,19 +19,16 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.journal.status_message import Standing
 from suite.planning.plan import plan
-from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
+from suite.schema import Measurement, Plan, Result, Status, Trial
 from suite.sweep.folder_lock import held
+from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
-
-HERE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)
 
 
 def result(trial: Trial, status: Status = Status.OK, seconds: float = 2.0) -> Result:
     number = Measurement(metric="accuracy", value=0.5, unit="1", better="higher")
     return Result(
-        trial_id=trial.trial_id, status=status, provenance=HERE, seconds=seconds,
+        trial_id=trial.trial_id, status=status, provenance=HEADS.place, seconds=seconds,
         measurements=(number,) if status is Status.OK else (),
         reason="" if status is Status.OK else "[bold]it[/bold] went wrong",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.reporting.frames import by_trial
 from suite.reporting.frames import result_rows as rows_of
-from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
+from suite.schema import Cell, Measurement, Plan, Resources, Result, Status, Trial
 from suite.spec import Ablation, Claim, SpecError, vary
 from suite.tasks.registry import build_task
 from suite.tracking.run_fields import (
@@ -24,12 +24,10 @@ from suite.tracking.run_fields import (
     trial_params,
     trial_tags,
 )
+from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 
 LABELS = ("uniform", "unigram", "3-gram", "5-gram")
-PLACE = Provenance(
-    commit="", device="CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)  # fmt: skip
 
 
 def _floors(found: Plan) -> tuple[list[Trial], list[Cell]]:
@@ -138,7 +136,6 @@ def _floors_of(task: str) -> tuple[list[Trial], list[Cell]]:
     return _floors(plan(ablation))
 
 
-@pytest.fixture
 def finished() -> tuple[Plan, Trial, list[Cell], Result]:
     found = _planned()
     (trial,), cells = _floors(found)
@@ -151,16 +148,14 @@ def finished() -> tuple[Plan, Trial, list[Cell], Result]:
     ]  # fmt: skip
     lacking = replace(measured[0], subject=3, value=None, status=Status.SKIPPED, reason="no such")
     result = Result(
-        trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=1.0,
+        trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=1.0,
         measurements=(*measured, lacking),
     )  # fmt: skip
     return found, trial, cells, result
 
 
-def test_a_row_has_the_floors_label_for_its_variant(
-    finished: tuple[Plan, Trial, list[Cell], Result],
-) -> None:
-    found, _, _, result = finished
+def test_a_row_has_the_floors_label_for_its_variant() -> None:
+    found, _, _, result = finished()
     rows = [row for row in rows_of(found, by_trial([result])) if row["probe"] == "floors"]
     assert [(row["variant"], row["value"], row["status"]) for row in rows] == [
         ("uniform", 4.0, "ok"), ("unigram", 3.0, "ok"), ("3-gram", 2.0, "ok"),
@@ -169,17 +164,15 @@ def test_a_row_has_the_floors_label_for_its_variant(
     assert {row["seed"] for row in rows} == {0}
 
 
-def test_a_trial_that_failed_owes_a_row_a_floor(
-    finished: tuple[Plan, Trial, list[Cell], Result],
-) -> None:
-    found, _, _, result = finished
+def test_a_trial_that_failed_owes_a_row_a_floor() -> None:
+    found, _, _, result = finished()
     failed = replace(result, status=Status.ERROR, reason="it broke", measurements=())
     rows = [row for row in rows_of(found, by_trial([failed])) if row["probe"] == "floors"]
     assert [(row["variant"], row["status"]) for row in rows] == [(one, "error") for one in LABELS]
 
 
-def test_how_the_store_shows_it(finished: tuple[Plan, Trial, list[Cell], Result]) -> None:
-    _, trial, cells, result = finished
+def test_how_the_store_shows_it() -> None:
+    _, trial, cells, result = finished()
     assert trial_name(trial, cells) == "floors · shakespeare_characters · length 8"
     assert trial_params(trial, cells)["variant"] == " | ".join(LABELS)
     assert trial_tags(("a", "quick"), trial, cells)["bakeoff.variant"] == " | ".join(LABELS)
@@ -194,8 +187,8 @@ def test_how_the_store_shows_it(finished: tuple[Plan, Trial, list[Cell], Result]
     )
 
 
-def test_how_a_person_reads_of_it(finished: tuple[Plan, Trial, list[Cell], Result]) -> None:
-    found, trial, _, _ = finished
+def test_how_a_person_reads_of_it() -> None:
+    found, trial, _, _ = finished()
     assert labels_of([found])[trial.trial_id] == "floors, shakespeare_characters"
     assert seconds_of(trial, Resources()) > 1.0
 

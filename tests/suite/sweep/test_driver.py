@@ -23,7 +23,7 @@ from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, _folder_for, record_journal, run
-from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.folder_lock import FolderUnavailable
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.run_writer import RunWriter
@@ -232,13 +232,6 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
     assert sorted(attempts(work).values()) == [1, 1, 1, 2]
     assert Counter(run.status for run in store.trials(key)) == {"FINISHED": 4}
     assert agrees(work)
-
-
-def test_a_second_driver_is_refused(work: Workplace) -> None:
-    file = work.ablation(probes=["parameters"])
-    with held(work.out), pytest.raises(FolderUnavailable, match=f"locked by pid {os.getpid()}"):
-        run(file, options=inline(work))
-    assert run(file, options=inline(work)).num_missing == 0
 
 
 def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
