@@ -283,12 +283,3 @@ def test_sigterm_closes_the_books_of_a_driver(work: Workplace, there: Cluster) -
         assert "the same command goes on from here" in told
         for name in ("journal.db", "mlflow.db"):
             (work.out / name).unlink()
-
-
-@pytest.mark.slow
-def test_the_shipped_heads_report_as_a_local_run(work: Workplace, there: Cluster) -> None:
-    said(work, "submit", "heads", "--address", there.url, "--follow")
-    here = replace(work, path=work.path / "elsewhere")
-    here.path.mkdir()
-    said(here, "run", "heads")
-    assert_same_numbers(work.out, here.out, "heads")

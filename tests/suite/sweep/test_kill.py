@@ -226,27 +226,6 @@ def test_after_a_kill_even_the_agents_end(tmp_path: Path) -> None:
     assert run.leaves_nothing(180.0, with_agents=True), run.processes(with_agents=True)
 
 
-@pytest.mark.slow
-def test_a_worker_that_is_killed_costs_its_own_trial_only(tmp_path: Path) -> None:
-    work = Workplace(tmp_path)
-    mixers = work.mixers("kill_mixers")
-    file = work.ablation(
-        mixer=f"{mixers}:Good", axis="mixer", values=[f"{mixers}:Good", f"{mixers}:Killed"],
-        probes=["quality"],
-    )  # fmt: skip
-    done = work.bakeoff("run", file)
-    assert done.returncode == 5, done.stderr
-    with Journal(work.out / "journal.db", read_only=True) as journal:
-        trial_ids = [entry.trial_id for entry in journal.entries()]
-        found = Counter(result.status for result in journal.results(trial_ids))
-    assert found == {Status.OK: 2, Status.CRASHED: 2}
-    assert work.bakeoff("verify").returncode == DONE
-    with (work.out / "reports" / "small" / "results.csv").open(newline="") as file_:
-        rows = [row for row in csv.DictReader(file_) if row["status"] == "crashed"]
-    assert len(rows) == 2
-    assert all(row["reason"] for row in rows)
-
-
 MOMENTS = {f"{0.5 * n} seconds": after_seconds(0.5 * n) for n in range(1, 24)} | {
     f"{n} results": after_results(n) for n in range(1, NUM_TRIALS + 1)
 }

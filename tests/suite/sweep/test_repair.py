@@ -215,13 +215,6 @@ def test_an_empty_folder_stays_empty(check: Callable[..., object], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_journal_that_is_none_is_refused_and_left(folder: Folder) -> None:
-    (folder.out / "journal.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(JournalError):
-        repaired(folder.out, None)
-    assert (folder.out / "journal.db").read_bytes().startswith(b"no database")
-
-
 def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: Folder) -> None:
     body = folder.artifact("journal.jsonl.gz").read_bytes()
     folder.database.unlink()
