@@ -22,7 +22,7 @@ from suite.schema import Parallel, Plan, Resources
 from suite.spec import Claim, Model, Scale, SpecError, vary
 from suite.tasks.registry import task_class
 from suite.training import loop as training
-from tests.suite.small_ablation import WriteAblation, make_ablation
+from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
@@ -317,13 +317,9 @@ def test_seeds_come_from_the_caller_then_the_scale_then_its_name() -> None:
     own = make_ablation(scale={"seeds": 2})
     assert plan(own, seeds=7).about.num_seeds == 7
     assert plan(own).about.num_seeds == 2
-    standard = make_ablation(scales={"standard": Scale(**_small())})
+    standard = make_ablation(scales={"standard": Scale(**SCALE)})
     assert plan(make_ablation()).about.num_seeds == 3
     assert plan(standard, scale="standard").about.num_seeds == 5
-
-
-def _small() -> dict[str, int]:
-    return {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 
 
 def test_an_impossible_cell_is_a_row_and_the_rest_is_planned() -> None:

@@ -268,23 +268,6 @@ def test_without_ray_it_is_said_what_runs_without_it(
         run(work.ablation(probes=["parameters"]), options=Options(out=work.out))
 
 
-def test_what_was_begun_here_and_finished_elsewhere_is_recorded(
-    work: Workplace, tmp_path: Path
-) -> None:
-    """A driver was killed here in the middle of a trial; another machine ran it to its end."""
-    file = work.ablation(probes=["quality"])
-    elsewhere = Options(out=tmp_path / "elsewhere", executor="inline")
-    run(file, options=elsewhere)
-    with Journal(elsewhere.journal, read_only=True) as journal:
-        trial_ids = [trial.trial_id for trial in journal.plans()[0].trials]
-    with Journal(work.out / "journal.db") as journal:
-        for trial_id in trial_ids:
-            journal.begin(trial_id, "a driver that was killed")
-    outcome = record_journal(elsewhere.journal, inline(work))
-    assert (outcome.num_run, outcome.num_missing) == (4, 0)
-    assert agrees(work)
-
-
 def test_missing_data_are_refused_before_anything_is_made(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
