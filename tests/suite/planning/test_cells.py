@@ -2,11 +2,9 @@
 
 import pytest
 
-from suite.planning.cells import ComparisonGroup, filled_cells, trial_of
 from suite.planning.plan import plan
-from suite.probes.probe import probe
 from suite.schema import Plan
-from suite.spec import Ablation, Model, vary
+from suite.spec import Ablation, vary
 from tests.suite.small_ablation import make_ablation
 
 
@@ -119,21 +117,3 @@ def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) 
     assert set(quality.trials[0].versions) == common | {
         "probe quality", "mixer attention", "training",
     }  # fmt: skip
-
-
-def test_trial_of_and_filled_cells_agree() -> None:
-    from suite.planning.knobs import with_defaults
-    from suite.planning.resolve import subject_of
-    from suite.planning.variants import Baseline, variants_of
-
-    ablation = make_ablation(baseline=Model(mixer="conv"), axes=[vary("kernel_size", [3])])
-    scale = ablation.scales["quick"]
-    baseline = Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
-    reference, _ = variants_of(baseline)
-    subject = subject_of(baseline, reference, "shakespeare_characters")
-    group = ComparisonGroup(
-        task="shakespeare_characters", baseline=reference.label, table={reference.label: subject}
-    )
-    ((cell, trial),) = filled_cells(probe("quality"), group, 1)
-    assert trial == trial_of(probe("quality"), (subject,), 0)
-    assert cell.trial_id == trial_of(probe("quality"), (subject,), 0).trial_id
