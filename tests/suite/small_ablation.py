@@ -1,10 +1,13 @@
 """An ablation as a value, in which only what is given differs."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from suite.spec import Ablation, Model, Scale, vary
 
 SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
+WriteAblation = Callable[..., Path]
 
 
 def make_ablation(*, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:
