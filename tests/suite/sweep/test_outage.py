@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
@@ -62,10 +61,9 @@ class Server:
         self.process.wait()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One for all tests, each of which has an ablation of its own: it takes seconds to start."""
-    made = Server(tmp_path_factory.mktemp("server"))
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
     yield made
     made.kill()
 
@@ -92,7 +90,7 @@ def test_a_server_that_comes_back_has_everything_at_the_end(
 ) -> None:
     torch.set_num_threads(1)
     work = Workplace(tmp_path)
-    ablation = work.ablation(fault, values=[1e-3, 2e-3, 3e-3, 4e-3, 5e-3], probes=["quality"])
+    ablation = work.ablation(values=[1e-3, 2e-3, 3e-3, 4e-3, 5e-3], probes=["quality"])
     away, back = (
         (lambda: server.send(signal.SIGSTOP), lambda: server.send(signal.SIGCONT))
         if fault == "frozen"
@@ -109,21 +107,19 @@ def test_a_server_that_comes_back_has_everything_at_the_end(
 
 
 def test_a_server_that_is_frozen_to_the_end_costs_the_end_seconds_and_loses_nothing(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: Server
 ) -> None:
-    monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 2.0)
-    monkeypatch.setattr("suite.tracking.restore._SECONDS_TO_ANSWER", 1.0)
     torch.set_num_threads(1)
     work = Workplace(tmp_path)
     options = Options(out=work.out, executor="inline", tracking_uri=server.uri)
     server.send(signal.SIGSTOP)
     start = time.monotonic()
-    outcome = run(work.ablation("to_the_end", probes=["quality"]), options=options)
+    outcome = run(work.ablation(probes=["quality"]), options=options)
     spent = time.monotonic() - start
     server.send(signal.SIGCONT)
     assert outcome.num_missing == 0
     assert outcome.trouble
-    assert spent < 20
+    assert spent < 60
     made = repaired(work.out, server.uri)
     assert made.differences == ()
     assert made.mended
