@@ -1,15 +1,13 @@
-"""Small ablations for the tests of the engine: as values, and as files of a user's own."""
+"""Small ablations in files of a user's own."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from suite.spec import Ablation, Model, Scale, vary
+from tests.suite.small_ablation import WriteAblation
 
-SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 PARTS = {
     "question": "'How many?'",
     "baseline": 'Model(mixer="attention", heads=4)',
@@ -18,29 +16,6 @@ PARTS = {
     "probes": '["quality", "parameters", "step_time"]',
     "scales": '{"quick": Scale(dim=16, depth=1, length=8, steps=4, batch=2)}',
 }
-
-MakeAblation = Callable[..., Ablation]
-WriteAblation = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def make_ablation() -> MakeAblation:
-    """An ablation in which only what is given differs; `scale` holds changes of the quick scale."""
-
-    def make(*, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:
-        return Ablation(
-            **{
-                "question": "How many?",
-                "baseline": Model(mixer="attention", heads=4),
-                "axes": [vary("heads", [1, 4])],
-                "tasks": ["shakespeare_characters"],
-                "probes": ["quality"],
-                "scales": {"quick": Scale(**{**SCALE, **(scale or {})})},
-                **fields,
-            }
-        )
-
-    return make
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Something that listens, and is no MLflow."""
+"""Something that listens and answers as a test says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def http_server(answer: Callable[[http.server.BaseHTTPRequestHandler], object]) 
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server.server_port

@@ -33,19 +33,13 @@ def ablation(**changes: Any) -> Callable[[], Ablation]:
 
 
 REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
-    "misspelt field of a scale": (
-        scale(lernin_rate=0.1), ["Scale", "'lernin_rate'", "did you mean 'learning_rate'", "batch"],
-    ),
     "misspelt field of an ablation": (
         ablation(probs=["quality"]), ["Ablation", "'probs'", "did you mean 'probes'"],
     ),
     "missing field": (lambda: Scale(dim=16), ["Scale", "'depth'"]),
-    "string for a number": (scale(learning_rate="1e-3"), ["learning_rate", "'1e-3'", "number"]),
     "bool for a whole number": (scale(warmup_steps=True), ["warmup_steps", "True", "integer"]),
     "bool for a number": (scale(gpus=True), ["gpus", "True", "number"]),
     "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "integer"]),
-    "NaN": (scale(learning_rate=math.nan), ["learning_rate", "nan", "above 0"]),
-    "infinity": (scale(weight_decay=math.inf), ["weight_decay", "inf", "finite"]),
     "learning rate 0": (scale(learning_rate=0), ["learning_rate", "0", "above 0"]),
     "unknown scale": (
         ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'quick', 'standard' or 'paper'"],
@@ -61,19 +55,14 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: Model(mixer="attention", heads=[8]), ["heads", "[8]", "finite number"],
     ),
     "a knob that is NaN": (lambda: Model(mixer="attention", heads=math.nan), ["heads", "nan"]),
-    "a knob of 10^26": (lambda: Model(mixer="conv", kernel_size=10**26), ["kernel_size", "2**53"]),
-    "a mixer that is a number": (lambda: Model(mixer=3), ["mixer", "3", "string"]),
     "a mixer of 3000 letters": (lambda: Model(mixer="x" * 3000), ["mixer", "200 characters"]),
-    "an axis without values": (lambda: vary("heads", []), ["'heads'", "no value"]),
     "an axis of a string": (lambda: vary("mixer", "attention"), ["'mixer'", "list of values"]),
     "an axis of a number": (lambda: vary("heads", 4), ["'heads'", "4", "list of values"]),
     "an axis of a set": (lambda: vary("heads", {1, 2}), ["'heads'", "list of values"]),
     "an axis of NaN": (lambda: vary("learning_rate", [math.nan]), ["learning_rate", "nan"]),
     "an axis of 10^26": (lambda: vary("steps", [10**26]), ["'steps'", "2**53"]),
     "an axis of tuples": (lambda: vary("heads", [(1, 2)]), ["'heads'", "(1, 2)"]),
-    "an axis of 10^30 values": (lambda: vary("steps", range(10**30)), ["'steps'", "1 to 10000"]),
     "a claim by a negative": (lambda: Claim("x", **{**CLAIM, "by": -1}), ["by", "-1", "0"]),
-    "a claim by NaN": (lambda: Claim("x", **{**CLAIM, "by": math.nan}), ["by", "nan", "finite"]),
     "a claim without a metric": (lambda: Claim("x", a="a", b="b", by=1), ["Claim", "'metric'"]),
     "a misspelt field of a claim": (
         lambda: Claim("x", **CLAIM, metrik="y"), ["'metrik'", "did you mean 'metric'"],

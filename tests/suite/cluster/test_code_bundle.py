@@ -13,7 +13,7 @@ from suite.cluster.code_bundle import CodeBundle, bundle_code
 from suite.planning.plan import plan
 from suite.provenance import commit
 from suite.spec import SpecError
-from tests.suite.conftest import WriteAblation
+from tests.suite.small_ablation import WriteAblation
 
 MIXER = '''
 """A mixer."""

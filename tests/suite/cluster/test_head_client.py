@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 from suite.cluster.head_client import HeadClient, NotThere, check_head
 from suite.events import Unavailable
+from tests.suite.fake_server import http_server
 
 OUR_VERSION = json.dumps({"ray_version": version("ray")}).encode()
 CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
@@ -46,26 +47,16 @@ def dashboard(
     """A client of a server, and the Authorization header of each request."""
     heard: list[str | None] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(self.headers["Authorization"])
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        heard.append(request.headers["Authorization"])
+        request.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            request.send_header(name, value)
+        request.end_headers()
+        request.wfile.write(body)
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield HeadClient(f"http://127.0.0.1:{server.server_port}"), heard
-        finally:
-            server.shutdown()
-            thread.join()
+    with http_server(answer) as port:
+        yield HeadClient(f"http://127.0.0.1:{port}"), heard
 
 
 def test_a_dashboard_of_our_version_gets_the_token_past_any_proxy() -> None:

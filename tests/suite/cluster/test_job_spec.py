@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.cluster.code_bundle import CodeBundle
 from suite.cluster.job_spec import (
     STARTER_SCRIPT,
     JobSpec,
@@ -17,8 +18,11 @@ from suite.cluster.job_spec import (
     public_uri,
     split_id,
 )
+from suite.commands.submit import SubmitOptions, _job_spec
+from suite.planning.plan import plan
 from suite.spec import SpecError
 from suite.tracking.location import BadUri, RefusedUri
+from tests.suite.small_ablation import make_ablation
 
 SWEEP = JobSpec(
     names=("heads", "mine.py"), scale="quick", seeds=None, out=Path("out"), tracking_uri=None,
@@ -35,6 +39,15 @@ def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
         replace(SWEEP, trial_ids=("a", "c")),
     ]  # fmt: skip
     assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 6
+
+
+def test_all_trials_of_all_plans_are_in_it_once_and_sorted() -> None:
+    options = SubmitOptions(scale="quick", seeds=None, out=Path("out"), tracking_uri=None)
+    bundle = CodeBundle((), Path(), SWEEP.names)
+    plans = [plan(make_ablation(), seeds=number) for number in (5, 3)]
+    sweeps = [_job_spec(some, bundle, options) for some in (plans, plans[::-1])]
+    assert list(sweeps[0].trial_ids) == sorted({trial.trial_id for trial in plans[0].trials})
+    assert sweeps[0] == sweeps[1]
 
 
 def test_a_long_list_of_names_makes_no_endless_id() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from dataclasses import replace
@@ -88,13 +87,3 @@ def test_a_token_in_the_home_folder_is_found(work: Workplace) -> None:
     with head({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}) as address:
         done = sweep(work, address)
         assert done.returncode == DONE, done.stderr
-
-
-@pytest.mark.slow
-def test_something_else_at_the_address_is_no_cluster(work: Workplace) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        done = sweep(work, f"127.0.0.1:{server.getsockname()[1]}")
-    assert done.returncode == UNAVAILABLE, done.stderr
-    assert "what answers there is no head of a Ray cluster" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not work.out.exists()

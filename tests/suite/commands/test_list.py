@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -12,6 +13,14 @@ from suite.planning.plan import plan
 from suite.tasks.registry import TASKS
 
 COST = ("time", "sequential_operations", "maximum_path_length")
+
+
+_plan = cache(plan)  # of the largest it takes a second
+
+
+@pytest.fixture(autouse=True)
+def _each_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("suite.commands.list.plan", _plan)
 
 
 def _entries(kind: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
@@ -27,7 +36,7 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
         assert entry["question"] == ablation.question
         assert list(entry["scales"]) == list(ablation.scales)
         for scale, size in entry["scales"].items():
-            assert size.startswith(f"{len(plan(name, scale=scale).trials)} trials, about ")
+            assert size.startswith(f"{len(_plan(name, scale=scale).trials)} trials, about ")
             assert re.search(r"cores$|GPU$", size)
 
 

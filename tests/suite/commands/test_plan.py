@@ -1,7 +1,6 @@
 """`bakeoff plan`: the table for people, one object a trial for programs."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Result, Status, Trial
-from suite.spec import Ablation, SpecError, vary
+from suite.spec import vary
+from tests.suite.small_ablation import WriteAblation, make_ablation
 
-WriteAblation = Callable[..., Path]
 FIELDS = [
     "trial_id", "ablation", "scale", "variant", "seed", "task", "probe", "state", "reason", "at",
 ]  # fmt: skip
@@ -55,15 +54,6 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert lines[-2].startswith("18 entries: 11 missing, 7 skipped; about ")
 
 
-def test_two_files_of_one_name_are_refused(
-    write_ablation: WriteAblation, tmp_path: Path, own: str
-) -> None:
-    (tmp_path / "other").mkdir()
-    other = write_ablation(name="other/mine.py")
-    with pytest.raises(SpecError, match="bear one name"):
-        show([own, str(other)], scale="quick", seeds=1, out=tmp_path, as_json=True)
-
-
 def test_the_places_of_a_sweep_share_a_line(
     write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,11 +72,8 @@ def test_the_places_of_a_sweep_share_a_line(
     }  # fmt: skip
 
 
-MakeAblation = Callable[..., Ablation]
-
-
 @pytest.fixture(scope="module")
-def planned(make_ablation: MakeAblation) -> Plan:
+def planned() -> Plan:
     axes = [vary("heads", [1, 3, 4])]
     return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=2)
 

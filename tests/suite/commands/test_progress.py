@@ -18,15 +18,12 @@ from suite.events import Finished, Progressed, Started, Waiting
 from suite.journal.plans import Listed
 from suite.journal.status_message import last_standing
 from suite.planning.plan import plan
-from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
+from suite.schema import Measurement, Plan, Point, Result, Status
 from suite.sweep import driver
 from suite.sweep.pending import Pending, pending_work
 from suite.timing.passes import Missing
+from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
-
-HERE = Provenance(
-    commit="0123456789ab", device="Test CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)
 
 
 @pytest.fixture
@@ -56,7 +53,7 @@ def plainly(text: str) -> str:
 def result(trial_id: str, status: Status = Status.OK, reason: str = "") -> Result:
     number = Measurement(metric="accuracy", value=0.123456789, unit="1", better="higher")
     return Result(
-        trial_id=trial_id, status=status, provenance=HERE, seconds=1.25, reason=reason,
+        trial_id=trial_id, status=status, provenance=HEADS.place, seconds=1.25, reason=reason,
         measurements=(number,) if status is Status.OK else (),
     )  # fmt: skip
 

@@ -179,13 +179,6 @@ def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_another_database_is_no_journal(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE runs (id TEXT)")
-    with pytest.raises(JournalError, match=r"journal\.db: this is no journal"):
-        Journal(path, read_only=True)
-
-
 @pytest.mark.parametrize(
     "body", [b"not a database " * 100, b"SQLite format 3\0" + b"\xff" * 5000, None]
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,28 +26,21 @@ from suite.planning.plan import plan
 from suite.reporting.build import sweeps_in
 from suite.reporting.frames import by_trial, sweep_files, sweep_of
 from suite.schema import FAILURES, About, Plan, Registration, Result, Status
-from suite.spec import Ablation, Claim
+from suite.spec import Claim
 from suite.sweep.driver import Options, run
 from suite.sweep.verify import differences
 from suite.tracking.location import store_of
 from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
-MakeAblation = Callable[..., Ablation]
-Make = Callable[..., Plan]
 
-
-@pytest.fixture(scope="session")
-def make(make_ablation: MakeAblation) -> Make:
+def make(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
     """A plan whose claim, seeds or scale differ as asked."""
-
-    def made(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
-        fields = {"metric": "bits_per_character", "a": "heads=4", "b": "heads=1", "by": 0.02}
-        fields |= {"statement": "four beat one", "source": "A paper"} | claim
-        stated = Claim(fields.pop("statement"), **fields)
-        return plan(make_ablation(claim=stated, scale=scale), seeds=seeds)
-
-    return made
+    fields = {"metric": "bits_per_character", "a": "heads=4", "b": "heads=1", "by": 0.02}
+    fields |= {"statement": "four beat one", "source": "A paper"} | claim
+    stated = Claim(fields.pop("statement"), **fields)
+    return plan(make_ablation(claim=stated, scale=scale), seeds=seeds)
 
 
 def registered(about: About) -> Registration:
@@ -74,7 +66,7 @@ def journal(tmp_path: Path):  # type: ignore[no-untyped-def]
 # --- what fixes a test ---------------------------------------------------------------------------
 
 
-def test_the_hash_is_that_of_the_canonical_json(make: Make) -> None:
+def test_the_hash_is_that_of_the_canonical_json() -> None:
     content = content_of(make().about)
     assert content is not None
     said = json.loads(content)
@@ -104,16 +96,12 @@ def test_alpha_is_that_of_the_reports() -> None:
         ({"scale": {"cpus": 2, "threads": 1, "memory_gib": 1.0}}, False),
     ],
 )
-def test_what_changes_the_test_changes_its_hash(
-    make: Make, change: dict[str, Any], *, is_part: bool
-) -> None:
+def test_what_changes_the_test_changes_its_hash(change: dict[str, Any], *, is_part: bool) -> None:
     """What others found, and where it runs, is no part of the test."""
     assert (content_of(make(**change).about) != content_of(make().about)) == is_part
 
 
-def test_without_a_claim_there_is_nothing_to_register(
-    make_ablation: MakeAblation, journal: Journal
-) -> None:
+def test_without_a_claim_there_is_nothing_to_register(journal: Journal) -> None:
     planned = plan(make_ablation())
     assert content_of(planned.about) is None
     assert journal.keep_plan(planned).about.registration is None
@@ -130,7 +118,7 @@ def at_another(planned: Plan, **claim: str) -> Plan:
     )
 
 
-def test_a_seed_is_known_by_either_side(make: Make) -> None:
+def test_a_seed_is_known_by_either_side() -> None:
     planned = make()
     of = {(cell.variant, cell.seed): cell.trial_id for cell in planned.cells}
     some = {of["heads=4", 0], of["heads=1", 0], of["heads=1", 2]}
@@ -141,7 +129,7 @@ def test_a_seed_is_known_by_either_side(make: Make) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-def test_failures_and_skips_are_not_seen(make: Make, journal: Journal, status: Status) -> None:
+def test_failures_and_skips_are_not_seen(journal: Journal, status: Status) -> None:
     planned = make()
     commit_all(journal, planned, status=status)
     says_nothing = status in {*FAILURES, Status.SKIPPED}
@@ -150,9 +138,7 @@ def test_failures_and_skips_are_not_seen(make: Make, journal: Journal, status: S
 
 
 @pytest.mark.parametrize("sides", [{"heads=1"}, {"heads=4"}, {"heads=1", "heads=4"}])
-def test_an_edit_after_results_is_exploratory(
-    make: Make, journal: Journal, sides: set[str]
-) -> None:
+def test_an_edit_after_results_is_exploratory(journal: Journal, sides: set[str]) -> None:
     """A sweep that is interrupted may leave those of one side."""
     for cell in journal.keep_plan(make()).cells:
         if cell.variant in sides and cell.seed < 2:
@@ -162,21 +148,21 @@ def test_an_edit_after_results_is_exploratory(
     assert not edited.is_confirmatory
 
 
-def test_of_a_claim_about_no_coordinate_every_one_is_seen(make: Make) -> None:
+def test_of_a_claim_about_no_coordinate_every_one_is_seen() -> None:
     cells = tuple(replace(cell, at=f"length={8 + cell.seed}") for cell in make().cells)
     swept = replace(make(), cells=cells)
     assert num_seeds_seen(swept, lambda trial_id: True) == 3
     assert num_seeds_seen(at_another(swept, at="length=9"), lambda trial_id: True) == 1
 
 
-def test_a_timing_knows_both_sides_at_once(make_ablation: MakeAblation) -> None:
+def test_a_timing_knows_both_sides_at_once() -> None:
     claim = Claim("faster", metric="training_step_seconds", a="heads=1", b="heads=4", by=0.0)
     planned = plan(make_ablation(probes=["step_time"], claim=claim), seeds=2)
     first = planned.trials[0].trial_id
     assert num_seeds_seen(planned, lambda trial_id: trial_id == first) == 1
 
 
-def test_a_result_of_another_ablation_counts(make: Make, journal: Journal) -> None:
+def test_a_result_of_another_ablation_counts(journal: Journal) -> None:
     mine = make()
     other = replace(mine, about=replace(mine.about, ablation="other"))
     journal.keep_plan(other)
@@ -188,7 +174,7 @@ def test_a_result_of_another_ablation_counts(make: Make, journal: Journal) -> No
 # --- the life of a claim -------------------------------------------------------------------------
 
 
-def test_a_claim_stated_first_is_confirmatory_and_stays_so(make: Make, journal: Journal) -> None:
+def test_a_claim_stated_first_is_confirmatory_and_stays_so(journal: Journal) -> None:
     stated = registered(journal.keep_plan(make()).about)
     content = content_of(make().about)
     assert content is not None
@@ -207,7 +193,7 @@ def test_a_claim_stated_first_is_confirmatory_and_stays_so(make: Make, journal: 
     ],
 )
 def test_an_edit_says_what_changed_and_what_was_seen(
-    make: Make, journal: Journal, edit: dict[str, Any], num_before: int, changes: tuple[str, ...],
+    journal: Journal, edit: dict[str, Any], num_before: int, changes: tuple[str, ...],
     *, is_late: bool,
 ) -> None:  # fmt: skip
     journal.keep_plan(make())
@@ -218,7 +204,7 @@ def test_an_edit_says_what_changed_and_what_was_seen(
     assert edited.is_confirmatory == (num_before == 0)
 
 
-def test_back_at_the_first_statement_it_is_confirmatory_again(make: Make, journal: Journal) -> None:
+def test_back_at_the_first_statement_it_is_confirmatory_again(journal: Journal) -> None:
     first = registered(journal.keep_plan(make()).about)
     commit_all(journal, make())
     second = registered(journal.keep_plan(make(by=0.01)).about)
@@ -228,7 +214,7 @@ def test_back_at_the_first_statement_it_is_confirmatory_again(make: Make, journa
     assert len(journal.statements(make().key)) == 2
 
 
-def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Make) -> None:
+def test_words_with_spaces_are_quoted_and_nothing_is_none() -> None:
     plain, swept = make().about, make(statement="all beat one").about
     assert swept.claim is not None
     swept = replace(swept, claim=replace(swept.claim, at="length=8"))
@@ -247,7 +233,7 @@ def test_words_with_spaces_are_quoted_and_nothing_is_none(make: Make) -> None:
 # --- where it travels ----------------------------------------------------------------------------
 
 
-def test_it_travels_in_the_frame(make: Make, journal: Journal, tmp_path: Path) -> None:
+def test_it_travels_in_the_frame(journal: Journal, tmp_path: Path) -> None:
     journal.keep_plan(make())
     commit_all(journal, make())
     kept = journal.keep_plan(make(by=0.01))
@@ -260,7 +246,7 @@ def test_it_travels_in_the_frame(make: Make, journal: Journal, tmp_path: Path) -
     assert read.about == sweep_of(kept, results).about
 
 
-def test_statements_of_another_folder_are_adopted(make: Make, tmp_path: Path) -> None:
+def test_statements_of_another_folder_are_adopted(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
         there.keep_plan(make())
         commit_all(there, make())
@@ -270,7 +256,7 @@ def test_statements_of_another_folder_are_adopted(make: Make, tmp_path: Path) ->
         assert registered(here.keep_plan(make()).about).is_confirmatory
 
 
-def test_what_was_stated_here_late_was_stated_there_early(make: Make, tmp_path: Path) -> None:
+def test_what_was_stated_here_late_was_stated_there_early(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.db") as there, Journal(tmp_path / "b.db") as here:
         there.keep_plan(make())
         commit_all(here, make())
@@ -281,7 +267,7 @@ def test_what_was_stated_here_late_was_stated_there_early(make: Make, tmp_path: 
         assert there.statements(make().key) == late
 
 
-def test_a_rebuilt_journal_knows_what_the_old_one_knew(make: Make, tmp_path: Path) -> None:
+def test_a_rebuilt_journal_knows_what_the_old_one_knew(tmp_path: Path) -> None:
     with Journal(tmp_path / "old.db") as old:
         old.keep_plan(make())
         commit_all(old, make())
@@ -326,7 +312,7 @@ def without_statements(path: Path) -> None:
 
 
 @pytest.fixture
-def old(make: Make, tmp_path: Path) -> Path:
+def old(tmp_path: Path) -> Path:
     """A journal of format 2 that holds the plan and all of its results."""
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
@@ -336,7 +322,7 @@ def old(make: Make, tmp_path: Path) -> Path:
     return path
 
 
-def test_of_an_old_journal_no_registration_is_known(make: Make, old: Path) -> None:
+def test_of_an_old_journal_no_registration_is_known(old: Path) -> None:
     with Journal(old, read_only=True) as journal:
         (planned,) = journal.plans()
         assert planned.about.registration is None
@@ -345,13 +331,13 @@ def test_of_an_old_journal_no_registration_is_known(make: Make, old: Path) -> No
         assert journal.keep_plan(make()).about.registration is None
 
 
-def test_a_claim_edited_in_an_old_journal_is_exploratory(make: Make, old: Path) -> None:
+def test_a_claim_edited_in_an_old_journal_is_exploratory(old: Path) -> None:
     with Journal(old) as journal:
         edited = registered(journal.keep_plan(make(by=0.01)).about)
     assert (edited.num_pairs_before, edited.changes) == (3, ("by 0.02 -> 0.01",))
 
 
-def test_an_old_journal_without_results_has_nothing_to_hide(make: Make, tmp_path: Path) -> None:
+def test_an_old_journal_without_results_has_nothing_to_hide(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(make())
     without_statements(tmp_path / "journal.db")
@@ -359,7 +345,7 @@ def test_an_old_journal_without_results_has_nothing_to_hide(make: Make, tmp_path
         assert registered(journal.keep_plan(make()).about).is_confirmatory
 
 
-def test_results_of_an_old_journal_stay_unregistered(make: Make, old: Path, tmp_path: Path) -> None:
+def test_results_of_an_old_journal_stay_unregistered(old: Path, tmp_path: Path) -> None:
     with Journal(old, read_only=True) as there, Journal(tmp_path / "new.db") as here:
         assert here.adopt_plan(make(), there).about.registration is None
         for result in there.results(trial.trial_id for trial in make().trials):

@@ -1,16 +1,11 @@
 """Which trials fill a table's cells, at each grain of probe."""
 
-from collections.abc import Callable
-
 import pytest
 
-from suite.planning.cells import ComparisonGroup, filled_cells, trial_of
 from suite.planning.plan import plan
-from suite.probes.probe import probe
 from suite.schema import Plan
-from suite.spec import Ablation, Model, vary
-
-MakeAblation = Callable[..., Ablation]
+from suite.spec import Ablation, vary
+from tests.suite.small_ablation import make_ablation
 
 
 def _models(found: Plan, probe_name: str) -> dict[str, set[str]]:
@@ -25,7 +20,7 @@ def _models(found: Plan, probe_name: str) -> dict[str, set[str]]:
 
 
 @pytest.fixture
-def mixers(make_ablation: MakeAblation) -> Ablation:
+def mixers() -> Ablation:
     return make_ablation(
         axes=[vary("mixer", ["lstm", "attention", "conv", "fnet"])],
         probes=["quality", "parameters", "step_time"],
@@ -75,7 +70,7 @@ def test_a_comparison_takes_each_model_once_in_one_order(mixers: Ablation) -> No
     assert sorted(order) == ["attention", "conv", "lstm"]
 
 
-def test_variants_that_train_differently_share_one_timing(make_ablation: MakeAblation) -> None:
+def test_variants_that_train_differently_share_one_timing() -> None:
     ablation = make_ablation(axes=[vary("learning_rate", [1e-3, 1e-2])], probes=["step_time"])
     found = plan(ablation, seeds=1)
     assert [len(trial.subjects) for trial in found.trials] == [1]
@@ -85,21 +80,19 @@ def test_variants_that_train_differently_share_one_timing(make_ablation: MakeAbl
 
 
 @pytest.mark.parametrize(("axis", "values"), [("length", [8, 16]), ("batch", [2, 4])])
-def test_only_variants_on_one_footing_are_compared(
-    make_ablation: MakeAblation, axis: str, values: list[int]
-) -> None:
+def test_only_variants_on_one_footing_are_compared(axis: str, values: list[int]) -> None:
     found = plan(make_ablation(axes=[vary(axis, values)], probes=["step_time"]), seeds=1)
     assert sorted(getattr(trial, axis) for trial in found.trials) == values
 
 
-def test_a_metric_is_at_the_length_of_its_variant(make_ablation: MakeAblation) -> None:
+def test_a_metric_is_at_the_length_of_its_variant() -> None:
     found = plan(make_ablation(axes=[vary("length", [8, 16])], probes=["flops"]))
     assert {cell.variant: cell.metrics[0].at for cell in found.cells} == {
         "length=8": "length=8", "length=16": "length=16",
     }  # fmt: skip
 
 
-def test_a_trial_holds_no_training_where_none_is_done(make_ablation: MakeAblation) -> None:
+def test_a_trial_holds_no_training_where_none_is_done() -> None:
     ablation = make_ablation(probes=["quality", "parameters", "flops", "step_time"])
     settings = {
         trial.probe: (trial.training is not None, trial.batch)
@@ -124,21 +117,3 @@ def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) 
     assert set(quality.trials[0].versions) == common | {
         "probe quality", "mixer attention", "training",
     }  # fmt: skip
-
-
-def test_trial_of_and_filled_cells_agree(make_ablation: MakeAblation) -> None:
-    from suite.planning.knobs import with_defaults
-    from suite.planning.resolve import subject_of
-    from suite.planning.variants import Baseline, variants_of
-
-    ablation = make_ablation(baseline=Model(mixer="conv"), axes=[vary("kernel_size", [3])])
-    scale = ablation.scales["quick"]
-    baseline = Baseline(ablation=ablation, scale=scale, knobs=with_defaults(ablation, scale))
-    reference, _ = variants_of(baseline)
-    subject = subject_of(baseline, reference, "shakespeare_characters")
-    group = ComparisonGroup(
-        task="shakespeare_characters", baseline=reference.label, table={reference.label: subject}
-    )
-    ((cell, trial),) = filled_cells(probe("quality"), group, 1)
-    assert trial == trial_of(probe("quality"), (subject,), 0)
-    assert cell.trial_id == trial_of(probe("quality"), (subject,), 0).trial_id

@@ -12,14 +12,14 @@ from suite.commands.resource_usage import planned_seconds
 from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
-from suite.spec import Ablation, vary
+from suite.spec import vary
+from tests.suite.small_ablation import make_ablation
 
-MakeAblation = Callable[..., Ablation]
 ONE = Resources()
 
 
 @pytest.fixture(scope="module")
-def planned(make_ablation: MakeAblation) -> Plan:
+def planned() -> Plan:
     ablation = make_ablation(
         axes=[vary("depth", [1, 2])], probes=["quality", "parameters", "step_time"],
         scale={"steps": 1000, "batch": 64},

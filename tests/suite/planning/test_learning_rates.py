@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from suite.commands.plan import show
 from suite.planning.learning_rates import COLUMNS, rates_in_words, read_rates, tuned_rate
 from suite.planning.plan import plan
-from suite.spec import Ablation, Model, SpecError, vary
+from suite.spec import Model, SpecError, vary
 from tests.suite.probes.no_formula import Silent
-
-MakeAblation = Callable[..., Ablation]
-WriteAblation = Callable[..., Path]
+from tests.suite.small_ablation import WriteAblation, make_ablation
 
 HEADER = ",".join(COLUMNS)
 ROWS = (
@@ -81,9 +78,7 @@ def test_a_malformed_table_is_refused_in_a_sentence(kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_rate_is_part_of_the_trial_as_if_it_had_been_given(
-    make_ablation: MakeAblation,
-) -> None:
+def test_the_rate_is_part_of_the_trial_as_if_it_had_been_given() -> None:
     rate = tuned_rate("quick", "shakespeare_characters", "attention")
     tuned = plan(make_ablation(scale={"learning_rate": "tuned"}), seeds=1)
     given = plan(make_ablation(scale={"learning_rate": rate}), seeds=1)
@@ -106,7 +101,7 @@ def test_a_plan_says_which_rate_each_mixer_gets(
     assert f"{said} on shakespeare_characters\n" in capsys.readouterr().out
 
 
-def test_a_plan_marks_the_rate_of_a_mixer_that_was_not_tuned(make_ablation: MakeAblation) -> None:
+def test_a_plan_marks_the_rate_of_a_mixer_that_was_not_tuned() -> None:
     own = f"{Silent.__module__}:{Silent.__name__}"
     about = plan(
         make_ablation(
@@ -120,7 +115,7 @@ def test_a_plan_marks_the_rate_of_a_mixer_that_was_not_tuned(make_ablation: Make
     )
 
 
-def test_rates_in_words_name_each_once(make_ablation: MakeAblation) -> None:
+def test_rates_in_words_name_each_once() -> None:
     own = f"{Silent.__module__}:{Silent.__name__}"
     planned = plan(
         make_ablation(

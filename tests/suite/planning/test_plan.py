@@ -1,11 +1,11 @@
 """The first arrow: the same question has the same trials everywhere; nonsense is refused."""
 
-import dataclasses
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,11 @@ from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.probe import probe
 from suite.schema import Parallel, Plan, Resources
-from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
+from suite.spec import Claim, Model, Scale, SpecError, vary
 from suite.tasks.registry import task_class
 from suite.training import loop as training
+from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
 
-MakeAblation = Callable[..., Ablation]
-WriteAblation = Callable[..., Path]
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
 
@@ -93,9 +92,7 @@ def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
     assert len(shared) == 6  # quality under three seeds, parameters, flops, and the floors
 
 
-def test_ids_know_neither_names_nor_questions_nor_order(
-    make_ablation: MakeAblation, write_ablation: WriteAblation
-) -> None:
+def test_ids_know_neither_names_nor_questions_nor_order(write_ablation: WriteAblation) -> None:
     axes = [vary("heads", [1, 2, 4]), vary("position", ["sinusoidal", "none"])]
     backwards = [vary("position", ["none", "sinusoidal"]), vary("heads", [4, 2, 1])]
     fields: dict[str, Any] = {"probes": EVERY_PROBE, "tasks": [TEXT, IMAGES]}
@@ -116,9 +113,7 @@ def test_ids_know_neither_names_nor_questions_nor_order(
         assert len(_ids(one)) == len(one.trials)
 
 
-def test_a_cross_and_one_at_a_time_share_what_they_have_in_common(
-    make_ablation: MakeAblation,
-) -> None:
+def test_a_cross_and_one_at_a_time_share_what_they_have_in_common() -> None:
     axes = [vary("heads", [1, 4]), vary("depth", [1, 2])]
     assert _ids(plan(make_ablation(axes=axes))) < _ids(
         plan(make_ablation(axes=axes, combine="cross"))
@@ -142,7 +137,7 @@ def test_a_cross_and_one_at_a_time_share_what_they_have_in_common(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_setting_moves_the_ids_of_the_probes_that_it_matters_to(
-    changes: dict[str, Any], probes_that_move: set[str], make_ablation: MakeAblation
+    changes: dict[str, Any], probes_that_move: set[str]
 ) -> None:
     before = plan(make_ablation(probes=EVERY_PROBE))
     after = plan(make_ablation(probes=EVERY_PROBE, scale=changes))
@@ -164,21 +159,19 @@ def test_a_setting_moves_the_ids_of_the_probes_that_it_matters_to(
     ],
     ids=["heads", "mixer", "position", "scale", "skeleton's knob", "relative position"],
 )
-def test_every_part_of_the_model_moves_every_id(
-    baseline: Model, make_ablation: MakeAblation
-) -> None:
+def test_every_part_of_the_model_moves_every_id(baseline: Model) -> None:
     axes = [vary("depth", [1, 2])]
     one = plan(make_ablation(axes=axes, probes=EVERY_PROBE))
     other = plan(make_ablation(axes=axes, probes=EVERY_PROBE, baseline=baseline))
     assert not _ids(one) & _ids(other)
 
 
-def test_a_skeletons_default_written_out_moves_nothing(make_ablation: MakeAblation) -> None:
+def test_a_skeletons_default_written_out_moves_nothing() -> None:
     written = Model(mixer="attention", heads=4, norm_placement="pre", dropout=0)
     assert _ids(plan(make_ablation(baseline=written))) == _ids(plan(make_ablation()))
 
 
-def test_a_skeletons_knob_is_an_axis_like_any_other(make_ablation: MakeAblation) -> None:
+def test_a_skeletons_knob_is_an_axis_like_any_other() -> None:
     found = plan(make_ablation(axes=[vary("norm_placement", ["pre", "post"])]), seeds=1)
     assert found.about.baseline == "norm_placement=pre"
     assert found.about.variants == ("norm_placement=pre", "norm_placement=post")
@@ -187,7 +180,7 @@ def test_a_skeletons_knob_is_an_axis_like_any_other(make_ablation: MakeAblation)
     assert found.trials[0].trial_id in _ids(plan(make_ablation(), seeds=1))
 
 
-def test_seeds_move_what_depends_on_them(make_ablation: MakeAblation) -> None:
+def test_seeds_move_what_depends_on_them() -> None:
     found = plan(make_ablation(probes=EVERY_PROBE), seeds=2)
     seeds = {name: {t.seed for t in found.trials if t.probe == name} for name in EVERY_PROBE}
     assert seeds == {"quality": {0, 1}, "step_time": {0, 1}, "parameters": {0}, "flops": {0}}
@@ -198,7 +191,7 @@ def test_seeds_move_what_depends_on_them(make_ablation: MakeAblation) -> None:
     "what", ["task", "probe", "mixer", "position", "skeleton", "training", "data"]
 )
 def test_a_new_version_of_a_definition_moves_the_ids(
-    what: str, make_ablation: MakeAblation, monkeypatch: pytest.MonkeyPatch
+    what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from models import mixer_class, position_class, skeleton_class
     from suite.planning.cells import mixer_version
@@ -212,7 +205,7 @@ def test_a_new_version_of_a_definition_moves_the_ids(
         "position": (position_class("sinusoidal"), "version", 99),
         "skeleton": (skeleton_class("language_model"), "version", 99),
         "training": (training, "VERSION", 99),
-        "data": (task_class(TEXT), "source", dataclasses.replace(source, sha256="0" * 64)),
+        "data": (task_class(TEXT), "source", replace(source, sha256="0" * 64)),
     }[what]
     monkeypatch.setattr(*attribute)
     mixer_version.cache_clear()
@@ -221,9 +214,7 @@ def test_a_new_version_of_a_definition_moves_the_ids(
     assert not before & after
 
 
-def test_whole_numbers_and_their_floats_are_one_number_where_a_number_is_asked(
-    make_ablation: MakeAblation,
-) -> None:
+def test_whole_numbers_and_their_floats_are_one_number_where_a_number_is_asked() -> None:
     whole = make_ablation(scale={"learning_rate": 1, "weight_decay": 0})
     as_float = make_ablation(scale={"learning_rate": 1.0, "weight_decay": -0.0})
     assert _ids(plan(whole)) == _ids(plan(as_float))
@@ -244,7 +235,7 @@ scales = st.fixed_dictionaries(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scales, scales, st.sampled_from(sorted(MIXERS)), st.sampled_from(sorted(MIXERS)))
 def test_only_the_same_models_and_settings_share_an_id(
-    make_ablation: MakeAblation, a: dict[str, Any], b: dict[str, Any], mixer_a: str, mixer_b: str
+    a: dict[str, Any], b: dict[str, Any], mixer_a: str, mixer_b: str
 ) -> None:
     def first(scale: dict[str, Any], mixer: str) -> str:
         ablation = make_ablation(
@@ -265,16 +256,6 @@ def _claim(**changes: Any) -> Claim:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "unknown task": (
-        {"tasks": ["shakespeare_charactrs"]},
-        ["'shakespeare_charactrs'", f"did you mean '{TEXT}'"],
-    ),
-    "unknown probe": ({"probes": ["qualty"]}, ["'qualty'", "did you mean 'quality'", "flops"]),
-    "unknown mixer": ({"baseline": Model(mixer="atention")}, ["did you mean 'attention'"]),
-    "impossible baseline": (
-        {"baseline": Model(mixer="fnet"), "axes": [vary("mixer", ["attention"])]},
-        ["baseline is impossible", TEXT, "fnet cannot be causal"],
-    ),
     "knobs of another skeleton than the task's": (
         {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
         ["baseline is impossible", f"{TEXT} asks for a language_model, not a classifier"],
@@ -285,12 +266,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "axis that changes nothing": ({"axes": [vary("cpus", [1, 2])]}, ["'cpus' changes nothing"]),
     "axis that the data overrule": (
         {"axes": [vary("length", [8, 16])], "tasks": [IMAGES]}, ["'length' changes nothing"],
-    ),
-    "claim about no variant": (
-        {"claim": _claim(a="heads=2")}, ["the claim", "'heads=2'", "did you mean", "heads=4"],
-    ),
-    "claim about no metric": (
-        {"claim": _claim(metric="bits")}, ["the claim", "metric 'bits'", "bits_per_character"],
     ),
     "claim about no task": (
         {"claim": _claim(task="shakespeare")}, ["the claim", "'shakespeare'", f"'{TEXT}'"],
@@ -311,7 +286,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_meant_is_refused(case: str, make_ablation: MakeAblation) -> None:
+def test_what_cannot_be_meant_is_refused(case: str) -> None:
     changes, fragments = REFUSED[case]
     with pytest.raises(SpecError) as caught:
         plan(make_ablation(**changes))
@@ -327,40 +302,34 @@ def test_the_file_is_named(write_ablation: WriteAblation) -> None:
 
 
 @pytest.mark.parametrize("scale", ["quik", "paper"])
-def test_a_scale_that_is_not_there_is_refused(scale: str, make_ablation: MakeAblation) -> None:
+def test_a_scale_that_is_not_there_is_refused(scale: str) -> None:
     with pytest.raises(SpecError, match=f"scale {scale!r}.*quick"):
         plan(make_ablation(), scale=scale)
 
 
 @pytest.mark.parametrize("seeds", [0, -1, 10**26])
-def test_a_number_of_seeds_has_bounds(seeds: int, make_ablation: MakeAblation) -> None:
+def test_a_number_of_seeds_has_bounds(seeds: int) -> None:
     with pytest.raises(SpecError, match=f"seeds={seeds} must lie between 1 and 10000"):
         plan(make_ablation(), seeds=seeds)
 
 
-def test_seeds_come_from_the_caller_then_the_scale_then_its_name(
-    make_ablation: MakeAblation,
-) -> None:
+def test_seeds_come_from_the_caller_then_the_scale_then_its_name() -> None:
     own = make_ablation(scale={"seeds": 2})
     assert plan(own, seeds=7).about.num_seeds == 7
     assert plan(own).about.num_seeds == 2
-    standard = make_ablation(scales={"standard": Scale(**_small())})
+    standard = make_ablation(scales={"standard": Scale(**SCALE)})
     assert plan(make_ablation()).about.num_seeds == 3
     assert plan(standard, scale="standard").about.num_seeds == 5
 
 
-def _small() -> dict[str, int]:
-    return {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
-
-
-def test_an_impossible_cell_is_a_row_and_the_rest_is_planned(make_ablation: MakeAblation) -> None:
+def test_an_impossible_cell_is_a_row_and_the_rest_is_planned() -> None:
     found = plan(make_ablation(axes=[vary("heads", [3, 4])]), seeds=2)
     reasons = {cell.variant: cell.reason for cell in found.cells}
     assert reasons == {"heads=3": "attention: heads=3 does not divide dim=16", "heads=4": ""}
     assert len(found.trials) == 2
 
 
-def test_a_plan_says_what_a_report_must_know(make_ablation: MakeAblation) -> None:
+def test_a_plan_says_what_a_report_must_know() -> None:
     ablation = make_ablation(claim=_claim(), tasks=[TEXT, IMAGES], probes=["quality", "flops"])
     about = plan(ablation).about
     assert (about.baseline, about.variants) == ("heads=4", ("heads=1", "heads=4"))
@@ -376,7 +345,7 @@ def test_a_plan_says_what_a_report_must_know(make_ablation: MakeAblation) -> Non
     assert set(about.data_sets) == {TEXT, IMAGES}
 
 
-def test_an_axis_may_hold_whole_models(make_ablation: MakeAblation) -> None:
+def test_an_axis_may_hold_whole_models() -> None:
     """As attention, and windows that attention does not have; their trials are anybody's."""
     windows = [Model(mixer="local_attention", window=window) for window in (2, 4)]
     attention = Model(mixer="attention", heads=4)
@@ -407,9 +376,7 @@ def test_whole_models_stand_on_the_axis_model_alone(name: str, value: Any) -> No
         vary(name, [value])
 
 
-def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell(
-    make_ablation: MakeAblation,
-) -> None:
+def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
     ablation = make_ablation(
         axes=[vary("mixer", ["attention", "fnet", "lstm"])], tasks=[TEXT, IMAGES],
         probes=EVERY_PROBE,
@@ -421,9 +388,9 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell(
     assert len(set(keys)) == len(keys)
 
 
-def test_an_id_is_the_hash_of_the_content(make_ablation: MakeAblation) -> None:
+def test_an_id_is_the_hash_of_the_content() -> None:
     for trial in plan(make_ablation()).trials:
-        content = dataclasses.asdict(trial)
+        content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert content.pop("test_lengths") == ()
         if content["training"]:
@@ -431,9 +398,11 @@ def test_an_id_is_the_hash_of_the_content(make_ablation: MakeAblation) -> None:
         assert {subject.pop("runtime") for subject in content["subjects"]} == {"eager"}
         assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32
+        compiled = tuple(replace(each, runtime="compiled") for each in trial.subjects)
+        assert replace(trial, subjects=compiled).trial_id != trial.trial_id
 
 
-def test_workers_are_part_of_the_ids_of_what_runs_on_them(make_ablation: MakeAblation) -> None:
+def test_workers_are_part_of_the_ids_of_what_runs_on_them() -> None:
     probes = ["quality", "parameters", "flops"]
     alone = plan(make_ablation(probes=probes))
     spread = plan(make_ablation(probes=probes, scale={"workers": 2, "zero": 1}))
@@ -446,26 +415,26 @@ def test_workers_are_part_of_the_ids_of_what_runs_on_them(make_ablation: MakeAbl
     assert spread.about.settings["zero"] == 1
 
 
-def test_deepspeed_on_one_worker_has_to_be_asked_for(make_ablation: MakeAblation) -> None:
+def test_deepspeed_on_one_worker_has_to_be_asked_for() -> None:
     assert {t.parallel for t in plan(make_ablation()).trials} == {None}
     (found,) = {t.parallel for t in plan(make_ablation(scale={"zero": 0})).trials}
     assert found == Parallel(workers=1, zero=0, precision="float32", accumulation=1)
 
 
-def test_a_batch_that_cannot_be_shared_is_a_skipped_row(make_ablation: MakeAblation) -> None:
+def test_a_batch_that_cannot_be_shared_is_a_skipped_row() -> None:
     planned = plan(make_ablation(axes=[vary("workers", [1, 3])]))
     (reason,) = {cell.reason for cell in planned.cells if cell.reason}
     assert reason == ("a batch of 2 cannot be cut into 3 equal parts (workers=3 x accumulation=1)")
 
 
-def test_a_plain_timing_says_why_it_leaves_workers_out(make_ablation: MakeAblation) -> None:
+def test_a_plain_timing_says_why_it_leaves_workers_out() -> None:
     planned = plan(make_ablation(axes=[vary("workers", [1, 2])], probes=["step_time"]))
     reasons = {cell.variant: cell.reason for cell in planned.cells}
     assert reasons["workers=1"] == ""
     assert "data_parallel measures workers" in reasons["workers=2"]
 
 
-def test_resources_are_those_of_one_worker(make_ablation: MakeAblation) -> None:
+def test_resources_are_those_of_one_worker() -> None:
     scale = {"cpus": 4, "threads": 2, "gpus": 1, "gpu_model": "A100", "memory_gib": 1.5}
     assert plan(make_ablation(scale=scale)).resources == Resources(
         num_cpus=4, num_threads=2, num_gpus=1.0, gpu_model="A100", memory_bytes=3 * 2**29

@@ -1,106 +1,58 @@
-"""Models that cannot be: as a baseline refused by name, as a cell of a cross a row with its reason.
+"""Models that cannot be: refused as a baseline, a row with its reason as a cell of a cross."""
 
-Through the installed command, in a process of its own, as a person would meet them.
-"""
-
-import json
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
+import re
+from itertools import product
 
 import pytest
 
-BAKEOFF = Path(sys.executable).with_name("bakeoff")
-WriteAblation = Callable[..., Path]
-PATCHES = '["fashion_mnist_patches"]'
+from suite.planning.plan import plan
+from suite.spec import Model, SpecError, vary
+from tests.suite.small_ablation import make_ablation
 
-
-def _plan(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(BAKEOFF), "plan", str(path), *options], capture_output=True, text=True, timeout=60,
-        check=False, cwd=path.parent,
-    )  # fmt: skip
-
-
+TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
+NO_ROPE = "fnet takes no relative position (rope): it computes no score of one token for another"
 IMPOSSIBLE = {
-    "a causal fnet": (
-        'mixer="fnet"', '["shakespeare_characters"]',
-        "impossible on shakespeare_characters: fnet cannot be causal, and a language_model must",
-    ),
-    "heads that do not divide the width": (
-        'mixer="attention", heads=3', PATCHES, "attention: heads=3 does not divide dim=16",
-    ),
-    "rope on fnet": (
-        'mixer="fnet", position="rope"', PATCHES,
-        "fnet takes no relative position (rope): it computes no score of one token for another",
-    ),
+    "rope on fnet": (Model(mixer="fnet", position="rope"), NO_ROPE),
     "rope beside the embeddings": (
-        'mixer="attention", position="rope", position_mode="concatenated"', PATCHES,
+        Model(mixer="attention", position="rope", position_mode="concatenated"),
         "position='rope' acts inside the mixer: there is nothing to concatenate with",
     ),
     "a linformer beyond its length": (
-        'mixer="linformer", projected_length=50', PATCHES,
+        Model(mixer="linformer", projected_length=50),
         "linformer: projected_length=50 is more than the 49 tokens of the sequence",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_an_impossible_baseline_is_refused_by_name(
-    case: str, write_ablation: WriteAblation
-) -> None:
-    model, tasks, reason = IMPOSSIBLE[case]
-    path = write_ablation(baseline=f"Model({model})", tasks=tasks, axes='[vary("depth", [1, 2])]')
-    ended = _plan(path)
-    assert ended.returncode == 2, ended
-    assert ended.stdout == ""
-    assert "the baseline is impossible" in ended.stderr
-    assert reason in ended.stderr
-    assert str(path) in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+def test_an_impossible_baseline_is_refused_by_name(case: str) -> None:
+    model, reason = IMPOSSIBLE[case]
+    with pytest.raises(SpecError, match=f"the baseline is impossible.*{re.escape(reason)}"):
+        plan(make_ablation(baseline=model, tasks=[IMAGES], axes=[vary("depth", [1, 2])]))
 
 
-def test_impossible_cells_of_a_cross_are_skipped_rows_with_their_reason(
-    write_ablation: WriteAblation,
-) -> None:
-    path = write_ablation(
-        tasks='["shakespeare_characters", "fashion_mnist_patches"]',
-        axes='[vary("mixer", ["attention", "fnet"]), vary("position", ["sinusoidal", "rope"]), '
-        'vary("pooling", ["mean", "class_token"])], combine="cross"',
-        probes='["parameters"]',
-    )  # fmt: skip
-    ended = _plan(path, "--json")
-    assert ended.returncode == 0, ended
-    rows = {(row["task"], row["variant"]): row for row in json.loads(ended.stdout)}
-    assert len(rows) == 2 * 2**3
-    told = {key: row["reason"] for key, row in rows.items() if row["state"] == "skipped"}
-    assert all(row["reason"] == "" for key, row in rows.items() if key not in told)
-    assert told == {**_skipped_of_text(), **_skipped_of_images()}
+def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
+    if task == IMAGES:
+        return NO_ROPE if (mixer, position) == ("fnet", "rope") else ""
+    if mixer == "fnet":
+        return "fnet cannot be causal, and a language_model must be"
+    return "language_model has no knob 'pooling'" if pooling == "class_token" else ""
 
 
-def _label(mixer: str, position: str, pooling: str) -> str:
-    return f"mixer={mixer}, position={position}, pooling={pooling}"
-
-
-def _skipped_of_text() -> dict[tuple[str, str], str]:
-    """FNet is not causal; a language model pools nothing."""
-    reasons = {"fnet": "fnet cannot be causal, and a language_model must be"}
-    return {
-        ("shakespeare_characters", _label(mixer, position, pooling)): reasons.get(
-            mixer, "language_model has no knob 'pooling'"
+def test_impossible_cells_of_a_cross_are_skipped_rows_with_their_reason() -> None:
+    values = {
+        "mixer": ["attention", "fnet"], "position": ["sinusoidal", "rope"],
+        "pooling": ["mean", "class_token"],
+    }  # fmt: skip
+    found = plan(
+        make_ablation(
+            tasks=[TEXT, IMAGES], axes=[vary(*axis) for axis in values.items()], combine="cross",
+            probes=["parameters"],
         )
-        for mixer in ("attention", "fnet")
-        for position in ("sinusoidal", "rope")
-        for pooling in ("mean", "class_token")
-        if mixer == "fnet" or pooling == "class_token"
-    }
-
-
-def _skipped_of_images() -> dict[tuple[str, str], str]:
-    """FNet has no scores for RoPE to act on."""
-    reason = "fnet takes no relative position (rope): it computes no score of one token for another"
-    return {
-        ("fashion_mnist_patches", _label("fnet", "rope", pooling)): reason
-        for pooling in ("mean", "class_token")
+    )  # fmt: skip
+    assert {(cell.task, cell.variant): cell.reason for cell in found.cells} == {
+        (task, f"mixer={mixer}, position={position}, pooling={pooling}"): _reason(
+            task, mixer, position, pooling
+        )
+        for task, mixer, position, pooling in product([TEXT, IMAGES], *values.values())
     }

@@ -1,7 +1,6 @@
 """Variant and task become a complete model; mistakes are refused, what is incompatible a row."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.resolve import Subject, _with_article, subject_of
 from suite.planning.variants import Baseline, variants_of
 from suite.spec import Ablation, Model, SpecError, vary
+from tests.suite.small_ablation import make_ablation
 
-MakeAblation = Callable[..., Ablation]
 SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 
 
@@ -43,7 +42,7 @@ def _refusal(ablation: Ablation, task: str = SHAKESPEARE) -> str:
     return str(caught.value)
 
 
-def test_a_subject_is_complete(make_ablation: MakeAblation) -> None:
+def test_a_subject_is_complete() -> None:
     subject = _subjects(make_ablation())["heads=1"]
     assert isinstance(subject, Subject)
     assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
@@ -52,13 +51,13 @@ def test_a_subject_is_complete(make_ablation: MakeAblation) -> None:
     assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
 
 
-def test_the_data_dictate_the_length_where_they_do(make_ablation: MakeAblation) -> None:
+def test_the_data_dictate_the_length_where_they_do() -> None:
     subject = _subjects(make_ablation(tasks=[IMAGES]), IMAGES)["heads=4"]
     assert isinstance(subject, Subject)
     assert subject.length == subject.model.length == subject.task.fixed_length != 8
 
 
-def test_a_mixer_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> None:
+def test_a_mixer_takes_the_knobs_that_it_has() -> None:
     found = _subjects(make_ablation(axes=[vary("mixer", ["attention", "lstm", "conv"])]))
     knobs = {
         label: set(subject.model.knobs)
@@ -84,15 +83,13 @@ def test_a_mixer_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> Non
          ".*asks for a language_model, not a classifier"),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_is_a_row(
-    axis: str, good: Any, bad: Any, reason: str, make_ablation: MakeAblation
-) -> None:
+def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reason: str) -> None:
     found = _subjects(make_ablation(axes=[vary(axis, [good, bad])]))
     assert re.match(reason, str(found[f"{axis}={bad}"]))
     assert isinstance(found[f"{axis}={good}"], Subject)
 
 
-def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row(make_ablation: MakeAblation) -> None:
+def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row() -> None:
     axes = [vary("mixer", ["attention", "lstm"]), vary("heads", [1, 4])]
     found = _subjects(make_ablation(axes=axes, combine="cross"))
     assert found["mixer=lstm, heads=1"] == "lstm has no knob 'heads'"
@@ -100,7 +97,7 @@ def test_a_knob_that_one_mixer_of_a_cross_lacks_is_a_row(make_ablation: MakeAbla
     assert isinstance(found["mixer=lstm, heads=4"], Subject)  # 4 is what the baseline has
 
 
-def test_a_size_that_no_tensor_has_is_a_row_with_one_line(make_ablation: MakeAblation) -> None:
+def test_a_size_that_no_tensor_has_is_a_row_with_one_line() -> None:
     baseline = Model(mixer="conv", kernel_size=3)
     found = _subjects(make_ablation(baseline=baseline, axes=[vary("kernel_size", [3, 2**53])]))
     reason = found[f"kernel_size={2**53}"]
@@ -119,7 +116,7 @@ def _settings(found: Subject | str) -> dict[str, Any]:
     return dict(found.model.settings)
 
 
-def test_a_skeleton_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> None:
+def test_a_skeleton_takes_the_knobs_that_it_has() -> None:
     baseline = Model(mixer="attention", heads=2, pooling="class_token", dropout=0.25)
     ablation = make_ablation(
         baseline=baseline, tasks=[SHAKESPEARE, IMAGES], axes=[vary("norm_placement", ["post"])]
@@ -134,13 +131,13 @@ def test_a_skeleton_takes_the_knobs_that_it_has(make_ablation: MakeAblation) -> 
     assert _settings(text["baseline"])["is_tied"] is True
 
 
-def test_a_whole_number_of_a_skeletons_number_is_that_number(make_ablation: MakeAblation) -> None:
+def test_a_whole_number_of_a_skeletons_number_is_that_number() -> None:
     ablation = make_ablation(baseline=Model(mixer="attention", dropout=0))
     (dropout,) = {_settings(subject)["dropout"] for subject in _subjects(ablation).values()}
     assert type(dropout) is float
 
 
-def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there(make_ablation: MakeAblation) -> None:
+def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there() -> None:
     axes = [vary("pooling", ["mean", "class_token"])]
     ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
     text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
@@ -149,7 +146,7 @@ def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there(make_ablation: Make
     assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
 
 
-def test_the_skeleton_of_a_varied_task_has_its_knobs_too(make_ablation: MakeAblation) -> None:
+def test_the_skeleton_of_a_varied_task_has_its_knobs_too() -> None:
     axes = [vary("task", [SHAKESPEARE, IMAGES]), vary("pooling", ["mean", "class_token"])]
     found = _subjects(make_ablation(axes=axes, combine="cross"))
     reason = found[f"task={SHAKESPEARE}, pooling=class_token"]
@@ -165,9 +162,7 @@ def test_the_skeleton_of_a_varied_task_has_its_knobs_too(make_ablation: MakeAbla
         ("position_mode", "concatenated", "position='none' has no vectors: there is nothing to"),
     ],
 )
-def test_what_is_incompatible_is_a_row(
-    axis: str, value: Any, reason: str, make_ablation: MakeAblation
-) -> None:
+def test_what_is_incompatible_is_a_row(axis: str, value: Any, reason: str) -> None:
     baseline = Model(mixer="lstm", position="none")
     found = _subjects(make_ablation(baseline=baseline, axes=[vary(axis, [value])]))
     assert isinstance(found["baseline"], Subject)
@@ -175,9 +170,6 @@ def test_what_is_incompatible_is_a_row(
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "mixer": (
-        {"baseline": Model(mixer="atention")}, ["'atention'", "did you mean 'attention'", "lstm"],
-    ),
     "mixer of an axis": (
         {"axes": [vary("mixer", ["lstn"])]}, ["'lstn'", "did you mean 'lstm'", "conv"],
     ),
@@ -212,17 +204,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"baseline": Model(mixer="attention", dropout=1)},
         ["the baseline is impossible", "dropout=1.0"],
     ),
-    "knob of the wrong type": (
-        {"baseline": Model(mixer="attention", heads=8.0)}, ["heads=8.0", "a whole number"],
-    ),
     "bool for a whole number": (
         {"axes": [vary("heads", [True])]}, ["heads=True", "a whole number"],
     ),
     "string for a whole number": ({"axes": [vary("heads", ["8"])]}, ["heads='8'", "whole"]),
-    "heads of the baseline": (
-        {"baseline": Model(mixer="attention", heads=3)},
-        ["the baseline is impossible", "heads=3", "dim=16"],
-    ),
     "position": (
         {"baseline": Model(mixer="attention", position="sinus")},
         ["'sinus'", "did you mean 'sinusoidal'", "learned"],
@@ -231,9 +216,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "skeleton": (
         {"baseline": Model("languagemodel", mixer="attention")},
         ["'languagemodel'", "did you mean 'language_model'"],
-    ),
-    "axis": (
-        {"axes": [vary("hedas", [1])]}, ["'hedas'", "did you mean 'heads'", "learning_rate"],
     ),
     "axis of another mixer": (
         {"axes": [vary("mixer", ["attention", "conv"]), vary("kernel_size", [3, 5])]},
@@ -250,21 +232,15 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"axes": [vary("task", ["shakespeare_charactrs"])]},
         ["'shakespeare_charactrs'", "did you mean 'shakespeare_characters'"],
     ),
-    "0 of a scale's field": ({"axes": [vary("steps", [0])]}, ["Scale: steps=0", "equal to 1"]),
-    "too much of it": ({"axes": [vary("dim", [2**53])]}, ["dim=9007199254740992", "65536"]),
     "string for a number": (
         {"axes": [vary("learning_rate", ["1e-3"])]}, ["learning_rate='1e-3'", "number"],
     ),
+    "too much of it": ({"axes": [vary("dim", [2**53])]}, ["dim=9007199254740992", "65536"]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_misspelt_or_mistyped_is_refused(case: str, make_ablation: MakeAblation) -> None:
+def test_what_is_misspelt_or_mistyped_is_refused(case: str) -> None:
     fields, fragments = REFUSED[case]
     sentence = _refusal(make_ablation(**fields))
     assert [fragment for fragment in fragments if fragment not in sentence] == []
-
-
-def test_a_misspelt_task_is_refused(make_ablation: MakeAblation) -> None:
-    refusal = _refusal(make_ablation(), "shakespeare_charactrs")
-    assert "did you mean 'shakespeare_characters'" in refusal

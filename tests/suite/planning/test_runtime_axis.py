@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import pytest
 
-from models.model_spec import content_hash
 from suite.planning.plan import plan
 from suite.schema import Trial
 from suite.spec import Model, SpecError, vary
-from tests.suite.conftest import MakeAblation
+from tests.suite.small_ablation import make_ablation
 
 TEXT = "shakespeare_characters"
 GPU = {"gpus": 1.0}
@@ -20,7 +17,7 @@ def runtimes(trials: tuple[Trial, ...]) -> set[str]:
     return {subject.runtime for trial in trials for subject in trial.subjects}
 
 
-def test_an_axis_runs_the_model_each_way(make_ablation: MakeAblation) -> None:
+def test_an_axis_runs_the_model_each_way() -> None:
     axes = [vary("runtime", ["eager", "compiled"])]
     found = plan(make_ablation(axes=axes, probes=["quality", "step_time"]))
     assert found.about.variants == ("runtime=eager", "runtime=compiled")
@@ -34,28 +31,13 @@ def test_an_axis_runs_the_model_each_way(make_ablation: MakeAblation) -> None:
     assert sorted(alone) == ["compiled"] * 3 + ["eager"] * 3
 
 
-def test_eager_leaves_no_trace_in_ids_and_others_do(make_ablation: MakeAblation) -> None:
-    for trial in plan(make_ablation()).trials:
-        content = asdict(trial)
-        del content["parallel"], content["test_lengths"]
-        if content["training"]:
-            del content["training"]["label_smoothing"]
-        for subject in content["subjects"]:
-            del subject["runtime"]
-        assert trial.trial_id == content_hash(content)
-        compiled = replace(
-            trial, subjects=tuple(replace(each, runtime="compiled") for each in trial.subjects)
-        )
-        assert compiled.trial_id != trial.trial_id
-
-
-def test_a_baseline_says_how_it_is_run_where_it_is_not_eager(make_ablation: MakeAblation) -> None:
+def test_a_baseline_says_how_it_is_run_where_it_is_not_eager() -> None:
     found = plan(make_ablation(baseline=Model(mixer="attention", heads=4, runtime="compiled")))
     assert found.about.model["runtime"] == "compiled"
     assert runtimes(found.trials) == {"compiled"}
 
 
-def test_a_mixer_alone_is_run_as_declared(make_ablation: MakeAblation) -> None:
+def test_a_mixer_alone_is_run_as_declared() -> None:
     found = plan(
         make_ablation(
             axes=[vary("runtime", ["eager", "compiled"])], probes=["path_length"],
@@ -66,9 +48,7 @@ def test_a_mixer_alone_is_run_as_declared(make_ablation: MakeAblation) -> None:
 
 
 @pytest.mark.parametrize("where", ["baseline", "axes"])
-def test_an_unknown_runtime_is_refused_with_the_nearest(
-    where: str, make_ablation: MakeAblation
-) -> None:
+def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
     message = "no runtime 'compild'; did you mean 'compiled'. Allowed: compiled, cuda_graph, eager"
     fields = {
         "baseline": Model(mixer="attention", heads=4, runtime="compild"),
@@ -87,7 +67,7 @@ def test_an_unknown_runtime_is_refused_with_the_nearest(
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_so_is_an_impossible_cell(
-    mixer: str, runtime: str, scale: dict[str, float], reason: str, make_ablation: MakeAblation
+    mixer: str, runtime: str, scale: dict[str, float], reason: str
 ) -> None:
     ablation = make_ablation(
         baseline=Model(mixer=mixer), axes=[vary("runtime", ["eager", runtime])], scale=scale
@@ -101,9 +81,7 @@ def test_what_cannot_be_run_so_is_an_impossible_cell(
         plan(make_ablation(baseline=Model(mixer=mixer, runtime=runtime), scale=scale))
 
 
-def test_a_graph_is_planned_for_a_gpu_whatever_this_machine_has(
-    make_ablation: MakeAblation,
-) -> None:
+def test_a_graph_is_planned_for_a_gpu_whatever_this_machine_has() -> None:
     found = plan(make_ablation(axes=[vary("runtime", ["eager", "cuda_graph"])], scale=GPU))
     assert runtimes(found.trials) == {"eager", "cuda_graph"}
     assert not [cell.reason for cell in found.cells if cell.reason]

@@ -16,8 +16,7 @@ from suite.planning.resolve import _why_unbuildable
 from suite.planning.user_mixers import knob_names, taken_names
 from suite.schema import Plan
 from suite.spec import SpecError
-
-WriteAblation = Callable[..., Path]
+from tests.suite.small_ablation import WriteAblation
 
 AVERAGE = '''
 """Every token becomes the mean of all."""

@@ -20,8 +20,8 @@ from suite.schema import CONTROLS, Parallel, Status, Trial
 from suite.spec import Model, vary
 from suite.tasks.registry import task_class
 from suite.timing.passes import Missing, Pass
-from tests.suite.conftest import MakeAblation
 from tests.suite.probes.conftest import TWO_WORKERS, by_subject, language_model
+from tests.suite.small_ablation import make_ablation
 from tests.suite.timing.subjects import InPlace, Stepless, Unproven, alone, own
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
@@ -29,7 +29,7 @@ LENGTH = 8
 
 
 @pytest.fixture
-def trial(make_ablation: MakeAblation) -> Trial:
+def trial() -> Trial:
     ablation = make_ablation(axes=[vary("mixer", ["attention", "gru"])], probes=["decode"])
     found = plan(ablation, seeds=1).trials
     assert len(found) == 1
@@ -116,7 +116,7 @@ def test_what_cannot_decode_says_why(
     assert Decode().why_not(model, parallel) == reason
 
 
-def test_a_task_without_next_tokens_is_a_skipped_row(make_ablation: MakeAblation) -> None:
+def test_a_task_without_next_tokens_is_a_skipped_row() -> None:
     found = plan(
         make_ablation(
             baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", "conv"])],

@@ -1,6 +1,5 @@
 """The probe of floors: one trial a task, without subjects, on every way that a trial goes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from suite.planning.plan import plan
 from suite.probes.floors import Floors
 from suite.reporting.frames import by_trial
 from suite.reporting.frames import result_rows as rows_of
-from suite.schema import Cell, Measurement, Plan, Provenance, Resources, Result, Status, Trial
+from suite.schema import Cell, Measurement, Plan, Resources, Result, Status, Trial
 from suite.spec import Ablation, Claim, SpecError, vary
 from suite.tasks.registry import build_task
 from suite.tracking.run_fields import (
@@ -25,12 +24,10 @@ from suite.tracking.run_fields import (
     trial_params,
     trial_tags,
 )
+from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 
-MakeAblation = Callable[..., Ablation]
 LABELS = ("uniform", "unigram", "3-gram", "5-gram")
-PLACE = Provenance(
-    commit="", device="CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={}
-)  # fmt: skip
 
 
 def _floors(found: Plan) -> tuple[list[Trial], list[Cell]]:
@@ -38,14 +35,12 @@ def _floors(found: Plan) -> tuple[list[Trial], list[Cell]]:
     return trials, [cell for cell in found.cells if cell.probe == "floors"]
 
 
-def _planned(make_ablation: MakeAblation, **fields: object) -> Plan:
+def _planned(**fields: object) -> Plan:
     return plan(make_ablation(**{"probes": ["quality", "floors"], **fields}), seeds=3)
 
 
-def test_one_trial_a_task_without_subjects_fills_a_cell_a_floor(
-    make_ablation: MakeAblation,
-) -> None:
-    found = _planned(make_ablation, tasks=["shakespeare_characters", "parity"])
+def test_one_trial_a_task_without_subjects_fills_a_cell_a_floor() -> None:
+    found = _planned(tasks=["shakespeare_characters", "parity"])
     trials, cells = _floors(found)
     assert [(trial.task, trial.subjects, trial.seed) for trial in trials] == [
         ("shakespeare_characters", (), 0), ("parity", (), 0),
@@ -62,18 +57,18 @@ def test_one_trial_a_task_without_subjects_fills_a_cell_a_floor(
     assert found.about.labels == (*found.about.variants, *LABELS, "majority")
 
 
-def test_where_the_task_is_an_axis_each_has_its_floors(make_ablation: MakeAblation) -> None:
+def test_where_the_task_is_an_axis_each_has_its_floors() -> None:
     axes = [vary("task", ["shakespeare_characters", "parity"])]
-    trials, cells = _floors(_planned(make_ablation, axes=axes))
+    trials, cells = _floors(_planned(axes=axes))
     assert [trial.task for trial in trials] == ["shakespeare_characters", "parity"]
     assert len(cells) == len({(cell.task, cell.variant) for cell in cells}) == 6
 
 
 def test_nothing_but_task_length_and_definitions_moves_the_id(
-    make_ablation: MakeAblation, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ids(**fields: object) -> set[str]:
-        return {trial.trial_id for trial in _floors(_planned(make_ablation, **fields))[0]}
+        return {trial.trial_id for trial in _floors(_planned(**fields))[0]}
 
     first = ids()
     assert len(first) == 1
@@ -84,23 +79,23 @@ def test_nothing_but_task_length_and_definitions_moves_the_id(
     assert ids().isdisjoint(first)
 
 
-def test_other_trials_keep_their_ids(make_ablation: MakeAblation) -> None:
-    with_floors, without = _planned(make_ablation), plan(make_ablation(), seeds=3)
+def test_other_trials_keep_their_ids() -> None:
+    with_floors, without = _planned(), plan(make_ablation(), seeds=3)
     kept = [trial for trial in with_floors.trials if trial.subjects]
     assert [t.trial_id for t in kept] == [t.trial_id for t in without.trials]
 
 
-def test_floors_without_a_score_are_refused(make_ablation: MakeAblation) -> None:
+def test_floors_without_a_score_are_refused() -> None:
     with pytest.raises(SpecError, match=r"^ABLATION: probes: 'floors' is shown beside a score;"):
         plan(make_ablation(probes=["floors", "parameters"]))
 
 
-def test_no_claim_is_about_a_floor(make_ablation: MakeAblation) -> None:
+def test_no_claim_is_about_a_floor() -> None:
     claim = Claim(
         "better", metric="bits_per_character", a="heads=4", b="5-gram", by=0, source="none"
     )
     with pytest.raises(SpecError, match="no variant '5-gram'"):
-        _planned(make_ablation, claim=claim)
+        _planned(claim=claim)
 
 
 def test_it_measures_each_floor_as_the_task_scores() -> None:
@@ -141,9 +136,8 @@ def _floors_of(task: str) -> tuple[list[Trial], list[Cell]]:
     return _floors(plan(ablation))
 
 
-@pytest.fixture
-def finished(make_ablation: MakeAblation) -> tuple[Plan, Trial, list[Cell], Result]:
-    found = _planned(make_ablation)
+def finished() -> tuple[Plan, Trial, list[Cell], Result]:
+    found = _planned()
     (trial,), cells = _floors(found)
     measured = [
         Measurement(
@@ -154,16 +148,14 @@ def finished(make_ablation: MakeAblation) -> tuple[Plan, Trial, list[Cell], Resu
     ]  # fmt: skip
     lacking = replace(measured[0], subject=3, value=None, status=Status.SKIPPED, reason="no such")
     result = Result(
-        trial_id=trial.trial_id, status=Status.OK, provenance=PLACE, seconds=1.0,
+        trial_id=trial.trial_id, status=Status.OK, provenance=HEADS.place, seconds=1.0,
         measurements=(*measured, lacking),
     )  # fmt: skip
     return found, trial, cells, result
 
 
-def test_a_row_has_the_floors_label_for_its_variant(
-    finished: tuple[Plan, Trial, list[Cell], Result],
-) -> None:
-    found, _, _, result = finished
+def test_a_row_has_the_floors_label_for_its_variant() -> None:
+    found, _, _, result = finished()
     rows = [row for row in rows_of(found, by_trial([result])) if row["probe"] == "floors"]
     assert [(row["variant"], row["value"], row["status"]) for row in rows] == [
         ("uniform", 4.0, "ok"), ("unigram", 3.0, "ok"), ("3-gram", 2.0, "ok"),
@@ -172,17 +164,15 @@ def test_a_row_has_the_floors_label_for_its_variant(
     assert {row["seed"] for row in rows} == {0}
 
 
-def test_a_trial_that_failed_owes_a_row_a_floor(
-    finished: tuple[Plan, Trial, list[Cell], Result],
-) -> None:
-    found, _, _, result = finished
+def test_a_trial_that_failed_owes_a_row_a_floor() -> None:
+    found, _, _, result = finished()
     failed = replace(result, status=Status.ERROR, reason="it broke", measurements=())
     rows = [row for row in rows_of(found, by_trial([failed])) if row["probe"] == "floors"]
     assert [(row["variant"], row["status"]) for row in rows] == [(one, "error") for one in LABELS]
 
 
-def test_how_the_store_shows_it(finished: tuple[Plan, Trial, list[Cell], Result]) -> None:
-    _, trial, cells, result = finished
+def test_how_the_store_shows_it() -> None:
+    _, trial, cells, result = finished()
     assert trial_name(trial, cells) == "floors · shakespeare_characters · length 8"
     assert trial_params(trial, cells)["variant"] == " | ".join(LABELS)
     assert trial_tags(("a", "quick"), trial, cells)["bakeoff.variant"] == " | ".join(LABELS)
@@ -197,12 +187,12 @@ def test_how_the_store_shows_it(finished: tuple[Plan, Trial, list[Cell], Result]
     )
 
 
-def test_how_a_person_reads_of_it(finished: tuple[Plan, Trial, list[Cell], Result]) -> None:
-    found, trial, _, _ = finished
+def test_how_a_person_reads_of_it() -> None:
+    found, trial, _, _ = finished()
     assert labels_of([found])[trial.trial_id] == "floors, shakespeare_characters"
     assert seconds_of(trial, Resources()) > 1.0
 
 
-def test_a_sheet_gives_the_same_trial_at_any_number_of_seeds(make_ablation: MakeAblation) -> None:
+def test_a_sheet_gives_the_same_trial_at_any_number_of_seeds() -> None:
     few, many = (plan(make_ablation(probes=["quality", "floors"]), seeds=n) for n in (1, 5))
     assert _floors(few) == _floors(many)

@@ -54,12 +54,6 @@ def test_a_mixer_without_a_formula_trains_without_flops(trial: Trial) -> None:
     assert {point.flops for point in points} == {None}
 
 
-def test_what_the_process_drew_before_does_not_matter(trial: Trial) -> None:
-    first = said(trial)
-    torch.manual_seed(99)
-    assert said(trial) == first
-
-
 def test_a_test_score_that_is_no_number_is_a_divergence(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -28,12 +27,11 @@ from suite.probes.samples import (
     written_on,
 )
 from suite.schema import Resources, Result, Specimen, Status, Trial
-from suite.spec import Ablation
 from suite.tasks.registry import build_task
 from suite.tasks.shakespeare_characters import VOCABULARY
 from suite.tasks.task import Task
+from tests.suite.small_ablation import make_ablation
 
-MakeAblation = Callable[..., Ablation]
 WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}
 
 
@@ -199,7 +197,7 @@ def test_only_the_first_seed_leaves_some() -> None:
 
 
 @pytest.fixture
-def quality(make_ablation: MakeAblation) -> Trial:
+def quality() -> Trial:
     return plan(make_ablation(scale={"length": 32, "batch": 512}), seeds=1).trials[0]
 
 

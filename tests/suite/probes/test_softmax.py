@@ -225,12 +225,6 @@ def test_it_looks_before_and_after_training_and_never_at_the_test_split(
     assert found[0].value != found[2].value
 
 
-def test_it_repeats_whatever_the_process_drew_before(trial: Trial) -> None:
-    first = said(trial)
-    torch.manual_seed(99)
-    assert said(trial) == first
-
-
 def test_it_trains_the_model_that_quality_trains(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

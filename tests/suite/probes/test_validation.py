@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from suite.events import TrainedState
 from suite.planning.plan import plan
@@ -33,12 +32,6 @@ def test_the_number_is_the_last_point_of_qualitys_curve(trials: dict[str, Trial]
     assert (only.metric, only.value, only.unit, only.better) == (
         "validation_accuracy", points[-1].value, "1", "higher",
     )  # fmt: skip
-
-
-def test_what_the_process_drew_before_does_not_matter(trials: dict[str, Trial]) -> None:
-    first = list(Validation().measure(trials["validation"], "cpu"))
-    torch.manual_seed(99)
-    assert list(Validation().measure(trials["validation"], "cpu")) == first
 
 
 def test_workers_are_refused_with_a_reason(trials: dict[str, Trial]) -> None:

@@ -1,6 +1,5 @@
 """Plan and results -> rows: a failure or an impossible cell leaves a row under all that it owes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,9 +16,9 @@ from suite.reporting.frames import (
     sweep_files,
 )
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
-from suite.spec import Ablation, vary
+from suite.spec import vary
+from tests.suite.small_ablation import make_ablation
 
-MakeAblation = Callable[..., Ablation]
 HERE = Provenance(
     commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
     versions={"torch": "2.11"},
@@ -28,7 +27,7 @@ THERE = replace(HERE, device="another CPU")
 
 
 @pytest.fixture(scope="module")
-def planned(make_ablation: MakeAblation) -> Plan:
+def planned() -> Plan:
     axes = [vary("heads", [1, 3, 4])]
     return plan(make_ablation(axes=axes, probes=["quality", "step_time"]), seeds=1)
 
@@ -154,9 +153,7 @@ def _seen(value: str) -> tuple[Specimen, ...]:
     return (Specimen(kind="text", title="continuation", text=value),)
 
 
-def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order(
-    make_ablation: MakeAblation,
-) -> None:
+def test_specimens_of_the_first_seed_stand_at_their_variants_in_the_plans_order() -> None:
     planned = plan(make_ablation(axes=[vary("heads", [1, 2, 4])]), seeds=2)
     done = [
         _quality(trial, 2.0, specimens=_seen(f"{trial.subjects[0].knobs['heads']} {trial.seed}"))
@@ -183,9 +180,7 @@ def test_of_two_environments_one_is_shown_and_always_the_same(planned: Plan) -> 
     assert len(first["shakespeare_characters"]["heads=1"]) == 1
 
 
-def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them(
-    make_ablation: MakeAblation,
-) -> None:
+def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them() -> None:
     rates = [index / 1000 for index in range(1, 41)]
     wide = plan(
         make_ablation(

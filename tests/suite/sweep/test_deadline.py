@@ -6,14 +6,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite import cli, timeouts
+from suite import timeouts
 from suite.commands import run as run_command
-from suite.errors import DONE, FAILED, USAGE
+from suite.errors import DONE, FAILED
 from suite.events import Event, Finished, Started
 from suite.journal.journal import Journal
 from suite.provenance import provenance
@@ -223,19 +222,3 @@ def test_on_ray_what_runs_is_ended_too(work: Workplace) -> None:
     assert sum(held(work).values()) == 3
     assert (work.out / "reports" / "small" / "index.html").is_file()
     assert not differences(work.out, None).differences
-
-
-@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan"])
-def test_a_limit_that_cannot_be_meant_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
-) -> None:
-    out = tmp_path / "out"
-    arguments = ["run", "heads", "--time-limit", said, "--out", str(out)]
-    monkeypatch.setattr("sys.argv", ["bakeoff", *arguments])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == USAGE
-    assert capsys.readouterr().err == (
-        f"bakeoff: --time-limit '{said}': give seconds above 0, or minutes or hours as 30m, 2h.\n"
-    )
-    assert not out.exists()

@@ -23,7 +23,7 @@ from suite.execution.trial import run_trial
 from suite.journal.journal import Journal
 from suite.schema import Resources, Status, Trial
 from suite.sweep.driver import Options, _folder_for, record_journal, run
-from suite.sweep.folder_lock import FolderUnavailable, held
+from suite.sweep.folder_lock import FolderUnavailable
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.run_writer import RunWriter
@@ -234,13 +234,6 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
     assert agrees(work)
 
 
-def test_a_second_driver_is_refused(work: Workplace) -> None:
-    file = work.ablation(probes=["parameters"])
-    with held(work.out), pytest.raises(FolderUnavailable, match=f"locked by pid {os.getpid()}"):
-        run(file, options=inline(work))
-    assert run(file, options=inline(work)).num_missing == 0
-
-
 def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
     work: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -273,23 +266,6 @@ def test_without_ray_it_is_said_what_runs_without_it(
         monkeypatch.setitem(sys.modules, f"suite.cluster.{name}", None)
     with pytest.raises(Unavailable, match=r"Ray is not installed .*--executor inline"):
         run(work.ablation(probes=["parameters"]), options=Options(out=work.out))
-
-
-def test_what_was_begun_here_and_finished_elsewhere_is_recorded(
-    work: Workplace, tmp_path: Path
-) -> None:
-    """A driver was killed here in the middle of a trial; another machine ran it to its end."""
-    file = work.ablation(probes=["quality"])
-    elsewhere = Options(out=tmp_path / "elsewhere", executor="inline")
-    run(file, options=elsewhere)
-    with Journal(elsewhere.journal, read_only=True) as journal:
-        trial_ids = [trial.trial_id for trial in journal.plans()[0].trials]
-    with Journal(work.out / "journal.db") as journal:
-        for trial_id in trial_ids:
-            journal.begin(trial_id, "a driver that was killed")
-    outcome = record_journal(elsewhere.journal, inline(work))
-    assert (outcome.num_run, outcome.num_missing) == (4, 0)
-    assert agrees(work)
 
 
 def test_missing_data_are_refused_before_anything_is_made(

@@ -29,13 +29,6 @@ from tests.workplace import Workplace
 OURS = FinishedSweep("ours")
 
 
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
-    store = LocalStore(tmp_path_factory.mktemp("store"))
-    store.writer()
-    return store
-
-
 @dataclass(frozen=True)
 class Folder:
     """An output folder that records into a store, which may be another folder's."""
@@ -73,8 +66,8 @@ class Folder:
 
 
 @pytest.fixture
-def mine(empty_store: LocalStore, tmp_path: Path) -> Folder:
-    return Folder(tmp_path / "mine", empty_store.copied_to(tmp_path).uri)
+def mine(store_tables: Path, tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "mine", LocalStore(store_tables.parent).copied_to(tmp_path).uri)
 
 
 @pytest.fixture

@@ -165,6 +165,12 @@ def hashes(trials: Sequence[Trial], place: Provenance = HERE) -> dict[tuple[str,
     return {(r.trial_id, r.provenance.environment_id): r.sha256 for r in found}
 
 
+def assert_all_arrives(store: FakeStore, sync: MlflowSync) -> None:
+    writer, trouble = sync.close()
+    assert (writer is not None, trouble) == (True, "")
+    assert store.results == hashes(store.plan.trials)
+
+
 def test_everything_arrives_once_and_in_order(store: FakeStore) -> None:
     with caught_up(store) as (log, sync, _):
         for trial in store.plan.trials:
@@ -174,9 +180,7 @@ def test_everything_arrives_once_and_in_order(store: FakeStore) -> None:
             log.write(progressed)
             assert soon(lambda: len(store.begun) == len(store.points))
             log.write(finished)
-        writer, trouble = sync.close()
-    assert (writer is not None, trouble) == (True, "")
-    assert store.results == hashes(store.plan.trials)
+        assert_all_arrives(store, sync)
     assert store.begun == [(trial.trial_id, 1) for trial in store.plan.trials]
     assert store.points == [trial.trial_id for trial in store.plan.trials]
     files = {"results.parquet", "curves.parquet", "journal.jsonl.gz"}
@@ -227,9 +231,7 @@ def test_an_outage_loses_nothing(store: FakeStore) -> None:
         assert len(store.results) == 1
         store.is_away = False
         run(log, rest)
-        writer, trouble = sync.close()
-    assert (writer is not None, trouble) == (True, "")
-    assert store.results == hashes(store.plan.trials)
+        assert_all_arrives(store, sync)
 
 
 def test_a_store_that_was_away_all_the_time_is_said_and_made_up_for_later(store: FakeStore) -> None:
@@ -243,9 +245,7 @@ def test_a_store_that_was_away_all_the_time_is_said_and_made_up_for_later(store:
     assert store.results == {}
     store.is_away = False
     with running(store) as (_, sync, _):
-        writer, trouble = sync.close()
-    assert (writer is not None, trouble) == (True, "")
-    assert store.results == hashes(store.plan.trials)
+        assert_all_arrives(store, sync)
 
 
 def test_a_store_that_comes_back_at_the_very_end_is_in_time(
@@ -427,9 +427,7 @@ def test_the_line_is_short_however_long_the_store_hangs(
             log.write(Finished(result(trial)))
         assert sync._events.qsize() == 4
         store.gate.set()
-        writer, trouble = sync.close()
-    assert (writer is not None, trouble) == (True, "")
-    assert store.results == hashes(store.plan.trials)
+        assert_all_arrives(store, sync)
 
 
 def test_what_found_no_place_is_brought_while_the_sweep_goes_on(
@@ -477,9 +475,7 @@ def test_a_journal_that_cannot_be_read_for_a_while_is_read_later(
         sync = MlflowSync(store.connect, [store.plan], store.journal)  # type: ignore[arg-type]
         sync.start()
         run(EventLog(journal, sync), store.plan.trials)
-        writer, trouble = sync.close()
-    assert (writer is not None, trouble) == (True, "")
-    assert store.results == hashes(store.plan.trials)
+        assert_all_arrives(store, sync)
 
 
 def test_time_spent_at_the_gate_is_no_time_spent_on_publishing(store: FakeStore) -> None:

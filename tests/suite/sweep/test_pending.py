@@ -1,6 +1,5 @@
 """What is left to run: each trial once, timings apart and per environment; and in which order."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,7 @@ from suite.planning.plan import plan
 from suite.probes.probe import PROBES, probe
 from suite.provenance import provenance
 from suite.schema import TIMING_PROBES, Plan, Resources
-from suite.spec import Ablation, vary
+from suite.spec import vary
 from suite.sweep.pending import (
     Pending,
     at,
@@ -19,12 +18,11 @@ from suite.sweep.pending import (
     is_done,
     pending_work,
 )
-
-MakeAblation = Callable[..., Ablation]
+from tests.suite.small_ablation import make_ablation
 
 
 @pytest.fixture(scope="module")
-def planned(make_ablation: MakeAblation) -> Plan:
+def planned() -> Plan:
     axes = [vary("depth", [1, 4, 2])]
     return plan(make_ablation(axes=axes, probes=["quality", "parameters", "step_time"]), seeds=2)
 
@@ -120,7 +118,7 @@ def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
 
 
 @pytest.fixture(scope="module")
-def missing(make_ablation: MakeAblation) -> Pending:
+def missing() -> Pending:
     ablation = make_ablation(
         axes=[vary("depth", [1, 4, 2])], probes=["quality", "parameters", "step_time"]
     )

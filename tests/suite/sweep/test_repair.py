@@ -1,10 +1,11 @@
-"""Whatever is lost, doubled or altered is repaired, and what cannot be is said and left."""
+"""Whatever is lost, doubled or altered is named and repaired; what cannot be is said and left."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,33 @@ def folder(whole: Path, tmp_path: Path) -> Folder:
 
 
 FAST = ("the journal deleted", "the store deleted", "a row of the journal altered")
+FOUND = (  # of each kind one; the slow tests repair all
+    "a run deleted", "a run doubled", "another result", "a run left open", "the parent deleted",
+    "a row of the journal lost", "a report altered", "a report deleted",
+)  # fmt: skip
 OF_CHILDREN = [fault for fault, (_, *words) in PLANTED.items() if "shows" in words[0]]
+
+
+@pytest.mark.parametrize("fault", FOUND)
+def test_every_planted_difference_is_named_and_nothing_else(folder: Folder, fault: str) -> None:
+    plant, *words = PLANTED[fault]
+    plant(folder)
+    found = differences(folder.out, None)
+    assert found.summary.endswith(f"{len(words)} differences")
+    for line, said in zip(found.differences, words, strict=True):
+        assert said in line
+        assert line.startswith(SWEEP.name)
+
+
+def test_a_folder_that_was_moved_agrees(whole: Path, tmp_path: Path) -> None:
+    """It finds its artifacts beside it, not where they were made."""
+    moved = whole.rename(tmp_path / "moved")
+    try:
+        found = differences(moved, None)
+    finally:
+        moved.rename(whole)
+    assert found.differences == ()
+    assert found.summary == f"9 trials of {SWEEP.name}: journal, store and reports agree"
 
 
 def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
@@ -180,19 +207,12 @@ def test_a_folder_that_is_held_is_left_alone(folder: Folder) -> None:
         repaired(folder.out, None)
 
 
-def test_an_empty_folder_stays_empty(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="nothing was run here yet"):
-        repaired(tmp_path, None)
-    with pytest.raises(SpecError, match="nothing was run here yet"):
-        repaired(tmp_path / "nowhere", None)
+@pytest.mark.parametrize("check", [differences, repaired])
+def test_an_empty_folder_stays_empty(check: Callable[..., object], tmp_path: Path) -> None:
+    for out in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(SpecError, match="nothing was run here yet"):
+            check(out, None)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_journal_that_is_none_is_refused_and_left(folder: Folder) -> None:
-    (folder.out / "journal.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(JournalError):
-        repaired(folder.out, None)
-    assert (folder.out / "journal.db").read_bytes().startswith(b"no database")
 
 
 def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: Folder) -> None:

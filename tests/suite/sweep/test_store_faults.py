@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import threading
 import time
@@ -12,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from suite.errors import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal
@@ -22,27 +20,8 @@ from suite.sweep import mlflow_sync
 from suite.sweep.driver import Options, run
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
-from suite.tracking.location import store_of
-from suite.tracking.run_writer import RunWriter
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """To make the tables costs seconds, to copy them nothing."""
-    out = tmp_path_factory.mktemp("empty")
-    RunWriter(store_of(out, None))
-    return out / "mlflow.db"
-
-
-@pytest.fixture
-def work(tmp_path: Path, empty_store: Path) -> Workplace:
-    torch.set_num_threads(1)
-    made = Workplace(tmp_path)
-    made.out.mkdir(exist_ok=True)
-    shutil.copy(empty_store, made.out / "mlflow.db")
-    return made
 
 
 def options(work: Workplace) -> Options:

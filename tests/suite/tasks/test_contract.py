@@ -97,9 +97,6 @@ def test_a_task_says_what_it_is(task: Task) -> None:
     assert task.source.title
     assert task.source.licence
     assert task.source.origin
-
-
-def test_its_skeleton_is_one_that_stands(task: Task) -> None:
     assert task.skeleton in models.SKELETONS
 
 

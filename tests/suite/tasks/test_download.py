@@ -4,10 +4,9 @@ import dataclasses
 import hashlib
 import io
 import tarfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -26,59 +25,43 @@ from suite.tasks.download import (
     unpack,
 )
 from suite.tasks.task import TaskError
+from tests.suite.fake_server import http_server
 
 CONTENT = bytes(range(256)) * 8_000
 MEMBERS = {"a/one.txt": b"one", "two.txt": b"two" * 1000}
 Maker = Callable[[Path, dict[str, bytes]], Path]
 
 
-class Server(ThreadingHTTPServer):
+class Server:
     """Serves one file; breaks off or hides its length as a test asks."""
 
-    daemon_threads = True
+    url = ""
     content = CONTENT
     breaks_after: int | None = None
     says_length = True
     status = 200
+    num_requests = 0
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.num_requests = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/set.bin"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        server = self.server
-        server.num_requests += 1
-        if server.status != 200:
-            self.send_error(server.status)
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        self.num_requests += 1
+        if self.status != 200:
+            request.send_error(self.status)
             return
-        self.send_response(200)
-        if server.says_length:
-            self.send_header("Content-Length", str(len(server.content)))
-        self.end_headers()
-        self.wfile.write(server.content[: server.breaks_after])
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        request.send_response(200)
+        if self.says_length:
+            request.send_header("Content-Length", str(len(self.content)))
+        request.end_headers()
+        request.wfile.write(self.content[: self.breaks_after])
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with Server() as serving:
-        thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    serving = Server()
+    with http_server(serving.answer) as port:
+        serving.url = f"http://127.0.0.1:{port}/set.bin"
         yield serving
-        serving.shutdown()
-        thread.join()
 
 
 def _public(server: Server, **changes: object) -> PublicSet:

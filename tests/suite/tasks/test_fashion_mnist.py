@@ -85,24 +85,8 @@ def test_both_readings_see_the_same_images_in_the_same_order() -> None:
     torch.testing.assert_close(pixels.inputs.sum(dim=(1, 2)), patches.inputs.sum(dim=(1, 2)))
 
 
-def test_an_epoch_shows_each_training_image_once() -> None:
-    task = FashionMnistPatches(49)
-    batches = [task.training_batch(step, 250, seed=0) for step in range(36)]
-    images = torch.cat([batch.inputs for batch in batches])
-    assert len({image.numpy().tobytes() for image in images}) == 9_000
-    labels = torch.cat([batch.targets for batch in batches])
-    assert labels.bincount().tolist() == CLASS_COUNTS["training"]
-
-
 @pytest.mark.parametrize(("split", "size"), [("validation", 1_000), ("test", 2_000)])
 def test_a_split_is_in_the_order_of_the_file(split: Split, size: int) -> None:
     targets = torch.cat([batch.targets for batch in FashionMnistPatches(49).held_out(split, 300)])
     assert targets.tolist() == _images()[split][1].tolist()
     assert len(targets) == size
-
-
-def test_a_predictor_without_preference_gets_the_share_of_the_first_class() -> None:
-    task = FashionMnistPatches(49)
-    scores = [task.score(torch.zeros(len(b.targets), 10), b) for b in task.held_out("test", 64)]
-    assert sum(right for right, _ in scores) == CLASS_COUNTS["test"][0]
-    assert sum(count for _, count in scores) == 2_000

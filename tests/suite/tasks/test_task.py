@@ -28,13 +28,6 @@ def test_what_is_not_asked_for_counts_for_nothing() -> None:
     assert num_right(OUTPUTS, TARGETS) == (2.0, 3)
 
 
-def test_a_row_of_logits_may_stand_for_a_sequence() -> None:
-    targets = torch.tensor([0, UNSCORED])
-    outputs = torch.tensor([[1.0, 0.0], [5.0, 0.0]])
-    assert num_right(outputs, targets) == (1.0, 1)
-    assert bits(outputs, targets)[1] == 1
-
-
 def test_a_logit_that_is_not_a_number_gives_nan_where_it_is_asked_for() -> None:
     outputs = OUTPUTS.clone()
     outputs[1, 1] = torch.nan

@@ -134,14 +134,6 @@ def test_a_second_run_of_a_finished_sweep_writes_nothing(store: LocalStore) -> N
     assert [file.stat().st_mtime_ns for file in files] == stamps
 
 
-def test_live_points_sent_again_are_absorbed(store: LocalStore, writer: RunWriter) -> None:
-    writer.start_trial(KEY, TRIAL, CELLS, 1)
-    writer.log_points(KEY, TRIAL.trial_id, HEADS.points())
-    writer._live[_the_trial(store)].rows.clear()  # as after an answer that was lost
-    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
-    assert len(_history(store, _the_trial(store), "bits_per_character")) == 3
-
-
 def test_two_scales_of_an_ablation_have_a_parent_each(store: LocalStore) -> None:
     writer = store.writer()
     for scale in ("quick", "standard"):
@@ -304,17 +296,6 @@ def test_interrupted_anywhere_nothing_is_lost(store: LocalStore, when: str, faul
         _drive(writer, about, trials)
         _check_once(store, ("heads_" + str(fail_at), "quick"), trials)
     assert client.num_requests == fail_at - 1 > 10
-
-
-def test_a_lost_answer_is_asked_for_again(store: LocalStore, writer: RunWriter) -> None:
-    """The child was created, but nobody heard of it: the next call finds it."""
-    real = writer._store.client
-    writer._store.client = FaultyClient(real, 1, "after", ConnectionError("gone"))
-    with pytest.raises(StoreUnavailable, match="gone"):
-        writer.start_trial(KEY, TRIAL, CELLS, 1)
-    assert len(_active(store, "trial")) == 1
-    writer.start_trial(KEY, TRIAL, CELLS, 1)
-    assert len(_active(store, "trial")) == 1
 
 
 @pytest.mark.parametrize("is_dead", [False, True])

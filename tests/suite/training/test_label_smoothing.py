@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,15 @@ from torch.nn import functional
 
 from suite.planning.plan import plan
 from suite.schema import Parallel
-from suite.spec import Ablation, vary
+from suite.spec import vary
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.task import UNSCORED, Batch, Task
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
+from tests.suite.small_ablation import make_ablation
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.training.engines.pair import on_two_workers
 
-MakeAblation = Callable[..., Ablation]
 SMOOTHING = 0.3
 
 
@@ -107,7 +106,7 @@ def test_the_sharded_engine_trains_by_it(tmp_path: Path) -> None:
     assert found[0] != pytest.approx(found[1], rel=1e-3)
 
 
-def test_it_is_part_of_a_trials_id_where_it_is_asked_for(make_ablation: MakeAblation) -> None:
+def test_it_is_part_of_a_trials_id_where_it_is_asked_for() -> None:
     def ids(**scale: float) -> list[str]:
         return [trial.trial_id for trial in plan(make_ablation(scale=scale), seeds=1).trials]
 
@@ -116,7 +115,7 @@ def test_it_is_part_of_a_trials_id_where_it_is_asked_for(make_ablation: MakeAbla
     assert not set(ids(label_smoothing=0.1)) & set(ids(label_smoothing=0.2))
 
 
-def test_it_may_be_an_axis_and_is_said_where_it_is_asked_for(make_ablation: MakeAblation) -> None:
+def test_it_may_be_an_axis_and_is_said_where_it_is_asked_for() -> None:
     varied = make_ablation(axes=[vary("label_smoothing", [0.0, 0.1])])
     shares = {t.training.label_smoothing for t in plan(varied, seeds=1).trials if t.training}
     assert shares == {0.0, 0.1}

@@ -98,11 +98,6 @@ def test_a_loss_point_is_the_mean_since_the_last_one() -> None:
     assert [point.value for point in averaged] == pytest.approx(wanted, rel=1e-6)
 
 
-def test_without_a_formula_there_are_no_flops() -> None:
-    todo = replace(exercise(4), flops_per_step=None)
-    assert {point.flops for point in train(Reader(), todo, "cpu")} == {None}
-
-
 def test_training_reads_the_validation_split_and_never_the_test_split() -> None:
     task = FirstToken()
     list(train(Reader(), replace(exercise(20), task=task), "cpu"))

@@ -18,7 +18,6 @@ import torch
 from torch import nn
 
 from models import MIXERS
-from suite.errors import CheckpointError
 from suite.events import TrainedState, TrialRemark
 from suite.probes.quality import Quality
 from suite.probes.validation import Validation
@@ -140,24 +139,6 @@ def test_every_source_of_random_numbers_continues_where_it_was(tmp_path: Path) -
     assert drawn(checkpointer_in(tmp_path), 99) == undisturbed
 
 
-def test_the_learning_rate_comes_back_bit_for_bit(tmp_path: Path) -> None:
-    todo = training(STEPS, warmup_steps=3)
-    first, second = (LocalEngine(Reader(), todo, "cpu") for _ in range(2))
-    rates: dict[str, list[float]] = {"first": [], "second": []}
-    for step in range(STEPS):
-        if step == STOP:
-            first.save(tmp_path)
-            second.load(tmp_path)
-        first.step(FirstToken().training_batch(step, 8, 0), FirstToken())
-        rates["first"].append(first.optimizer.param_groups[0]["lr"])
-        if step >= STOP:
-            second.step(FirstToken().training_batch(step, 8, 0), FirstToken())
-            rates["second"].append(second.optimizer.param_groups[0]["lr"])
-    assert rates["second"] == rates["first"][STOP:]
-    assert len(set(rates["first"])) > STEPS // 2
-    assert first.state_sha256() == second.state_sha256()
-
-
 class Shared(nn.Module):
     """Two names for one tensor, a buffer that training moves, a frozen vector."""
 
@@ -255,14 +236,6 @@ def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
     assert "has shape" in first
     assert second.startswith("its checkpoint 1 is skipped: tensor trunk.")
     assert last == "it has no other checkpoint and starts from the beginning"
-
-
-def test_a_checkpoint_of_another_mixer_names_a_tensor(tmp_path: Path) -> None:
-    LocalEngine(Reader(), training(STEPS), "cpu").save(tmp_path)
-    with pytest.raises(
-        CheckpointError, match=r"^tensor \S+ is (not in the checkpoint|in the checkpoint al)"
-    ):
-        LocalEngine(Shared(), training(STEPS), "cpu").load(tmp_path)
 
 
 @pytest.mark.parametrize("kind", [Quality, Validation])
