@@ -127,7 +127,8 @@ def _named_in(plan: Plan) -> Iterator[str]:
 
 def _loaded_files(top: str) -> list[Path]:
     """Of a top-level name, the source of all that was really imported."""
-    names = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
+    # A copy: a thread may import something meanwhile.
+    names = [name for name in list(sys.modules) if name == top or name.startswith(f"{top}.")]
     files = (getattr(sys.modules[name], "__file__", None) for name in names)
     return [Path(file) for file in files if file and file.endswith(".py")]
 
