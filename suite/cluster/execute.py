@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError
 
 from suite.cluster import nodes, retry
-from suite.cluster.capacity import NodeShape, why_never, why_not_now
+from suite.cluster.capacity import why_never, why_not_now
 from suite.cluster.ray_private import remove_orphaned_groups
 from suite.cluster.retry import FailingNodes, FailureKind
 from suite.cluster.task import kill, node_of, submit
@@ -90,8 +90,10 @@ class RayExecutor:
         self.refuse_infeasible(work)
         for resources in dict.fromkeys(resources for _, resources in work):
             group = [item for item in work if item[1] == resources]
-            find_nodes = partial(self._nodes, resources, environment_id)
-            yield from self._run(ExclusiveQueue(group, find_nodes))
+            offering = partial(self._timing.nodes, resources, environment_id)
+            yield from self._run(
+                ExclusiveQueue(group, nodes.live_nodes if self.is_own else offering)
+            )
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
@@ -115,11 +117,6 @@ class RayExecutor:
             if reason and (reason := why_never(resources, num_workers, nodes.possible_nodes())):
                 raise Unavailable(reason)
 
-    def _nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        if self.is_own:
-            return nodes.live_nodes()
-        return self._timing.nodes(resources, environment_id)
-
     def _run(self, queue: TaskQueue) -> Iterator[Event]:
         self._without_node_since = time.monotonic()
         try:
@@ -130,7 +127,10 @@ class RayExecutor:
                 yield from self._report_waiting(queue)
                 yield from self._give_up(queue)
         finally:
-            self._cancel()
+            for running in self._in_flight:
+                ray.cancel(running.stream, force=True)
+                self._may_have_orphans |= running.attempt.trial.parallel is not None
+            self._in_flight.clear()
 
     def _submit_from(self, queue: TaskQueue) -> None:
         attempts = queue.take([running.attempt for running in self._in_flight])
@@ -236,12 +236,6 @@ class RayExecutor:
             self._without_node_since = time.monotonic()
         elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:
             yield from map(Finished, map(retry.no_node_result, queue.drain()))
-
-    def _cancel(self) -> None:
-        for running in self._in_flight:
-            ray.cancel(running.stream, force=True)
-            self._may_have_orphans |= running.attempt.trial.parallel is not None
-        self._in_flight.clear()
 
 
 def _why_waiting(attempt: TrialAttempt) -> str:

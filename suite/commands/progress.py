@@ -170,17 +170,14 @@ class PlainLines(Display):
             eta = in_words(self.tally.eta_seconds())
             what = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
             self._print(f"{count} {what} ({event.result.seconds:.1f} s; {eta} left)")
-        if time.monotonic() - self.last_status_seconds >= self._pause():
+        # The pause is longer in long sweeps, whose log would grow by megabytes a day.
+        shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
+        pause = min(longest, max(shortest, (time.monotonic() - self.tally.start) / 60))
+        if time.monotonic() - self.last_status_seconds >= pause:
             self._print_status()
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def _pause(self) -> float:
-        """Longer in long sweeps, whose log would grow by megabytes a day."""
-        age = time.monotonic() - self.tally.start
-        shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
-        return min(longest, max(shortest, age / 60))
 
     def _print_status(self) -> None:
         self.last_status_seconds = time.monotonic()
@@ -215,7 +212,10 @@ class LiveDisplay(Display):
         self.live.update(self._drawn())
 
     def _drawn(self) -> Group:
-        return Group(self._head(), self._bar(), self._running())
+        total, completed = max(1, len(self.tally.trials)), len(self.tally.finished)
+        # Padded: a bar does not end its line, and the first row below would be lost.
+        bar = Padding(ProgressBar(total=total, completed=completed), 0)
+        return Group(self._head(), bar, self._running())
 
     def _head(self) -> Text:
         tally = self.tally
@@ -225,11 +225,6 @@ class LiveDisplay(Display):
             head.append(f", {len(tally.failed)} failed", style="bold red")
         head.append(f"; {in_words(tally.eta_seconds())} left", style="dim")
         return head
-
-    def _bar(self) -> Padding:
-        """Padded: a bar does not end its line, and the first row below would be lost."""
-        total = max(1, len(self.tally.trials))
-        return Padding(ProgressBar(total=total, completed=len(self.tally.finished)), 0)
 
     def _running(self) -> Table:
         table = Table.grid(padding=(0, 2))

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -69,7 +68,18 @@ def _signals_interrupt(console: Console) -> Iterator[None]:
     ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
         del ends[signal.SIGINT]
-    interrupt = _Interruption(console)
+    num_times = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal num_times
+        num_times += 1
+        if num_times > 1:
+            console.show_cursor()  # the live display hides it
+            os._exit(INTERRUPTED)
+        if console.is_terminal:
+            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
+        raise KeyboardInterrupt
+
     for number in ends:
         signal.signal(number, interrupt)
     try:
@@ -81,23 +91,6 @@ def _signals_interrupt(console: Console) -> Iterator[None]:
     finally:
         for number, before in ends.items():
             signal.signal(number, before)
-
-
-@dataclass
-class _Interruption:
-    """For `signal.signal`: the first time as Ctrl-C has always been, the second time at once."""
-
-    console: Console
-    num_times: int = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.num_times += 1
-        if self.num_times > 1:
-            self.console.show_cursor()  # the live display hides it
-            os._exit(INTERRUPTED)
-        if self.console.is_terminal:
-            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
-        raise KeyboardInterrupt
 
 
 def record(file: Path, options: Options) -> int:

@@ -161,7 +161,7 @@ class Listed(NamedTuple):
 
 def listed(plan: Plan) -> Iterator[Listed]:
     """The plan's trials, in its order."""
-    labels = labels_of([plan])
+    labels = labels_of(plan)
     asked = plan.resources
     for trial in plan.trials:
         yield Listed(
@@ -170,15 +170,11 @@ def listed(plan: Plan) -> Iterator[Listed]:
         )  # fmt: skip
 
 
-def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
+def labels_of(plan: Plan) -> dict[str, str]:
     """trial_id -> a short readable name, after the first cell that the trial fills."""
-    labels: dict[str, str] = {}
-    for plan in plans:
-        trials = {trial.trial_id: trial for trial in plan.trials}
-        for cell in plan.cells:
-            if cell.trial_id in trials:
-                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell))
-    return labels
+    trials = {trial.trial_id: trial for trial in plan.trials}
+    cells = [cell for cell in reversed(plan.cells) if cell.trial_id in trials]
+    return {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
 
 
 def _label(trial: Trial, cell: Cell) -> str:

@@ -154,7 +154,8 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         scale_name=scale_name,
     )  # fmt: skip
     refuse_foreign_axes(baseline)
-    _refuse_lone_floors(entry.ablation)
+    if FLOORS in entry.ablation.probes and QUALITY not in entry.ablation.probes:
+        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {
@@ -215,12 +216,6 @@ def _refuse_too_many(
             f"{len(variants)} variants x {len(ablation.tasks)} tasks{places} x {num_seeds} seeds "
             f"are {count} trials; at most {MOST_TRIALS} are allowed."
         )
-
-
-def _refuse_lone_floors(ablation: Ablation) -> None:
-    """Floors are shown in the column of a score."""
-    if FLOORS in ablation.probes and QUALITY not in ablation.probes:
-        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
 def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:

@@ -181,7 +181,9 @@ def _model_spec(
         position=_position(model.position, skeleton), dim=scale.dim,
         settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
     )  # fmt: skip
-    _refuse_unbuildable(spec)
+    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
+    if reason := _why_unbuildable(flat.spelling):
+        raise Impossible(reason)
     return spec
 
 
@@ -216,20 +218,9 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
     return runtime
 
 
-def _refuse_unbuildable(spec: ModelSpec) -> None:
-    """Try it without memory, once for each model.
-
-    Raises:
-        Impossible: why it cannot be built.
-    """
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
-    if reason := _why_unbuildable(flat.spelling):
-        raise Impossible(reason)
-
-
 @cache
 def _why_unbuildable(spec_json: str) -> str:
-    """Why the model cannot be built; empty where it can."""
+    """Why the model cannot be built, tried without memory; empty where it can."""
     spec = ModelSpec(**json.loads(spec_json))
     try:
         check_model(spec)

@@ -14,8 +14,7 @@ was written there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,21 +28,10 @@ _OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 def longest_chain(function: Callable[[], Tensor]) -> int:
     """Operations on the longest chain that leads to what the function returns; no gradients."""
     counter = _Counter()
-    with torch.no_grad(), _without_onednn(), counter:
+    # oneDNN's kernels for recurrences are a loop over tokens in one operation.
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), counter:
         result = function()
     return counter.depths.of(result)
-
-
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    """Its kernels for recurrences are a loop over tokens in one operation."""
-    onednn: Any = torch.backends.mkldnn
-    was_enabled = onednn.enabled
-    onednn.enabled = False
-    try:
-        yield
-    finally:
-        onednn.enabled = was_enabled
 
 
 class _Depths:

@@ -215,12 +215,6 @@ def _transforms(x: Shape, dims: Sequence[int], *_: Any, **__: Any) -> float:
     return sum(5 * math.prod(x) * math.log2(x[dim]) for dim in dims)
 
 
-def _transforms_to_real(
-    x: Shape, dims: Sequence[int], *_: Any, out_shape: Shape, **__: Any
-) -> float:
-    return _transforms(out_shape, dims)
-
-
 def _vector_product(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
 
@@ -230,7 +224,7 @@ _FORMULAS: Mapping[Any, Callable[..., float]] = {
     _aten.mkldnn_rnn_layer: _onednn_recurrence,
     _aten._fft_r2c: _transforms,
     _aten._fft_c2c: _transforms,
-    _aten._fft_c2r: _transforms_to_real,
+    _aten._fft_c2r: lambda x, dims, *_, out_shape, **__: _transforms(out_shape, dims),
     _aten.mv: _vector_product,
     _aten.dot: _vector_product,
     _aten.vdot: _vector_product,

@@ -106,10 +106,6 @@ def _cache_bytes(device: str) -> int:
     if device != "cpu":
         size: int = torch.cuda.get_device_properties(device).L2_cache_size
         return size
-    sizes = [_bytes(file.read_text().strip()) for file in _CACHES.glob("index*/size")]
-    return max(sizes, default=_BYTES_OF_A_CACHE)
-
-
-def _bytes(text: str) -> int:
-    """Of ``32768K``."""
-    return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)
+    sizes = [file.read_text().strip() for file in _CACHES.glob("index*/size")]  # as ``32768K``
+    found = (int(size.rstrip("KMG")) * _UNITS.get(size[-1:], 1) for size in sizes)
+    return max(found, default=_BYTES_OF_A_CACHE)

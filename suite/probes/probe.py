@@ -6,11 +6,11 @@ twice the forward one.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -211,6 +211,5 @@ def probe(name: str) -> Probe:
     """
     if name not in PROBES:
         raise SpecError(unknown_name("probe", name, PROBES))
-    module, _, kind = PROBES[name].partition(":")
-    made: Probe = getattr(importlib.import_module(module), kind)()
+    made: Probe = resolve_name(PROBES[name])()
     return made

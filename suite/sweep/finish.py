@@ -123,18 +123,14 @@ def conclude(
         if writer is None:
             return outcome
         _record(writer, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
-        return replace(outcome, comparisons=_comparisons(writer, plans, store))
+        found = (address_at(store.uri, writer.comparison_page(plan.key)) for plan in plans)
+        return replace(outcome, comparisons=tuple(filter(None, found)))
     except StoreUnavailable as error:
         return replace(outcome, trouble=str(error))
     except OSError as error:  # a full disk, for example
         remedy = _REPAIR if writer else _RUN_AGAIN
         unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
         return replace(outcome, trouble=outcome.trouble or unwritten)
-
-
-def _comparisons(writer: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
-    found = (address_at(store.uri, writer.comparison_page(plan.key)) for plan in plans)
-    return tuple(filter(None, found))
 
 
 def _record(

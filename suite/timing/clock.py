@@ -166,7 +166,7 @@ class CudaClock(Clock):
         lately: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
 
         def slow() -> None:
-            while pending and _is_over(pending[0][1]):
+            while pending and pending[0][1].query():  # type: ignore[no-untyped-call]
                 lately.append(_seconds(*pending.popleft()))
             pending.append(_between_events(one_pass))
             if lately:  # not in the first passes, which warm up
@@ -240,11 +240,6 @@ def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
     """Between two events that the device has come to."""
     milliseconds: float = begun.elapsed_time(ended)
     return milliseconds / 1e3
-
-
-def _is_over(event: torch.cuda.Event) -> bool:
-    found: bool = event.query()  # type: ignore[no-untyped-call]
-    return found
 
 
 def clock_of(device: str) -> Clock:
