@@ -31,7 +31,7 @@ from suite.events import (
     Waiting,
 )
 from suite.provenance import provenance
-from suite.schema import Resources, Trial
+from suite.schema import Resources
 from suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -169,7 +169,10 @@ class RayExecutor:
             if running.place:  # a worker of several, which only tells where it runs
                 return
             running.place = event.place
-            running.ends_at = self._end_of(running.attempt.trial)
+            if (limit := self.settings.trial_seconds) is not None:
+                # A trial of several workers cannot end itself: no grace.
+                grace = 0.0 if running.attempt.trial.parallel else SECONDS_OF_GRACE
+                running.ends_at = time.monotonic() + limit + grace
         elif isinstance(event, Finished):
             running.has_ended = True  # though its stream has not yet
             self._failing.record_result(node_of(running.place))
@@ -199,12 +202,6 @@ class RayExecutor:
                 yield Finished(
                     retry.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
                 )
-
-    def _end_of(self, trial: Trial) -> float:
-        """For one that begins now. A trial of several workers cannot end itself: no grace."""
-        limit = self.settings.trial_seconds
-        grace = 0.0 if trial.parallel else SECONDS_OF_GRACE
-        return math.inf if limit is None else time.monotonic() + limit + grace
 
     def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
         """From time to time: how many trials have no place yet, and why not."""

@@ -45,9 +45,11 @@ def show_cluster_status(address: str, *, as_json: bool) -> None:
         print(json.dumps(as_objects(found), indent=1))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for each in _newest_attempts(found):
-        for line in lines_of(each):
-            console.print(line)
+    newest: dict[str, JobProgress] = {}  # the progress of an older attempt is out of date
+    for each in found:
+        newest.setdefault(split_id(each.job.submission_id)[0], each)
+    for line in (line for each in newest.values() for line in lines_of(each)):
+        console.print(line)
     if not found:
         console.print(f"nothing was submitted to {url} yet")
 
@@ -61,14 +63,6 @@ def submissions_on(url: str) -> list[JobProgress]:
     found = sorted(list_jobs(url), key=lambda job: not job.is_alive)  # newest first, as before
     num_read = sum(job.is_alive for job in found) + _MOST_LOGS_READ
     return [_progress_of(url, job) for job in found[:num_read]]
-
-
-def _newest_attempts(found: Sequence[JobProgress]) -> list[JobProgress]:
-    """The newest attempt at each sweep; an older one's progress is out of date."""
-    newest: dict[str, JobProgress] = {}
-    for each in found:
-        newest.setdefault(split_id(each.job.submission_id)[0], each)
-    return list(newest.values())
 
 
 def _progress_of(url: str, job: Job) -> JobProgress:

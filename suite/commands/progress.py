@@ -22,7 +22,7 @@ from suite.journal.sqlite_schema import End
 from suite.journal.status_message import Standing, are_wanted, line_of
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
-from suite.sweep.display import Display
+from suite.sweep.driver import Display
 from suite.sweep.pending import Pending
 from suite.text import in_words
 

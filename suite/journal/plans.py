@@ -87,13 +87,9 @@ def _cells_of(claim: ClaimSpec, cells: Iterable[Cell]) -> Iterator[Cell]:
 
 
 def registration_of(about: About, statements: Sequence[Statement]) -> Registration | None:
-    """Of the claim as it stands now.
+    """The registration of the claim, from every known statement of this ablation and scale.
 
     The first time that this very test was stated counts, whatever was stated in between.
-
-    Args:
-        about: What the report is about.
-        statements: Every one that is known of this ablation and scale.
 
     Returns:
         None where there is no claim, or where it is unknown when it was stated.

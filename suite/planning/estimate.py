@@ -13,7 +13,6 @@ from functools import cache
 import torch
 
 from models import MIXERS, ModelError, ModelSpec, build_model
-from suite.probes.probe import probe
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -40,7 +39,7 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
-    if probe(trial.probe).is_timing:
+    if trial.is_timing:
         rounds = per_step * _ROUNDS_OF_A_CONTEST
         return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
     return _SECONDS_AT_LEAST

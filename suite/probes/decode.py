@@ -63,13 +63,7 @@ class Decode(Probe):
 
 @torch.no_grad()
 def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    """The step of the last token that the model has a place for.
-
-    Args:
-        spec: Of a language model; the tokens are drawn from all that it reads.
-        device: As torch names it.
-        seed: Of the parameters and the tokens.
-    """
+    """The step of the last token that a language model has a place for; the seed draws tokens."""
     model = cast("LanguageModel", built(spec, device, seed)).eval()
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
@@ -82,10 +76,7 @@ def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
 def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     """The step of a mixer alone, after `spec.length` tokens.
 
-    Args:
-        spec: Of the mixer alone; its twin is built causal, with room for one token more.
-        device: As torch names it.
-        seed: Of the parameters and the tokens.
+    It is built again, causal, with room for one token more.
     """
     reason = _why_not(spec, mixer_class(spec.mixer))
     if reason:

@@ -81,9 +81,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.depths = _Depths()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run it; what it writes is one step deeper than what it reads."""
         kwargs = kwargs or {}
         given, written = _tensors((args, kwargs)), _written(func, args, kwargs)

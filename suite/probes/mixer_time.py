@@ -21,8 +21,9 @@ from suite.schema import Measurement, Point, Trial
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
-from suite.timing.passes import Call, Pass, as_declared, over_vectors
+from suite.timing.passes import Call, Pass, built, over_vectors
 from suite.timing.stopping import DEFAULT, Limits
+from suite.training.engines.local import prepared
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"
@@ -57,7 +58,7 @@ class MixerTime(Probe):
         yield from _peaks(clock, device)
 
         def subject(spec: ModelSpec) -> tuple[Pass, Pass]:
-            model = as_declared(spec, device, trial.seed)
+            model = prepared(built(spec, device, trial.seed), spec.runtime, device)
             return over_vectors(model, spec, device, trial.seed)
 
         def operations(spec: ModelSpec) -> Operations:

@@ -89,12 +89,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def _allocations(seen: profile, since: str = "") -> list[int]:
-    """Bytes taken (above 0) and given back (below 0), in the order of time.
-
-    Args:
-        seen: What was profiled.
-        since: Name of the range after whose begin they count; empty for all.
-    """
+    """Bytes taken (above 0) and given back (below 0), in order, since that range began."""
     profiler: Any = seen.profiler
     events = profiler.kineto_results.events()
     begin = min((event.start_ns() for event in events if event.name() == since), default=0)

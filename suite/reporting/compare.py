@@ -59,14 +59,9 @@ def compare(
     folder: Path,
     scale: str | None = None,
 ) -> tuple[str, Path]:
-    """Write the page that compares two selections of an ablation's rows.
+    """Write the page that compares two selections of rows; see `select_for_comparison`.
 
-    Args:
-        names: As given to `--compare`.
-        ablation: Whose rows.
-        store_here: Gives this store; called only where a name is neither folder nor address.
-        folder: Of the reports.
-        scale: By default the largest at which both have results.
+    `store_here` is called only where a name is neither folder nor address.
 
     Returns:
         One sentence, and the page.

@@ -41,10 +41,9 @@ class Gauge:
         self._lately: deque[float] = deque(maxlen=_NUM_READINGS)
 
     def is_at_speed(self, *, is_noted: bool = True) -> bool:
-        """Whether the work takes about as long as usual.
+        """Whether the work takes about as long as usual, by readings that are noted.
 
-        Args:
-            is_noted: Whether the reading counts for what is usual; those of one long wait do not.
+        Those of one long wait are not.
         """
         seconds = self._read()
         if is_noted:

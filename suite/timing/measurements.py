@@ -19,11 +19,8 @@ RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
     """Two controls whose truth is known: the baseline built again, and that slowed by a twentieth.
 
-    `suite.timing.kernels` and the probe `mixer_time` hold the other controls.
-
-    Args:
-        again: The main operation of the first subject, built a second time.
-        clock: Knows how to slow it.
+    `suite.timing.kernels` and the probe `mixer_time` hold the other controls. `again` is the main
+    operation of the first subject, built a second time.
     """
     slowed = again
     if isinstance(again, Pass):

@@ -111,13 +111,7 @@ def has_enough(series: SampleSeries, limits: Limits) -> bool:
 
 
 def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
-    """Why not to trust a contestant's samples, in words; empty where they will do.
-
-    Args:
-        series: What it has in the end.
-        limits: What is enough.
-        elapsed: Seconds that the contest has lasted.
-    """
+    """Why not to trust the samples after so many seconds, in words; empty where they suffice."""
     num = len(series.samples)
     missed = _unmet(series, limits, limits.most_half_width)
     after = f"after {num} {'round' if num == 1 else 'rounds'} and {elapsed:.3g} s"

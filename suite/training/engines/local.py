@@ -205,8 +205,8 @@ class LocalEngine:
         """See `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self._own_tensors())
-        states = {key: read_tensors(folder / f"{key}.safetensors") for key in _MOMENTS}
-        states |= {_STEPS: read_tensors(folder / f"{_STEPS}.safetensors")}
+        keys = (*_MOMENTS, _STEPS)
+        states = {key: read_tensors(folder / f"{key}.safetensors") for key in keys}
         self._refuse_misfit(states)
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
