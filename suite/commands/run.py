@@ -41,7 +41,7 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
         with _signals_interrupt(console):
             outcome = run_plans(plans, options, console, display_for)
     except KeyboardInterrupt:
-        console.print("interrupted; the same command goes on from here", highlight=False)
+        console.print("interrupted; the same command continues from here", highlight=False)
         return INTERRUPTED
     if are_wanted():
         print(line_of(standing_of(plans, options.out)), flush=True)
@@ -131,7 +131,7 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
         limit = in_words(options.deadline.seconds)
         yield (
             f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
-            "command goes on from here"
+            "command continues from here"
         )
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"

@@ -255,8 +255,7 @@ class JournalPlans:
             "ORDER BY stated_seconds, rowid",
             key,
         )
-        names = ("content", "num_pairs", "stated_seconds")
-        return [Statement(**dict(zip(names, row, strict=True))) for row in rows]
+        return [Statement(content=c, num_pairs=n, stated_seconds=s) for c, n, s in rows]
 
     def trials(self) -> list[Listed]:
         """The trials of every sweep, in a few columns; one that two sweeps share is in both."""

@@ -100,13 +100,7 @@ def conclude(
 ) -> SweepOutcome:
     """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
 
-    Args:
-        outcome: Counts; its `trouble` says why there is no writer, unless MLflow is missing.
-        plans: Of the sweep.
-        journal: Of the output folder.
-        writer: Writes to the store; None where there is none to write to.
-        out: The output folder.
-        store: The store that the writer writes to.
+    `outcome.trouble` says why there is no writer to the store, unless MLflow is missing.
     """
     if writer is None and not outcome.trouble:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))

@@ -62,12 +62,10 @@ def data_sources() -> list[DataSource]:
 
 def verify_data() -> list[tuple[DataSource, str]]:
     """Each data set with what is wrong with its file: an empty string, or one sentence."""
-    return [(source, _problem(source)) for source in data_sources()]
-
-
-def _problem(source: DataSource) -> str:
-    try:
-        refuse_damaged(source)
-    except TaskError as error:
-        return str(error)
-    return ""
+    problems = dict.fromkeys(data_sources(), "")
+    for source in problems:
+        try:
+            refuse_damaged(source)
+        except TaskError as error:
+            problems[source] = str(error)
+    return list(problems.items())

@@ -18,7 +18,7 @@ from suite.schema import Status
 from suite.timing.clock import Clock
 from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
 from suite.timing.passes import Key, Missing, Pass, Passes
-from suite.timing.stopping import Limits
+from suite.timing.stopping import Limits, has_enough
 from suite.timing.stretches import Record, Round, Stretch
 
 _TRIES = 2  # of a sample
@@ -113,7 +113,7 @@ class Contest:
 
     def _is_over(self, record: Record) -> bool:
         going = [key for key in self.passes if not record.is_spent(key, self.limits)]
-        if all(record.has_enough(key, self.limits) for key in going):
+        if all(has_enough(record.quiet(key), self.limits) for key in going):
             return True
         so_far = (record.elapsed, record.num_quiet, record.num_disturbed)
         if not self.limits.is_time_up(*so_far):

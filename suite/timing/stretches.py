@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits, SampleSeries, has_enough, noise
+from suite.timing.stopping import Limits, SampleSeries, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 
@@ -73,10 +73,6 @@ class Record:
         return without_round_effects(
             [held for s in self.stretches if not s.disturbance for held in s.rounds]
         )
-
-    def has_enough(self, key: Key, limits: Limits) -> bool:
-        """Whether its quiet samples are enough."""
-        return has_enough(self.quiet(key), limits)
 
     def is_spent(self, key: Key, limits: Limits) -> bool:
         """Whether it has taken as much time as one contestant may."""
