@@ -19,7 +19,7 @@ from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
-from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.journal.status_message import SweepStatus, are_wanted, line_of
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
@@ -90,13 +90,13 @@ class Tally:
             )
         )  # fmt: skip
 
-    def standing(self) -> Standing:
+    def status(self) -> SweepStatus:
         """The progress, for `bakeoff status` elsewhere."""
         left = len(self.trials) - len(self.finished) - len(self.running)
         counts = {status.value: number for status, number in self.statuses.items()}
         counts |= {"running": len(self.running), "missing": left}
         counts |= {"done_before": self.num_done_before}
-        return Standing(
+        return SweepStatus(
             counts={state: number for state, number in sorted(counts.items()) if number},
             running=self.running, waiting=self.waiting if left else None, failed=self.failed,
             labels={trial_id: trial.label for trial_id, trial in self.trials.items()},
@@ -182,7 +182,7 @@ class PlainLines(Display):
     def _print_status(self) -> None:
         self.last_status_seconds = time.monotonic()
         if self.has_status:
-            print(line_of(self.tally.standing()), flush=True)
+            print(line_of(self.tally.status()), flush=True)
 
 
 class LiveDisplay(Display):

@@ -130,7 +130,7 @@ def _groups(trial: Listed) -> tuple[object, ...]:
 
 
 def resource_usage(history: History) -> dict[str, Any]:
-    """Hours, rate and time left, as the fields of `suite.journal.status_message.Standing`."""
+    """Hours, rate and time left, as the fields of `suite.journal.status_message.SweepStatus`."""
     num_lost, at_most = _lost(history)
     hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):

@@ -14,9 +14,9 @@ from types import FrameType
 from rich.console import Console
 
 from suite.commands.progress import display_for
-from suite.commands.status import standing_of
+from suite.commands.status import status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
-from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.journal.status_message import SweepStatus, are_wanted, line_of
 from suite.planning.loader import find_all
 from suite.planning.plan import plan
 from suite.reporting.literature import refuse_broken_literature
@@ -44,7 +44,7 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
         console.print("interrupted; the same command continues from here", highlight=False)
         return INTERRUPTED
     if are_wanted():
-        print(line_of(standing_of(plans, options.out)), flush=True)
+        print(line_of(status_of_plans(plans, options.out)), flush=True)
     return _report_outcome(outcome, options, console)
 
 
@@ -54,7 +54,7 @@ def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -
     if are_wanted():
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
-        print(line_of(Standing(counts={"missing": num_trials}, waiting=waiting)), flush=True)
+        print(line_of(SweepStatus(counts={"missing": num_trials}, waiting=waiting)), flush=True)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
         print(f"report:    {page}")
     for where in _comparisons(outcome, options):
         print(f"compare:   {where}")
-    if outcome.trouble:
+    if outcome.error:
         return UNAVAILABLE
     has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
     return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
@@ -136,7 +136,7 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
-    yield from filter(None, (outcome.note, outcome.trouble))
+    yield from filter(None, (outcome.note, outcome.error))
 
 
 def _own_command() -> str:
@@ -150,7 +150,7 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
     """Where each sweep's trials can be compared: an address, or the command that opens it."""
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)
-    if outcome.note or outcome.trouble:  # not recorded
+    if outcome.note or outcome.error:  # not recorded
         return []
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     out = "" if options.out == Path("out") else f" --out {options.out}"

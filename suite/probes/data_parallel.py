@@ -36,7 +36,7 @@ from suite.training.engines.sharded import ShardedEngine
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9
 # The first one makes the optimiser's states. Of the others the least counts: now and then a buffer
-# in which gradients travelled is let go of late.
+# in which gradients travelled is released late.
 _STEPS_OF_STATE = 5
 _OUT_OF_MEMORY = "one worker alone runs out of memory, so there is nothing to compare with"
 

@@ -16,7 +16,7 @@ Why not the loss in place of u . o: its derivative shrinks as a model grows sure
 token, wherever that knowledge comes from. Why relative to distance 0, the last token itself: the
 size of what a model puts out differs by mixer and grows while training; the ratio does not know
 it. At distance 0 the way past all mixers, by residuals, is open too; it is the same for all.
-Logarithms are taken before the mean, or one window in which much arrives would stand for all.
+Logarithms are taken before the mean, or one window in which much arrives would dominate.
 
 Where nothing arrives (a convolution beyond its reach), or less than float32 can tell from
 nothing, the ratio counts as `FLOOR`, the smallest normal number of float32: -37.9 in the table.

@@ -1,6 +1,6 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
-One layer over one sequence, with nothing around it. Controls stand beside the first subject:
+One layer over one sequence, with nothing around it. Controls are timed beside the first subject:
 itself built again and slowed, kernels of known growth, and what the device can do at best: matrix
 products and copies, the best of a few passes. A share of these peaks says more of a mixer than
 seconds do: neither the maker's figure nor that of all cores can be reached with the threads that a

@@ -45,7 +45,7 @@ class Probe(ABC):
     Attributes:
         grain: What one trial covers: a variant and a seed; a variant, whatever the seed; all
             variants of a task together, once per process, so that they can be interleaved; or a
-            task alone, which has no subject: its rows stand beside the variants.
+            task alone, which has no subject: its rows are shown beside the variants.
         trains: Whether the training settings move the number.
         is_batched: Whether the batch size moves the number.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.

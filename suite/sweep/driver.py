@@ -218,8 +218,8 @@ def _concluded(
     sync: MlflowSync | None,
     ran: _Ran,
 ) -> SweepOutcome:
-    writer, trouble = sync.close() if sync else (None, "")
-    outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
+    writer, error = sync.close() if sync else (None, "")
+    outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), error=error)
     return conclude(outcome, plans, journal, writer, options.out, options.store)
 
 
@@ -313,7 +313,7 @@ class _Sweep:
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
     def _events(self, missing: Pending, executor: TrialExecutor) -> Generator[Event, None, None]:
-        """In each part training first, packed; then timing, alone, the store left in peace."""
+        """In each part training first, packed; then timing, alone, no request to MLflow."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
         for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):

@@ -40,7 +40,7 @@ def measurements(
         timings: Of a contest; subject 0 is the baseline.
         main: The operation that ratios and counts are of.
         compared: The metrics of which less is better; the others are controls.
-        at: The coordinate of the compared ones; controls stand there too.
+        at: The coordinate of the compared ones; controls have it too.
     """
     keys = (*timings.samples, *timings.missing)
     for key in keys:

@@ -41,7 +41,7 @@ class Pass:
     Attributes:
         run: What the clock sees; may be called many times in a row.
         prepare: Called before a sample, outside the clock.
-        clear: Called after a sample, outside the clock; lets go of what the pass has left behind.
+        clear: Called after a sample, outside the clock; releases what the pass has left behind.
     """
 
     run: Call

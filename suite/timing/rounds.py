@@ -34,7 +34,7 @@ class Timings:
         noise: Why not to trust them; empty where nothing speaks against it.
         first_calls: Seconds of each contestant's first call.
         missing: Those that could not take part.
-        num_disturbed: Rounds that were set aside.
+        num_disturbed: Rounds that were excluded.
         other_load: Share of the machine's CPU time that others took; None where it is not known.
     """
 

@@ -1,6 +1,6 @@
 """Choose the rounds that count: those of quiet stretches, or all where too few are quiet.
 
-A stretch in which other processes were busy is set aside and repeated while there is time: by
+A stretch in which other processes were busy is excluded and repeated while there is time: by
 their load, never by the times that were measured, which would make any instrument look precise.
 """
 
@@ -127,7 +127,7 @@ def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping
 
 
 def _round_effects(logs: np.ndarray) -> np.ndarray:
-    """Of `[rounds, contestants]`: one a round, their median 0. A contestant may sit rounds out."""
+    """Of `[rounds, contestants]`: one a round, their median 0. A contestant may miss rounds."""
     effects = np.zeros(len(logs))
     for _ in range(_SWEEPS):
         contestants = np.nanmedian(logs - effects[:, None], axis=0)

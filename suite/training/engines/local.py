@@ -211,7 +211,7 @@ class LocalEngine:
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
             raise CheckpointError("the optimiser has other groups of parameters")
-        self._eager.load_state_dict(model, strict=False)  # a shared tensor stands there once
+        self._eager.load_state_dict(model, strict=False)  # a shared tensor is in it once
         optimizer = self.optimizer.state_dict()
         optimizer["state"] = {
             int(index): {key: tensors[index] for key, tensors in states.items()}
