@@ -53,7 +53,7 @@ def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
         before = new.bytes()
         with record_function(_WATCHED):
             step()
-    return before + _largest_sum(_allocations(seen, since=_WATCHED))
+    return before + _largest_growth(seen, since=_WATCHED)
 
 
 def growth_bytes(step: Callable[[], object], device: str) -> int:
@@ -65,7 +65,7 @@ def growth_bytes(step: Callable[[], object], device: str) -> int:
         return _peak_on_cuda(step) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
-    return _largest_sum(_allocations(seen))
+    return _largest_growth(seen)
 
 
 def _peak_on_cuda(step: Callable[[], object]) -> int:
@@ -88,15 +88,11 @@ def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _allocations(seen: profile, since: str = "") -> list[int]:
-    """Bytes taken (above 0) and given back (below 0), in order, since that range began."""
+def _largest_growth(seen: profile, since: str = "") -> int:
+    """The largest sum of bytes taken (above 0) and given back (below 0) since that range began."""
     profiler: Any = seen.profiler
     events = profiler.kineto_results.events()
     begin = min((event.start_ns() for event in events if event.name() == since), default=0)
     memory = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
     timed = sorted(memory, key=lambda change: change[0])
-    return [size for time, size in timed if time >= begin]
-
-
-def _largest_sum(changes: list[int]) -> int:
-    return max(accumulate(changes, initial=0))
+    return max(accumulate((size for time, size in timed if time >= begin), initial=0))
