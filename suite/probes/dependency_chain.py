@@ -28,9 +28,15 @@ _OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 def longest_chain(function: Callable[[], Tensor]) -> int:
     """Operations on the longest chain that leads to what the function returns; no gradients."""
     counter = _Counter()
-    # oneDNN's kernels for recurrences are a loop over tokens in one operation.
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), counter:
-        result = function()
+    # oneDNN's kernels for recurrences are a loop over tokens in one operation. Its context manager
+    # `flags` warns of other settings, so the switch is set here.
+    onednn: Any = torch.backends.mkldnn
+    was_enabled, onednn.enabled = onednn.enabled, False
+    try:
+        with torch.no_grad(), counter:
+            result = function()
+    finally:
+        onednn.enabled = was_enabled
     return counter.depths.of(result)
 
 
