@@ -169,12 +169,7 @@ _SCALAR = (
 def _scalar(said: str, value: object) -> Knob:
     """The value in a plain type: a float64 of numpy is a float, and a member of a StrEnum a string.
 
-    Args:
-        said: What comes before it in the sentence, as ``Model: heads=``.
-        value: Anything.
-
-    Raises:
-        SpecError: for what is none.
+    Raises SpecError for what is none; `said` begins the sentence, as ``Model: heads=``.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -68,9 +68,7 @@ def content_of(about: About) -> str | None:
 def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
     """Seeds of which the claim's result is known on either side: one side is a hint already.
 
-    Args:
-        plan: With the claim.
-        has_result: Whether a trial has one, whichever ablation it was run for.
+    `has_result` says whether a trial has one, whichever ablation it was run for.
     """
     claim = plan.about.claim
     cells = _cells_of(claim, plan.cells) if claim else ()
