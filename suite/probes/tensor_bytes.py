@@ -95,4 +95,4 @@ def _largest_growth(seen: profile, since: str = "") -> int:
     begin = min((event.start_ns() for event in events if event.name() == since), default=0)
     memory = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
     timed = sorted(memory, key=lambda change: change[0])
-    return max(accumulate((size for time, size in timed if time >= begin), initial=0))
+    return max(accumulate((int(size) for time, size in timed if time >= begin), initial=0))
