@@ -71,11 +71,9 @@ class CodeBundle:
 
 
 def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
-    """Copy the user's own files into an empty folder.
+    """Copy the user's own files into an empty folder, which the caller removes.
 
-    Args:
-        plans: Just made in this process: what they import is read off the interpreter.
-        folder: An empty folder, the caller's to remove.
+    The plans must be made in this process: what they import is read off the interpreter.
 
     Raises:
         SpecError: if they are larger than a cluster takes; it names the largest.

@@ -93,11 +93,7 @@ def submit_job(
 ) -> tuple[Job, bool]:
     """Submit the sweep, unless its newest attempt works on it or has succeeded.
 
-    Args:
-        url: Of the dashboard, checked.
-        spec: What to run.
-        bundle: The code to upload.
-        again: Submit a sweep once more that has succeeded.
+    With `again` a sweep that has succeeded is submitted once more.
 
     Returns:
         The job that runs the sweep, and whether it is new.

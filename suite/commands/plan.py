@@ -67,14 +67,12 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     variants: dict[tuple[str, ...], list[str]] = {}
     for (*footing, variant), some in entries.items():
         variants.setdefault((*footing, _seeds(some) + _places(some)), []).append(variant)
+    states_in_order = ("failed", "missing", "done", "skipped")
+    ordered = sorted(variants.items(), key=lambda line: states_in_order.index(line[0][0]))
     return [
         (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
-        for (state, probe, task, reason, numbers), names in sorted(variants.items(), key=_order)
+        for (state, probe, task, reason, numbers), names in ordered
     ]
-
-
-def _order(line: tuple[tuple[str, ...], list[str]]) -> int:
-    return ("failed", "missing", "done", "skipped").index(line[0][0])
 
 
 def _seeds(states: Sequence[TrialState]) -> str:

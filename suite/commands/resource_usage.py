@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -130,7 +130,7 @@ def _groups(trial: Listed) -> tuple[object, ...]:
 
 
 def resource_usage(history: History) -> dict[str, Any]:
-    """Hours, rate and time left, as the fields of `suite.journal.status_message.Standing`."""
+    """Hours, rate and time left, as the fields of `suite.journal.status_message.SweepStatus`."""
     num_lost, at_most = _lost(history)
     hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):
@@ -163,17 +163,12 @@ def time_left(history: History) -> float | None:
     return total
 
 
-def planned_seconds(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
+def planned_seconds(trials: Sequence[Trial], resources: Resources, num_cpus: int) -> float:
     """Rough wall time of trials none of which has run: packed first, then timings in turn."""
     from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
-    from suite.probes.probe import probe
 
-    packed, alone = [], []
-    for trial in trials:
-        if probe(trial.probe).is_timing:
-            alone.append((seconds_of(trial, resources), 1))
-        else:
-            packed.append((seconds_of(trial, resources), trial.num_workers))
+    packed = [(seconds_of(t, resources), t.num_workers) for t in trials if not t.is_timing]
+    alone = [(seconds_of(t, resources), 1) for t in trials if t.is_timing]
     slots = max(1, num_cpus // resources.num_cpus)
     return _SECONDS_TO_START + _phase_seconds(packed, slots) + _phase_seconds(alone, 1)
 

@@ -30,13 +30,10 @@ Rates = Mapping[tuple[str, str, str], float]  # scale, task, mixer -> the peak o
 
 
 def tuned_rate(scale: str, task: str, mixer: str, rates: Rates | None = None) -> float:
-    """The peak of the schedule.
+    """The peak of the schedule, by a table of rates; by default by the committed one.
 
-    Args:
-        scale: ``quick``, ``standard`` or ``paper``.
-        task: Its own rates are taken, else those of the task that stands in for it.
-        mixer: One that was not tried gets the rate for any mixer.
-        rates: The table; None takes the committed one.
+    Where the task has no rates, those of its substitute are taken; a mixer that was not tried gets
+    the rate for any mixer.
 
     Raises:
         SpecError: where no rate was tried on the task at that scale, or for a malformed file.
@@ -64,9 +61,7 @@ def source_of(task: str, known: Iterable[str]) -> str:
 def rates_in_words(trials: Iterable[Trial], scale: str) -> str:
     """Which mixer trains at which rate: ``attention 0.003, lstm 0.01 on listops; ...``.
 
-    Args:
-        trials: Of an ablation; those that train, of one model each.
-        scale: Of the ablation. A mixer without a row of its own there is marked.
+    A mixer without a row of its own at the ablation's scale is marked.
     """
     by_task: dict[str, dict[str, None]] = {}
     for trial in trials:

@@ -72,16 +72,14 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
     for cell in plan.cells:
         for result in results.get(cell.trial_id, ()):
             for point in result.points:
-                yield _cell_columns(plan.about, cell) | {
-                    "metric": point.metric,
-                    "step": point.step,
-                    "flops": point.flops,
-                    "value": point.value,
-                    "unit": point.unit,
-                    "better": point.better,
-                    "trial_id": cell.trial_id,
-                    "environment_id": result.provenance.environment_id,
-                }
+                yield (
+                    _cell_columns(plan.about, cell)
+                    | vars(point)
+                    | {
+                        "trial_id": cell.trial_id,
+                        "environment_id": result.provenance.environment_id,
+                    }
+                )
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:

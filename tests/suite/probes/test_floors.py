@@ -189,7 +189,7 @@ def test_how_the_store_shows_it() -> None:
 
 def test_how_a_person_reads_of_it() -> None:
     found, trial, _, _ = finished()
-    assert labels_of([found])[trial.trial_id] == "floors, shakespeare_characters"
+    assert labels_of(found)[trial.trial_id] == "floors, shakespeare_characters"
     assert seconds_of(trial, Resources()) > 1.0
 
 
