@@ -215,19 +215,27 @@ def build_model(spec: ModelSpec) -> Skeleton:
     return skeleton_class(spec.skeleton)(spec)
 
 
-def check_model(spec: ModelSpec) -> None:
-    """Refuse now what `build_model` would refuse later; costs milliseconds and no memory.
+_LARGE = 2**24  # numbers in a matrix
 
-    A shipped mixer is built on the meta device. A user's own is built for real, since it may do
-    what tensors without data cannot.
+
+def build_shapes(spec: ModelSpec) -> Skeleton:
+    """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
+
+    Parameters that are not drawn take no memory. A large model is built on the meta device all the
+    same; a small one is not, since arithmetic there loads torch's compiler, which takes a second.
+    A user's own mixer is built for real, since it may do what tensors without data cannot.
 
     Raises:
         ModelError: as `build_model`.
     """
     torch = importlib.import_module("torch")
-    device = "meta" if spec.mixer in MIXERS else "cpu"
-    with torch.random.fork_rng(devices=[]), torch.device(device):
-        build_model(spec)
+    draws = importlib.import_module("models.initialisation")
+    with torch.random.fork_rng(devices=[]):
+        if spec.mixer not in MIXERS:
+            return build_model(spec)
+        tables = max(spec.dim, spec.length, spec.input_size, spec.output_size) * spec.dim
+        with torch.device("meta" if tables > _LARGE else "cpu"), draws.NothingDrawn():
+            return build_model(spec)
 
 
 def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
