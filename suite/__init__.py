@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Ablation", "Claim", "Model", "Scale", "plan", "run", "run_task", "vary"]
 
 _HOMES = {
-    "Ablation": "suite.spec",
-    "Claim": "suite.spec",
-    "Model": "suite.spec",
-    "Scale": "suite.spec",
-    "vary": "suite.spec",
+    **dict.fromkeys(("Ablation", "Claim", "Model", "Scale", "vary"), "suite.spec"),
     "plan": "suite.planning.plan",
     "run": "suite.commands.from_python",
     "run_task": "suite.execution.run_task",

@@ -51,13 +51,16 @@ def cpu_model() -> str:
 @cache
 def versions() -> dict[str, str]:
     """Of Python and of the packages that a number may depend on, where they are installed."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {package: installed_version(package) for package in _PACKAGES}
+    return {"python": platform.python_version(), **{n: v for n, v in found.items() if v}}
+
+
+def installed_version(package: str) -> str:
+    """Of a package; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 @cache
@@ -101,7 +104,8 @@ def commit() -> str:
         head = _git(folder, "rev-parse", "--short=12", "HEAD")
         return head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
-        return _release()
+        release = installed_version("bakeoff")
+        return f"release {release}" if release else UNKNOWN
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -110,10 +114,3 @@ def _git(folder: Path, *arguments: str) -> str:
         capture_output=True, text=True, check=True, timeout=10,
     )  # fmt: skip
     return done.stdout.strip()
-
-
-def _release() -> str:
-    try:
-        return f"release {version('bakeoff')}"
-    except PackageNotFoundError:
-        return "unknown"

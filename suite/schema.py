@@ -215,7 +215,7 @@ class Specimen:
         title: As ``layer 1, head 2``.
         text: What a model wrote, or the example that a matrix belongs to.
         num_rows, num_columns: Of the matrix; 0 where there is none.
-        levels: Its values row by row, one byte each, as base64: 0 stands for `low`, 255 for `high`.
+        levels: Its values row by row, one byte each, as base64: 0 means `low`, 255 `high`.
     """
 
     kind: SpecimenKind
@@ -446,5 +446,5 @@ class Plan:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(ablation, scale): what one parent in the store stands for."""
+        """(ablation, scale): what one parent run in the store holds."""
         return self.about.ablation, self.about.scale

@@ -94,10 +94,6 @@ def _printed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _each_once(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
-
-
 def _ascending(values: Sequence[int]) -> tuple[int, ...]:
     found = tuple(values)
     if any(first >= second for first, second in itertools.pairwise(found)):
@@ -123,7 +119,9 @@ _Text = Annotated[str, Field(min_length=1, max_length=2000), _Printed]
 _Note = Annotated[str, Field(max_length=2000), _Printed]  # may be left empty
 _Name = Annotated[str, Field(min_length=1, max_length=200), _Printed]
 _Names = Annotated[
-    Sequence[_Name], Field(min_length=1, max_length=1000), AfterValidator(_each_once)
+    Sequence[_Name],
+    Field(min_length=1, max_length=1000),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
 ]
 _Count = Annotated[int, Field(ge=1, le=100_000_000)]
 

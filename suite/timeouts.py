@@ -213,11 +213,7 @@ def limited(events: Iterator[Event], seconds: float | None) -> Iterator[Event]:
     """The events of a trial, into which `TrialTimeout` is raised after so many seconds.
 
     It is raised while the trial produces its next event, never in the code that consumes them.
-    Outside the main thread there is no limit.
-
-    Args:
-        events: From `suite.execution.trial.run_trial`.
-        seconds: Wall time; None sets no limit.
+    Outside the main thread, and where `seconds` is None, there is no limit.
     """
     if seconds is None:
         yield from events

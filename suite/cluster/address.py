@@ -79,7 +79,7 @@ def check_url(address: str) -> str:
 
 
 def url_of(address: str) -> str:
-    """The URL that the address stands for; no connection is made.
+    """The URL of the address; no connection is made.
 
     Raises:
         BadAddress: if it is not such an address.

@@ -50,14 +50,16 @@ def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
 
 
 def _has_started(num_starts_left: int) -> bool:
-    """Whether Ray has started.
-
-    Raises:
-        Unavailable: if it has not, and there is no start left.
-    """
+    """Whether Ray has started; raises Unavailable if not, and there is no start left."""
+    # Its workers lead process groups: whatever a trial has started ends with its worker.
+    os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
     try:
-        with _connecting(_SECONDS_TO_START):
-            _start()
+        with _connecting(_SECONDS_TO_START), ray_private.waiting_longer_for_a_node():
+            ray.init(
+                address="local", include_dashboard=False, log_to_driver=False,
+                logging_level="error", object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+            )  # fmt: skip
     except Exception as error:  # a bare one, where its node is slow to start
         ray.shutdown()
         if num_starts_left:
@@ -127,16 +129,3 @@ def _first_sentence(error: Exception) -> str:
     """Of its text; the name of its class where it has none."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].partition(". ")[0].rstrip(".")
-
-
-def _start() -> None:
-    """Start a cluster of this machine, which ends with this process.
-
-    Its workers lead process groups: whatever a trial has started ends with its worker.
-    """
-    os.environ.setdefault("RAY_process_group_cleanup_enabled", "true")
-    with ray_private.waiting_longer_for_a_node():
-        ray.init(
-            address="local", include_dashboard=False, log_to_driver=False, logging_level="error",
-            object_store_memory=_OBJECT_STORE_BYTES, _node_ip_address="127.0.0.1",
-        )  # fmt: skip

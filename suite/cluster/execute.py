@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError
 
 from suite.cluster import nodes, retry
-from suite.cluster.capacity import NodeShape, why_never, why_not_now
+from suite.cluster.capacity import why_never, why_not_now
 from suite.cluster.ray_private import remove_orphaned_groups
 from suite.cluster.retry import FailingNodes, FailureKind
 from suite.cluster.task import kill, node_of, submit
@@ -31,7 +31,7 @@ from suite.events import (
     Waiting,
 )
 from suite.provenance import provenance
-from suite.schema import Resources, Trial
+from suite.schema import Resources
 from suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -90,8 +90,10 @@ class RayExecutor:
         self.refuse_infeasible(work)
         for resources in dict.fromkeys(resources for _, resources in work):
             group = [item for item in work if item[1] == resources]
-            find_nodes = partial(self._nodes, resources, environment_id)
-            yield from self._run(ExclusiveQueue(group, find_nodes))
+            offering = partial(self._timing.nodes, resources, environment_id)
+            yield from self._run(
+                ExclusiveQueue(group, nodes.live_nodes if self.is_own else offering)
+            )
 
     def environment_for_timing(self, resources: Resources, preferred: str) -> str:
         """The preferred one if a node offers it, else the one that most nodes offer.
@@ -115,11 +117,6 @@ class RayExecutor:
             if reason and (reason := why_never(resources, num_workers, nodes.possible_nodes())):
                 raise Unavailable(reason)
 
-    def _nodes(self, resources: Resources, environment_id: str) -> list[NodeShape]:
-        if self.is_own:
-            return nodes.live_nodes()
-        return self._timing.nodes(resources, environment_id)
-
     def _run(self, queue: TaskQueue) -> Iterator[Event]:
         self._without_node_since = time.monotonic()
         try:
@@ -130,7 +127,10 @@ class RayExecutor:
                 yield from self._report_waiting(queue)
                 yield from self._give_up(queue)
         finally:
-            self._cancel()
+            for running in self._in_flight:
+                ray.cancel(running.stream, force=True)
+                self._may_have_orphans |= running.attempt.trial.parallel is not None
+            self._in_flight.clear()
 
     def _submit_from(self, queue: TaskQueue) -> None:
         attempts = queue.take([running.attempt for running in self._in_flight])
@@ -169,7 +169,10 @@ class RayExecutor:
             if running.place:  # a worker of several, which only tells where it runs
                 return
             running.place = event.place
-            running.ends_at = self._end_of(running.attempt.trial)
+            if (limit := self.settings.trial_seconds) is not None:
+                # A trial of several workers cannot end itself: no grace.
+                grace = 0.0 if running.attempt.trial.parallel else SECONDS_OF_GRACE
+                running.ends_at = time.monotonic() + limit + grace
         elif isinstance(event, Finished):
             running.has_ended = True  # though its stream has not yet
             self._failing.record_result(node_of(running.place))
@@ -199,12 +202,6 @@ class RayExecutor:
                 yield Finished(
                     retry.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
                 )
-
-    def _end_of(self, trial: Trial) -> float:
-        """For one that begins now. A trial of several workers cannot end itself: no grace."""
-        limit = self.settings.trial_seconds
-        grace = 0.0 if trial.parallel else SECONDS_OF_GRACE
-        return math.inf if limit is None else time.monotonic() + limit + grace
 
     def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
         """From time to time: how many trials have no place yet, and why not."""
@@ -236,12 +233,6 @@ class RayExecutor:
             self._without_node_since = time.monotonic()
         elif time.monotonic() - self._without_node_since > _SECONDS_WITHOUT_A_NODE:
             yield from map(Finished, map(retry.no_node_result, queue.drain()))
-
-    def _cancel(self) -> None:
-        for running in self._in_flight:
-            ray.cancel(running.stream, force=True)
-            self._may_have_orphans |= running.attempt.trial.parallel is not None
-        self._in_flight.clear()
 
 
 def _why_waiting(attempt: TrialAttempt) -> str:

@@ -21,7 +21,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
     HTTPRedirectHandler,
-    OpenerDirector,
     ProxyHandler,
     Request,
     build_opener,
@@ -144,9 +143,12 @@ class HeadClient:
         request = Request(self.url + path, method=method)
         if ours := token():
             request.add_unredirected_header("Authorization", f"Bearer {ours}")
+        # A proxy is for other machines: a token for this one must not leave it.
+        is_here = is_loopback(urlsplit(self.url).hostname or "")
+        opener = build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
         try:
             until = time.monotonic() + seconds
-            with self._opener().open(request, timeout=seconds) as answer:
+            with opener.open(request, timeout=seconds) as answer:
                 return json.loads(_read(answer, until))
         except HTTPError as error:
             with error:
@@ -157,11 +159,6 @@ class HeadClient:
             raise _unavailable(self.url, f"no answer within {seconds:g} seconds") from None
         except (HTTPException, OSError, ValueError):  # ValueError: not JSON
             raise _unavailable(self.url, _NO_DASHBOARD) from None
-
-    def _opener(self) -> OpenerDirector:
-        """A proxy is for other machines: a token for this one must not leave it."""
-        is_here = is_loopback(urlsplit(self.url).hostname or "")
-        return build_opener(_NoRedirect, *([ProxyHandler({})] if is_here else []))
 
     def _refusal(self, code: int) -> Unavailable:
         if code in (401, 403):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from models.model_spec import content_hash
 from suite.journal.status_message import STATUS_LINES
+from suite.provenance import installed_version
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
@@ -92,8 +92,8 @@ class JobSpec:
     def metadata(self) -> dict[str, str]:
         """The metadata of the job, all strings."""
         return {
-            "bakeoff": _version(), "names": " ".join(self.names), "scale": self.scale,
-            "out": self.place, "num_trials": str(len(self.trial_ids)),
+            "bakeoff": installed_version("bakeoff") or "unknown", "names": " ".join(self.names),
+            "scale": self.scale, "out": self.place, "num_trials": str(len(self.trial_ids)),
         }  # fmt: skip
 
 
@@ -137,10 +137,3 @@ def public_uri(uri: str) -> str:
             "as the job; give an absolute path on the head, as sqlite:////home/me/mlflow.db."
         )
     return checked
-
-
-def _version() -> str:
-    try:
-        return version("bakeoff")
-    except PackageNotFoundError:
-        return "unknown"

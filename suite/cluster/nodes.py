@@ -14,6 +14,7 @@ from suite.cluster import ray_private
 from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
 from suite.cluster.task_queue import TrialAttempt
 from suite.events import Unavailable
+from suite.provenance import provenance
 from suite.schema import Resources
 
 TIMING = "timing"  # a resource that nodes may declare: only they time then, one trial each
@@ -188,8 +189,6 @@ def _environment_of_any(resources: Resources) -> str:
 
 
 def _environment_here(resources: Resources) -> str:
-    from suite.provenance import provenance
-
     return provenance(resources).environment_id
 
 

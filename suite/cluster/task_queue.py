@@ -79,9 +79,9 @@ class TaskQueue(ABC):
         self._waiting.clear()
         return drained
 
-    @abstractmethod
     def _group(self, attempt: TrialAttempt) -> object:
-        """Only the order within a group counts."""
+        """Only the order within a group counts; by default all are one."""
+        return None
 
 
 class PackedQueue(TaskQueue):
@@ -133,9 +133,6 @@ class ExclusiveQueue(TaskQueue):
             free.remove(node)
             taken.append(replace(waiting.popleft(), node=node))
         return taken
-
-    def _group(self, attempt: TrialAttempt) -> object:
-        return None
 
 
 def _best(

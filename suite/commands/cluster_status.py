@@ -18,7 +18,7 @@ from suite.cluster.job_spec import split_id
 from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
 from suite.commands.status import progress_lines
 from suite.errors import one_line
-from suite.journal.status_message import Standing, is_status_line, last_standing
+from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.text import in_words, redact
 
 _MOST_LOGS_READ = 20  # of what has ended; what is alive is always read
@@ -33,7 +33,7 @@ class JobProgress:
     """
 
     job: Job
-    standing: Standing
+    status: SweepStatus
     last_line: str = ""
 
 
@@ -45,9 +45,11 @@ def show_cluster_status(address: str, *, as_json: bool) -> None:
         print(json.dumps(as_objects(found), indent=1))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for each in _newest_attempts(found):
-        for line in lines_of(each):
-            console.print(line)
+    newest: dict[str, JobProgress] = {}  # the progress of an older attempt is out of date
+    for each in found:
+        newest.setdefault(split_id(each.job.submission_id)[0], each)
+    for line in (line for each in newest.values() for line in lines_of(each)):
+        console.print(line)
     if not found:
         console.print(f"nothing was submitted to {url} yet")
 
@@ -63,32 +65,24 @@ def submissions_on(url: str) -> list[JobProgress]:
     return [_progress_of(url, job) for job in found[:num_read]]
 
 
-def _newest_attempts(found: Sequence[JobProgress]) -> list[JobProgress]:
-    """The newest attempt at each sweep; an older one's progress is out of date."""
-    newest: dict[str, JobProgress] = {}
-    for each in found:
-        newest.setdefault(split_id(each.job.submission_id)[0], each)
-    return list(newest.values())
-
-
 def _progress_of(url: str, job: Job) -> JobProgress:
     log = "" if job.status == PENDING else job_log(url, job.submission_id)
-    standing = last_standing(log) or Standing()
+    status = last_status(log) or SweepStatus()
     lines = [line for line in log.splitlines() if line.strip() and not is_status_line(line)]
     if not job.is_alive:  # what its driver had running is missing now
-        counts = dict(standing.counts)
+        counts = dict(status.counts)
         missing = counts.pop("missing", 0) + counts.pop("running", 0)
         counts |= {"missing": missing} if missing else {}
-        standing = Standing(
-            counts=counts, failed=standing.failed, labels=standing.labels, out=standing.out
+        status = SweepStatus(
+            counts=counts, failed=status.failed, labels=status.labels, out=status.out
         )
-    return JobProgress(job, standing, redact(lines[-1]) if lines else "")
+    return JobProgress(job, status, redact(lines[-1]) if lines else "")
 
 
 def as_objects(found: Sequence[JobProgress]) -> dict[str, Any]:
     """For JSON: the fields of the first submission, and a list of all of them."""
     every = [_as_object(each) for each in found]
-    nothing = {"submission": None, "job_status": None, "message": "", **asdict(Standing())}
+    nothing = {"submission": None, "job_status": None, "message": "", **asdict(SweepStatus())}
     return {**(every[0] if every else nothing), "submissions": every}
 
 
@@ -97,23 +91,23 @@ def _as_object(each: JobProgress) -> dict[str, Any]:
     return {
         "submission": job.submission_id, "job_status": job.status, "message": job.message,
         "names": job.names, "scale": job.scale, "exit_code": job.exit_code,
-        **asdict(each.standing), "out": each.standing.out or job.out,
+        **asdict(each.status), "out": each.status.out or job.out,
     }  # fmt: skip
 
 
 def lines_of(each: JobProgress) -> list[str]:
     """For people."""
-    job, standing = each.job, each.standing
+    job, status = each.job, each.status
     ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
     lines = [
         f"{job.submission_id}: {job.status.lower()}{ended} ({job.names}, results in {job.out})"
     ]
-    if standing.counts:
-        lines += [f"  {one_line(line)}" for line, _ in progress_lines(standing)]
+    if status.counts:
+        lines += [f"  {one_line(line)}" for line, _ in progress_lines(status)]
     elif job.is_alive:
         lines.append(f"  {job.message}" if job.status == PENDING else "  the driver is starting")
     elif each.last_line:
         lines.append(f"  {each.last_line}")
-    if job.is_alive and standing.eta_seconds is not None:
-        lines.append(f"  {in_words(standing.eta_seconds)} left")
+    if job.is_alive and status.eta_seconds is not None:
+        lines.append(f"  {in_words(status.eta_seconds)} left")
     return lines

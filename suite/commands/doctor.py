@@ -6,11 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from suite.errors import DONE, UNAVAILABLE
-from suite.provenance import cpu_model
+from suite.provenance import cpu_model, installed_version
 from suite.tasks.data_files import is_absent
 from suite.tasks.registry import verify_data
 
@@ -60,10 +59,9 @@ def examine(out: Path) -> Iterator[Finding]:
 
 
 def _package(name: str, remedy: str, *, is_needed: bool = True) -> Finding:
-    try:
-        return Finding(what=f"{name} {version(name)}", is_well=True)
-    except PackageNotFoundError:
-        return Finding(what=name, is_well=False, remedy=remedy, is_needed=is_needed)
+    if found := installed_version(name):
+        return Finding(what=f"{name} {found}", is_well=True)
+    return Finding(what=name, is_well=False, remedy=remedy, is_needed=is_needed)
 
 
 def _gpu() -> Finding:

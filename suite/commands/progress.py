@@ -19,10 +19,10 @@ from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
-from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.journal.status_message import SweepStatus, are_wanted, line_of
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
-from suite.sweep.display import Display
+from suite.sweep.driver import Display
 from suite.sweep.pending import Pending
 from suite.text import in_words
 
@@ -90,13 +90,13 @@ class Tally:
             )
         )  # fmt: skip
 
-    def standing(self) -> Standing:
+    def status(self) -> SweepStatus:
         """The progress, for `bakeoff status` elsewhere."""
         left = len(self.trials) - len(self.finished) - len(self.running)
         counts = {status.value: number for status, number in self.statuses.items()}
         counts |= {"running": len(self.running), "missing": left}
         counts |= {"done_before": self.num_done_before}
-        return Standing(
+        return SweepStatus(
             counts={state: number for state, number in sorted(counts.items()) if number},
             running=self.running, waiting=self.waiting if left else None, failed=self.failed,
             labels={trial_id: trial.label for trial_id, trial in self.trials.items()},
@@ -170,22 +170,19 @@ class PlainLines(Display):
             eta = in_words(self.tally.eta_seconds())
             what = f"{self.tally.label(event.result.trial_id)}: {outcome(event.result)}"
             self._print(f"{count} {what} ({event.result.seconds:.1f} s; {eta} left)")
-        if time.monotonic() - self.last_status_seconds >= self._pause():
+        # The pause is longer in long sweeps, whose log would grow by megabytes a day.
+        shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
+        pause = min(longest, max(shortest, (time.monotonic() - self.tally.start) / 60))
+        if time.monotonic() - self.last_status_seconds >= pause:
             self._print_status()
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _pause(self) -> float:
-        """Longer in long sweeps, whose log would grow by megabytes a day."""
-        age = time.monotonic() - self.tally.start
-        shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
-        return min(longest, max(shortest, age / 60))
-
     def _print_status(self) -> None:
         self.last_status_seconds = time.monotonic()
         if self.has_status:
-            print(line_of(self.tally.standing()), flush=True)
+            print(line_of(self.tally.status()), flush=True)
 
 
 class LiveDisplay(Display):
@@ -215,7 +212,10 @@ class LiveDisplay(Display):
         self.live.update(self._drawn())
 
     def _drawn(self) -> Group:
-        return Group(self._head(), self._bar(), self._running())
+        total, completed = max(1, len(self.tally.trials)), len(self.tally.finished)
+        # Padded: a bar does not end its line, and the first row below would be lost.
+        bar = Padding(ProgressBar(total=total, completed=completed), 0)
+        return Group(self._head(), bar, self._running())
 
     def _head(self) -> Text:
         tally = self.tally
@@ -225,11 +225,6 @@ class LiveDisplay(Display):
             head.append(f", {len(tally.failed)} failed", style="bold red")
         head.append(f"; {in_words(tally.eta_seconds())} left", style="dim")
         return head
-
-    def _bar(self) -> Padding:
-        """Padded: a bar does not end its line, and the first row below would be lost."""
-        total = max(1, len(self.tally.trials))
-        return Padding(ProgressBar(total=total, completed=len(self.tally.finished)), 0)
 
     def _running(self) -> Table:
         table = Table.grid(padding=(0, 2))

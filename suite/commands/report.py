@@ -22,12 +22,8 @@ def report(
 ) -> int:
     """Write the pages and print their paths; returns the exit code.
 
-    Args:
-        names: Of the ablations.
-        open_store: Makes the store of the output folder; two stores may be compared without it.
-        folder: Where the reports go.
-        scale: None for the largest that has results.
-        compare: The names of two selections; None for the plain report.
+    `open_store` finds the store of the output folder, which two others are compared without.
+    `scale` is the largest that has results by default; `compare` names two selections.
 
     Raises:
         SpecError: for what is not recorded, or two names of `--compare` that cannot be compared.

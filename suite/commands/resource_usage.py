@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -130,7 +130,7 @@ def _groups(trial: Listed) -> tuple[object, ...]:
 
 
 def resource_usage(history: History) -> dict[str, Any]:
-    """Hours, rate and time left, as the fields of `suite.journal.status_message.Standing`."""
+    """Hours, rate and time left, as the fields of `suite.journal.status_message.SweepStatus`."""
     num_lost, at_most = _lost(history)
     hours: dict[str, float | None] = {}
     for kind in ("cpu", "gpu"):
@@ -163,19 +163,42 @@ def time_left(history: History) -> float | None:
     return total
 
 
-def planned_seconds(trials: Iterable[Trial], resources: Resources, num_cpus: int) -> float:
-    """Rough wall time of trials none of which has run: packed first, then timings in turn."""
-    from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
-    from suite.probes.probe import probe
+@dataclass(frozen=True, kw_only=True)
+class PlannedWork:
+    """What trials none of which has run ask for, so that their time follows for any machine.
 
-    packed, alone = [], []
-    for trial in trials:
-        if probe(trial.probe).is_timing:
-            alone.append((seconds_of(trial, resources), 1))
-        else:
-            packed.append((seconds_of(trial, resources), trial.num_workers))
-    slots = max(1, num_cpus // resources.num_cpus)
-    return _SECONDS_TO_START + _phase_seconds(packed, slots) + _phase_seconds(alone, 1)
+    Attributes:
+        num_cpus: That one worker asks for; so is `num_gpus`.
+        packed_seconds: Of all workers of the trials that share a machine, one after the other.
+        longest_seconds: Of the longest of these trials.
+        alone_seconds: Of the trials that have a machine to themselves.
+    """
+
+    num_trials: int
+    num_cpus: int
+    num_gpus: float
+    packed_seconds: float
+    longest_seconds: float
+    alone_seconds: float
+
+    def seconds(self, num_cpus: int) -> float:
+        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn."""
+        slots = max(1, num_cpus // self.num_cpus)
+        packed = max(self.packed_seconds / slots, self.longest_seconds)
+        return _SECONDS_TO_START + packed + self.alone_seconds
+
+
+def planned_work(trials: Sequence[Trial], resources: Resources) -> PlannedWork:
+    """The work of these trials, by the FLOPs of their models."""
+    from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
+
+    packed = [(t, seconds_of(t, resources)) for t in trials if not t.is_timing]
+    return PlannedWork(
+        num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
+        packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
+        longest_seconds=max((seconds for _, seconds in packed), default=0.0),
+        alone_seconds=sum(seconds_of(t, resources) for t in trials if t.is_timing),
+    )  # fmt: skip
 
 
 def _phase_seconds(trials: Sequence[tuple[float, int]], slots: float) -> float:

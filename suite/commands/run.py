@@ -8,16 +8,15 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
 from suite.commands.progress import display_for
-from suite.commands.status import standing_of
+from suite.commands.status import status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
-from suite.journal.status_message import Standing, are_wanted, line_of
+from suite.journal.status_message import SweepStatus, are_wanted, line_of
 from suite.planning.loader import find_all
 from suite.planning.plan import plan
 from suite.reporting.literature import refuse_broken_literature
@@ -42,10 +41,10 @@ def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options
         with _signals_interrupt(console):
             outcome = run_plans(plans, options, console, display_for)
     except KeyboardInterrupt:
-        console.print("interrupted; the same command goes on from here", highlight=False)
+        console.print("interrupted; the same command continues from here", highlight=False)
         return INTERRUPTED
     if are_wanted():
-        print(line_of(standing_of(plans, options.out)), flush=True)
+        print(line_of(status_of_plans(plans, options.out)), flush=True)
     return _report_outcome(outcome, options, console)
 
 
@@ -55,7 +54,7 @@ def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -
     if are_wanted():
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
-        print(line_of(Standing(counts={"missing": num_trials}, waiting=waiting)), flush=True)
+        print(line_of(SweepStatus(counts={"missing": num_trials}, waiting=waiting)), flush=True)
 
 
 @contextmanager
@@ -69,7 +68,18 @@ def _signals_interrupt(console: Console) -> Iterator[None]:
     ends = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     if ends[signal.SIGINT] is signal.SIG_IGN:  # in the background of a script it is not for us
         del ends[signal.SIGINT]
-    interrupt = _Interruption(console)
+    num_times = 0
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal num_times
+        num_times += 1
+        if num_times > 1:
+            console.show_cursor()  # the live display hides it
+            os._exit(INTERRUPTED)
+        if console.is_terminal:
+            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
+        raise KeyboardInterrupt
+
     for number in ends:
         signal.signal(number, interrupt)
     try:
@@ -81,23 +91,6 @@ def _signals_interrupt(console: Console) -> Iterator[None]:
     finally:
         for number, before in ends.items():
             signal.signal(number, before)
-
-
-@dataclass
-class _Interruption:
-    """For `signal.signal`: the first time as Ctrl-C has always been, the second time at once."""
-
-    console: Console
-    num_times: int = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.num_times += 1
-        if self.num_times > 1:
-            self.console.show_cursor()  # the live display hides it
-            os._exit(INTERRUPTED)
-        if self.console.is_terminal:
-            os.write(2, b"\nstops and saves its results; once more to stop at once\n")
-        raise KeyboardInterrupt
 
 
 def record(file: Path, options: Options) -> int:
@@ -125,7 +118,7 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
         print(f"report:    {page}")
     for where in _comparisons(outcome, options):
         print(f"compare:   {where}")
-    if outcome.trouble:
+    if outcome.error:
         return UNAVAILABLE
     has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
     return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
@@ -138,12 +131,12 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
         limit = in_words(options.deadline.seconds)
         yield (
             f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
-            "command goes on from here"
+            "command continues from here"
         )
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
-    yield from filter(None, (outcome.note, outcome.trouble))
+    yield from filter(None, (outcome.note, outcome.error))
 
 
 def _own_command() -> str:
@@ -157,7 +150,7 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
     """Where each sweep's trials can be compared: an address, or the command that opens it."""
     if outcome.comparisons or sqlite_path(options.store.uri) is None:
         return list(outcome.comparisons)
-    if outcome.note or outcome.trouble:  # not recorded
+    if outcome.note or outcome.error:  # not recorded
         return []
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
     out = "" if options.out == Path("out") else f" --out {options.out}"

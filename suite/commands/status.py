@@ -24,7 +24,7 @@ from suite.errors import one_line
 from suite.journal.journal import Journal
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End, journal_in
-from suite.journal.status_message import Standing
+from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan
 from suite.sweep.folder_lock import is_held
 from suite.text import in_words
@@ -42,26 +42,26 @@ def show_status(out: Path, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(found), indent=1))
     elif found.counts:
-        print_standing(found, Console())
+        print_status(found, Console())
     else:
         Console(soft_wrap=True).print(
             f"nothing was run in {out} yet", markup=False, highlight=False
         )
 
 
-def status_of(out: Path) -> Standing:
+def status_of(out: Path) -> SweepStatus:
     """The status of all sweeps of the folder, whether or not a driver works on them."""
     if not os.path.isfile(journal_in(out)):
-        return Standing(out=str(out.resolve()))
-    return _standing(out, None, is_driven=is_held(out))
+        return SweepStatus(out=str(out.resolve()))
+    return _status(out, None, is_driven=is_held(out))
 
 
-def standing_of(plans: Sequence[Plan], out: Path) -> Standing:
+def status_of_plans(plans: Sequence[Plan], out: Path) -> SweepStatus:
     """The status of these sweeps once no driver works on them."""
-    return _standing(out, {plan.key for plan in plans}, is_driven=False)
+    return _status(out, {plan.key for plan in plans}, is_driven=False)
 
 
-def _standing(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: bool) -> Standing:
+def _status(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: bool) -> SweepStatus:
     with Journal(journal_in(out), read_only=True) as journal:
         listed = [t for t in journal.trials() if keys is None or (t.ablation, t.scale) in keys]
         history, statuses = _history(journal, listed, is_driven=is_driven)
@@ -79,7 +79,7 @@ def _standing(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven:
         name: round(x, _DIGITS) if isinstance(x, float) else x
         for name, x in resource_usage(history).items()
     }
-    return Standing(
+    return SweepStatus(
         counts=counts,
         running={key: places[key] for key in history.running},
         waiting={"num_trials": num_waiting, "reason": reason} if num_waiting else None,
@@ -151,23 +151,23 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def print_standing(standing: Standing, console: Console) -> None:
+def print_status(status: SweepStatus, console: Console) -> None:
     """Print it; names and reasons are printed as they are, without markup or control codes."""
-    for line, style in (*progress_lines(standing), *_costs(standing)):
+    for line, style in (*progress_lines(status), *_costs(status)):
         console.print(Text(one_line(line), style=style), soft_wrap=True, highlight=False)
 
 
-def progress_lines(standing: Standing) -> Iterator[tuple[str, str]]:
+def progress_lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
     """All but time and costs, each line with its style on a terminal."""
-    yield _counts_in_words(standing.counts), "bold"
-    if len(standing.by_ablation) > 1:
-        yield from ((line, "") for line in _table(standing.by_ablation))
-    yield from ((line, "") for line in _places(standing))
-    if standing.waiting:
-        number = standing.waiting["num_trials"]
+    yield _counts_in_words(status.counts), "bold"
+    if len(status.by_ablation) > 1:
+        yield from ((line, "") for line in _table(status.by_ablation))
+    yield from ((line, "") for line in _places(status))
+    if status.waiting:
+        number = status.waiting["num_trials"]
         verb = "waits" if number == 1 else "wait"
-        yield f"{number} of the missing {verb} for a place: {standing.waiting['reason']}", "yellow"
-    yield from ((line, "red") for line in _failures(standing))
+        yield f"{number} of the missing {verb} for a place: {status.waiting['reason']}", "yellow"
+    yield from ((line, "red") for line in _failures(status))
 
 
 def _counts_in_words(counts: Mapping[str, int]) -> str:
@@ -185,30 +185,30 @@ def _table(by_ablation: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"  {name:<{width}}  {done:>6} of {total} done{rest}"
 
 
-def _places(standing: Standing) -> Iterator[str]:
+def _places(status: SweepStatus) -> Iterator[str]:
     """Where trials run: by trial, or by node where there are many."""
-    name = dict(standing.labels)
-    if len(standing.running) <= _MOST_PLACES:
-        for key, place in standing.running.items():
+    name = dict(status.labels)
+    if len(status.running) <= _MOST_PLACES:
+        for key, place in status.running.items():
             yield f"running {name.get(key, key)} on {place}"
         return
     by_node: dict[str, list[str]] = {}
-    for key, place in standing.running.items():
+    for key, place in status.running.items():
         node = place.rpartition(", process")[0] or "this machine"
         by_node.setdefault(node, []).append(name.get(key, key))
     for node, names in sorted(by_node.items()):
         yield f"running {len(names)} on {node}: {_some(names)}"
 
 
-def _failures(standing: Standing) -> Iterator[str]:
+def _failures(status: SweepStatus) -> Iterator[str]:
     """Grouped by reason, the most frequent first; reasons that differ in numbers only are one."""
     groups: dict[str, list[str]] = {}
-    for key, reason in standing.failed.items():
+    for key, reason in status.failed.items():
         groups.setdefault(_NUMBER.sub("#", reason), []).append(key)
     ordered = sorted(groups.values(), key=len, reverse=True)
     for keys in ordered[:_MOST_GROUPS]:
-        names = [standing.labels.get(key, key) for key in keys]
-        yield f"failed {len(keys)}: {standing.failed[keys[0]]} ({_some(names)})"
+        names = [status.labels.get(key, key) for key in keys]
+        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({_some(names)})"
     rest = ordered[_MOST_GROUPS:]
     if rest:
         yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"
@@ -219,27 +219,27 @@ def _some(names: Sequence[str]) -> str:
     return "; ".join(names[:_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _costs(standing: Standing) -> Iterator[tuple[str, str]]:
+def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
     """Rate, time left and hours, as far as they are known."""
-    speed = standing.throughput_per_minute
-    is_open = bool(standing.running or standing.counts.get("missing"))
-    when = "lately" if standing.running else "when it last ran"
+    speed = status.throughput_per_minute
+    is_open = bool(status.running or status.counts.get("missing"))
+    when = "lately" if status.running else "when it last ran"
     parts = []
     if speed is not None:
         rate = f"{speed:.3g}" if speed < 100 else f"{speed:,.0f}"
         parts.append(f"{rate} trials a minute {when}")
-    parts += [f"{in_words(standing.eta_seconds)} left"] if is_open else []
+    parts += [f"{in_words(status.eta_seconds)} left"] if is_open else []
     if parts:
         yield "; ".join(parts), "dim"
     for unit in ("CPU", "GPU"):
         hours = [f"{unit.lower()}_hours_{what}" for what in ("spent", "wasted", "left")]
-        spent, wasted, left = (getattr(standing, name) for name in hours)
+        spent, wasted, left = (getattr(status, name) for name in hours)
         if spent or (left and unit == "CPU"):
             to_come = f"; {_hours(left)} still to come" if is_open and left is not None else ""
             waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
             yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
-    if standing.num_lost:
-        at_most, number = standing.lost_cpu_hours_at_most, standing.num_lost
+    if status.num_lost:
+        at_most, number = status.lost_cpu_hours_at_most, status.num_lost
         bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
         noun = "attempt was" if number == 1 else "attempts were"
         yield (

@@ -69,10 +69,7 @@ def run_trial(
     """
 
     def measure() -> Iterator[Said]:
-        kind, device = probe(trial.probe), device_of(resources)
-        if checkpointer is None:
-            return kind.measure(trial, device)
-        return kind.measure_resuming(trial, device, checkpointer)
+        return probe(trial.probe).measure_resuming(trial, device_of(resources), checkpointer)
 
     return run_measuring(trial, resources, place, measure)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches
 from suite.tasks.kernel_regression import KernelRegression, points_of
-from suite.tasks.task import Batch, Split, Task
+from suite.tasks.task import Split, Task
 
 BANDWIDTHS: tuple[float, ...] = tuple(0.01 * 2.0 ** (i / 4) for i in range(29))  # to 1.28
 
@@ -68,11 +68,8 @@ def kernel_regression(x: Tensor, y: Tensor, at: Tensor, bandwidth: float) -> Ten
 def _error(task: Task, split: Split, bandwidth: float) -> float:
     total, count = 0.0, 0
     for batch in held_out_batches(task, split):
-        batch_sum, batch_count = task.score(_outputs(batch, bandwidth), batch)
+        x, y, at = (part.double() for part in points_of(batch))
+        outputs = kernel_regression(x, y, at, bandwidth)[:, None]
+        batch_sum, batch_count = task.score(outputs, batch)
         total, count = total + batch_sum, count + batch_count
     return total / count
-
-
-def _outputs(batch: Batch, bandwidth: float) -> Tensor:
-    x, y, at = points_of(batch)
-    return kernel_regression(x.double(), y.double(), at.double(), bandwidth)[:, None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
+from pkgutil import resolve_name
 
 from suite.floors.floor import Floor
 
@@ -25,6 +25,5 @@ FLOORS: dict[str, str] = {
 @cache
 def floor(name: str) -> Floor:
     """The floor of that name; tasks name shipped ones only."""
-    module, _, kind = FLOORS[name].partition(":")
-    made: Floor = getattr(importlib.import_module(module), kind)()
+    made: Floor = resolve_name(FLOORS[name])()
     return made

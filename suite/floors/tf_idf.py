@@ -10,7 +10,7 @@ STRENGTHS with the best score on the validation split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -79,7 +79,7 @@ class _Split:
 def _vectorizer() -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    return TfidfVectorizer(analyzer=_as_it_is, sublinear_tf=True)
+    return TfidfVectorizer(analyzer=lambda words: words, sublinear_tf=True)
 
 
 def _fitted(texts: Any, labels: NDArray[np.int64], strength: float) -> Any:
@@ -91,11 +91,6 @@ def _fitted(texts: Any, labels: NDArray[np.int64], strength: float) -> Any:
         return LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(texts, labels)
 
 
-def _as_it_is(document: Document) -> Document:
-    """Documents come as their words."""
-    return document
-
-
 def _documents(task: Task, batches: Iterable[Batch]) -> list[Document]:
     return [words for batch in batches for words in _words(task, batch)]
 
@@ -104,14 +99,10 @@ def _words(task: Task, batch: Batch) -> list[Document]:
     lengths = [batch.inputs.shape[1]] * len(batch.inputs)
     if batch.mask is not None:
         lengths = batch.mask.sum(dim=1).tolist()
-    rows = zip(batch.inputs.tolist(), lengths, strict=True)
-    return [_words_of_row(task, row[:length]) for row, length in rows]
-
-
-def _words_of_row(task: Task, tokens: Sequence[int]) -> Document:
-    """Of tokens that are read as text its words; else the tokens are the words."""
-    text = task.text(tokens)
-    return words_of(text) if text else [str(token) for token in tokens]
+    zipped = zip(batch.inputs.tolist(), lengths, strict=True)
+    rows = [row[:length] for row, length in zipped]
+    # Tokens that are no text are the words.
+    return [words_of(text) if (text := task.text(row)) else list(map(str, row)) for row in rows]
 
 
 def _targets(batches: Iterable[Batch]) -> Tensor:

@@ -45,7 +45,7 @@ LEFT JOIN {ends} AS e ON (e.trial_id, e.environment_id, e.attempt)
     = (r.trial_id, r.environment_id, r.attempt)
 WHERE r.trial_id = ? ORDER BY r.environment_id
 """
-_ADOPTED = 0  # stands for the attempt of a result that another folder's driver made
+_ADOPTED = 0  # the attempt of a result that another folder's driver made
 
 
 class Journal(JournalPlans):
@@ -65,7 +65,7 @@ class Journal(JournalPlans):
         self._format = format_of(self._db, path)
 
     def close(self) -> None:
-        """Fold the write-ahead log into the file and let go of it."""
+        """Fold the write-ahead log into the file and close it."""
         self._db.close()
 
     def __enter__(self) -> Journal:

@@ -87,13 +87,9 @@ def _cells_of(claim: ClaimSpec, cells: Iterable[Cell]) -> Iterator[Cell]:
 
 
 def registration_of(about: About, statements: Sequence[Statement]) -> Registration | None:
-    """Of the claim as it stands now.
+    """The registration of the claim, from every known statement of this ablation and scale.
 
     The first time that this very test was stated counts, whatever was stated in between.
-
-    Args:
-        about: What the report is about.
-        statements: Every one that is known of this ablation and scale.
 
     Returns:
         None where there is no claim, or where it is unknown when it was stated.
@@ -161,7 +157,7 @@ class Listed(NamedTuple):
 
 def listed(plan: Plan) -> Iterator[Listed]:
     """The plan's trials, in its order."""
-    labels = labels_of([plan])
+    labels = labels_of(plan)
     asked = plan.resources
     for trial in plan.trials:
         yield Listed(
@@ -170,15 +166,11 @@ def listed(plan: Plan) -> Iterator[Listed]:
         )  # fmt: skip
 
 
-def labels_of(plans: Sequence[Plan]) -> dict[str, str]:
+def labels_of(plan: Plan) -> dict[str, str]:
     """trial_id -> a short readable name, after the first cell that the trial fills."""
-    labels: dict[str, str] = {}
-    for plan in plans:
-        trials = {trial.trial_id: trial for trial in plan.trials}
-        for cell in plan.cells:
-            if cell.trial_id in trials:
-                labels.setdefault(cell.trial_id, _label(trials[cell.trial_id], cell))
-    return labels
+    trials = {trial.trial_id: trial for trial in plan.trials}
+    cells = [cell for cell in reversed(plan.cells) if cell.trial_id in trials]
+    return {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
 
 
 def _label(trial: Trial, cell: Cell) -> str:
@@ -263,8 +255,7 @@ class JournalPlans:
             "ORDER BY stated_seconds, rowid",
             key,
         )
-        names = ("content", "num_pairs", "stated_seconds")
-        return [Statement(**dict(zip(names, row, strict=True))) for row in rows]
+        return [Statement(content=c, num_pairs=n, stated_seconds=s) for c, n, s in rows]
 
     def trials(self) -> list[Listed]:
         """The trials of every sweep, in a few columns; one that two sweeps share is in both."""

@@ -22,7 +22,7 @@ _MAX_REASON = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class SweepStatus:
     """How far one sweep is, or all sweeps of an output folder.
 
     Attributes:
@@ -71,9 +71,9 @@ def are_wanted() -> bool:
     return os.environ.get(STATUS_LINES) == "1"
 
 
-def line_of(standing: Standing) -> str:
+def line_of(status: SweepStatus) -> str:
     """The message as a line, without its end; long lists are cut, since the counts are complete."""
-    content = asdict(standing)
+    content = asdict(status)
     for name in ("running", "failed"):
         first = list(content[name].items())[:_MAX_TRIALS]
         content[name] = {key: redact(reason)[:_MAX_REASON] for key, reason in first}
@@ -82,7 +82,7 @@ def line_of(standing: Standing) -> str:
     return _PREFIX + json.dumps(content, separators=(",", ":"))
 
 
-def last_standing(log: str) -> Standing | None:
+def last_status(log: str) -> SweepStatus | None:
     """The last complete message in a log; None where there is none."""
     messages = (_parsed(line) for line in reversed(log.splitlines()) if is_status_line(line))
     return next((found for found in messages if found is not None), None)
@@ -93,9 +93,9 @@ def is_status_line(line: str) -> bool:
     return line.startswith(_PREFIX)
 
 
-def _parsed(line: str) -> Standing | None:
+def _parsed(line: str) -> SweepStatus | None:
     """None for a line that is incomplete so far, or was written by another version."""
     try:
-        return Standing(**json.loads(line.removeprefix(_PREFIX)))
+        return SweepStatus(**json.loads(line.removeprefix(_PREFIX)))
     except (ValueError, TypeError):
         return None

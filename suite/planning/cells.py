@@ -29,7 +29,7 @@ Filled = Iterator[tuple[Cell, Trial | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonGroup:
-    """The variants on one task, or, standing alone, at one coordinate of a sweep.
+    """The variants on one task, or, as mixers alone, at one coordinate of a sweep.
 
     Attributes:
         task: Its name, or `MIXER_ALONE`.
@@ -44,7 +44,7 @@ class ComparisonGroup:
     table: Table
 
     def lengths(self, probe: Probe) -> tuple[int, ...]:
-        """Of the variants that can be, with those tested at; impossible ones stand there too."""
+        """Of the possible variants, with those tested at; impossible ones are shown there too."""
         one = next(s for s in self.table.values() if isinstance(s, Subject))
         return (one.length, *(one.test_lengths if probe.is_tested_at_lengths else ()))
 

@@ -11,7 +11,6 @@ import json
 from functools import cache
 
 from models import ModelError, ModelSpec, build_shapes
-from suite.probes.probe import probe
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -31,14 +30,16 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     """Rough wall time of one trial on the resources that it asks for."""
     if not trial.subjects:
         return _SECONDS_OF_FLOORS
-    rate = _rate(resources)
+    rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
+    if resources.num_gpus:
+        rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
     forward = sum(_flops(model, trial.length) for model in trial.subjects)
     per_step = _TRAINING_OVER_FORWARD * trial.batch * forward / rate
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
-    if probe(trial.probe).is_timing:
+    if trial.is_timing:
         rounds = per_step * _ROUNDS_OF_A_CONTEST
         return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
     return _SECONDS_AT_LEAST
@@ -49,12 +50,6 @@ def _of_workers(trial: Trial, per_step: float) -> float:
     if trial.training is not None:
         return per_step * trial.training.steps * (1 + _EVALUATION_SHARE) / trial.num_workers
     return 2 * per_step * _STEPS_OF_A_TIMING
-
-
-def _rate(resources: Resources) -> float:
-    if resources.num_gpus:
-        return _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
-    return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
 
 
 def _flops(spec: ModelSpec, length: int) -> float:

@@ -72,18 +72,16 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     Raises:
         SpecError: with the mixers that have such a knob, else with the nearest names.
     """
-    knobs = {name for kind in map(load_mixer, _mixers_met(baseline)) for name in knob_names(kind)}
+    mixers = {baseline.ablation.baseline.mixer}
+    if baseline.ablation.combine != "one_at_a_time":
+        mixers |= _mixers_varied(baseline)
+    knobs = set().union(*(knob_names(load_mixer(mixer)) for mixer in mixers))
     for skeleton in _skeletons(baseline.ablation):
         knobs |= knob_names(skeleton_class(skeleton))
     allowed = knobs | (NOT_KNOBS - SWEEPS)
     for name in (axis.name for axis in baseline.ablation.axes):
         if name not in allowed:
             raise SpecError(_foreign_axis(baseline, name, allowed))
-
-
-def _mixers_met(baseline: Baseline) -> set[str]:
-    met = {baseline.ablation.baseline.mixer}
-    return met if baseline.ablation.combine == "one_at_a_time" else met | _mixers_varied(baseline)
 
 
 def _mixers_varied(baseline: Baseline) -> set[str]:

@@ -64,9 +64,7 @@ def source_of(task: str, known: Iterable[str]) -> str:
 def rates_in_words(trials: Iterable[Trial], scale: str) -> str:
     """Which mixer trains at which rate: ``attention 0.003, lstm 0.01 on listops; ...``.
 
-    Args:
-        trials: Of an ablation; those that train, of one model each.
-        scale: Of the ablation. A mixer without a row of its own there is marked.
+    A mixer without a row of its own at the ablation's scale is marked.
     """
     by_task: dict[str, dict[str, None]] = {}
     for trial in trials:

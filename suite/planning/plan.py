@@ -154,7 +154,8 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         scale_name=scale_name,
     )  # fmt: skip
     refuse_foreign_axes(baseline)
-    _refuse_lone_floors(entry.ablation)
+    if FLOORS in entry.ablation.probes and QUALITY not in entry.ablation.probes:
+        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {
@@ -217,12 +218,6 @@ def _refuse_too_many(
         )
 
 
-def _refuse_lone_floors(ablation: Ablation) -> None:
-    """Floors are shown in the column of a score."""
-    if FLOORS in ablation.probes and QUALITY not in ablation.probes:
-        raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
-
-
 def _table(variants: Iterable[Variant], resolve: Callable[[Variant], Subject]) -> Table:
     found: dict[str, Subject | Impossible] = {}
     for variant in variants:
@@ -260,14 +255,6 @@ class _Groups:
     tables: Mapping[str, Table]
 
     @cached_property
-    def of_tasks(self) -> tuple[ComparisonGroup, ...]:
-        """In a model, on each task."""
-        return tuple(
-            ComparisonGroup(task=task, baseline=self.reference.label, table=table)
-            for task, table in self.tables.items()
-        )
-
-    @cached_property
     def of_mixers(self) -> tuple[tuple[Coordinate, ComparisonGroup], ...]:
         """The mixers alone, at each coordinate."""
         return tuple(
@@ -281,7 +268,8 @@ class _Groups:
     def of(self, probe: Probe) -> Iterator[ComparisonGroup]:
         """Those that the probe meets."""
         if not probe.is_swept:
-            yield from self.of_tasks
+            for task, table in self.tables.items():
+                yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             return
         for place, group in self.of_mixers:
             if probe.measures_at(
@@ -312,7 +300,8 @@ def _about(
     settings = _settings(baseline, [trial for _, trial in filled if trial is not None])
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
-        note=_paragraphs(entry.note),
+        # Without the line breaks that only the ablation's file needs.
+        note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
         baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
         model={
@@ -348,11 +337,6 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
     name = baseline.model(variant).mixer
     mixer = load_mixer(name)
     return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
-
-
-def _paragraphs(note: str) -> str:
-    """The docstring without the line breaks that only its file needs."""
-    return "\n\n".join(" ".join(part.split()) for part in note.split("\n\n"))
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:

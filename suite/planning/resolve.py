@@ -101,11 +101,7 @@ def _length(task: type[Task], scale: Scale) -> int:
 
 
 def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
-    """The lengths to be tested at.
-
-    Raises:
-        Impossible: where the task has one length, or not that one; of several workers.
-    """
+    """The lengths to be tested at; Impossible where the task has one length, or not that one."""
     if scale.test_lengths and _parallel(scale) is not None:
         raise Impossible("test_lengths are for trials of one process, without DeepSpeed")
     if task.fixed_length and scale.test_lengths:
@@ -181,28 +177,21 @@ def _model_spec(
         position=_position(model.position, skeleton), dim=scale.dim,
         settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
     )  # fmt: skip
-    _refuse_unbuildable(spec)
+    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
+    if reason := _why_unbuildable(flat.spelling):
+        raise Impossible(reason)
     return spec
 
 
 def _position(name: str, skeleton: str) -> str:
-    """The position encoding; of a mixer alone only what acts inside it.
-
-    Raises:
-        SpecError: with the nearest names.
-    """
+    """The position encoding; of a mixer alone only what acts inside it."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
     return name if skeleton != _ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
-    """The runtime, if the mixer can be run by it at that scale.
-
-    Raises:
-        SpecError: with the nearest names.
-        Impossible: workers, a graph without a GPU, or of what must not be replayed.
-    """
+    """The runtime, if the mixer can be run by it at that scale."""
     name = model.runtime
     runtime = next((each for each in RUNTIMES if each == name), None)
     if runtime is None:
@@ -216,20 +205,9 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
     return runtime
 
 
-def _refuse_unbuildable(spec: ModelSpec) -> None:
-    """Try it without memory, once for each model.
-
-    Raises:
-        Impossible: why it cannot be built.
-    """
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
-    if reason := _why_unbuildable(flat.spelling):
-        raise Impossible(reason)
-
-
 @cache
 def _why_unbuildable(spec_json: str) -> str:
-    """Why the model cannot be built; empty where it can."""
+    """Why the model cannot be built, tried without memory; empty where it can."""
     spec = ModelSpec(**json.loads(spec_json))
     try:
         build_shapes(spec)

@@ -94,24 +94,14 @@ def try_own_mixer(spec: ModelSpec) -> None:
         ModelError: if another shape comes out, or something that is no number.
         Exception: whatever the user's code raises.
     """
-    time = min(spec.length, _LONGEST_TRIED)
+    shape = (1, min(spec.length, _LONGEST_TRIED), spec.dim)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        mixer = _first_mixer(build_model(dataclasses.replace(spec, depth=1)))
-        _refuse_other_shape(mixer(torch.zeros(1, time, spec.dim), None), (1, time, spec.dim))
-    if mixer.has_flops_formula():
-        _refuse_no_number(mixer.flops(spec.length, batch=1))
-
-
-def _first_mixer(model: Skeleton) -> Mixer:
-    return next(module for module in model.modules() if isinstance(module, Mixer))
-
-
-def _refuse_other_shape(mixed: object, shape: tuple[int, ...]) -> None:
+        model = build_model(dataclasses.replace(spec, depth=1))
+        mixer = next(module for module in model.modules() if isinstance(module, Mixer))
+        mixed: object = mixer(torch.zeros(shape), None)
     found = tuple(mixed.shape) if isinstance(mixed, torch.Tensor) else type(mixed).__name__
     if found != shape:
         raise ModelError(f"it must return the shape {shape} that it is given, not {found}")
-
-
-def _refuse_no_number(flops: object) -> None:
+    flops: object = mixer.flops(spec.length, batch=1) if mixer.has_flops_formula() else 0
     if not isinstance(flops, int | float) or not math.isfinite(flops) or flops < 0:
         raise ModelError(f"its flops(length, batch) must be a number of at least 0, not {flops!r}")

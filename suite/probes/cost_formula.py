@@ -50,7 +50,7 @@ def evaluate(mixer: Mixer, formula: str, length: int) -> float | None:
 
 
 def value_of(formula: str, symbols: Mapping[str, float]) -> float:
-    """A formula's value, each name standing for a number.
+    """A formula's value, with a number for each name.
 
     Raises:
         ModelError: anything but arithmetic with these names and log2; a value that is not finite.

@@ -28,7 +28,7 @@ from suite.probes.probe import ENDLESS, SpreadProbe, initial_model, measurement
 from suite.probes.tensor_bytes import NewTensors, peak_bytes
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Task
+from suite.tasks.task import Batch
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
@@ -36,7 +36,7 @@ from suite.training.engines.sharded import ShardedEngine
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9
 # The first one makes the optimiser's states. Of the others the least counts: now and then a buffer
-# in which gradients travelled is let go of late.
+# in which gradients travelled is released late.
 _STEPS_OF_STATE = 5
 _OUT_OF_MEMORY = "one worker alone runs out of memory, so there is nothing to compare with"
 
@@ -70,7 +70,7 @@ class DataParallel(SpreadProbe):
         self, trial: Trial, device: str, checkpointer: Checkpointer
     ) -> Iterator[Point | Measurement]:
         """Memory first, in steps of its own; then rounds of timed steps."""
-        bench = _WorkerBench.of(trial, device)
+        bench = _WorkerBench(trial, device)
         throughput, peak, model_state, efficiency = self.metrics(None, trial.length)
         model_state_bytes, peak_of_step = bench.memory()
         yield measurement(model_state, model_state_bytes)
@@ -102,24 +102,15 @@ def _efficiency(spec: MetricSpec, times: _Times, num_workers: int) -> Measuremen
     return _median(spec, [alone / (num_workers * shared) for alone, shared in pairs])
 
 
-@dataclass(frozen=True)
 class _WorkerBench:
-    """A trial made ready on this worker."""
+    """The model and its engine, ready on this worker."""
 
-    trial: Trial
-    task: Task
-    device: str
-    tensors: NewTensors
-    engine: ShardedEngine
-
-    @staticmethod
-    def of(trial: Trial, device: str) -> _WorkerBench:
-        """Build the model and its engine."""
+    def __init__(self, trial: Trial, device: str) -> None:
         assert trial.parallel is not None, "a trial of several workers says how it is spread"
-        tensors = NewTensors()
-        engine = ShardedEngine(initial_model(trial), ENDLESS, trial.parallel, device)
-        task = build_task(trial.task, trial.length)
-        return _WorkerBench(trial, task, device, tensors, engine)
+        self.trial, self.device = trial, device
+        self.tensors = NewTensors()
+        self.engine = ShardedEngine(initial_model(trial), ENDLESS, trial.parallel, device)
+        self.task = build_task(trial.task, trial.length)
 
     def memory(self) -> tuple[float, float]:
         """Bytes of model state, and at the peak of a step; on the worker that holds most."""
@@ -176,8 +167,8 @@ class _WorkerBench:
     def _lone_step(self) -> Callable[[Batch], object]:
         """The same step, of the whole batch, in this process alone."""
         engine = LocalEngine(initial_model(self.trial), ENDLESS, self.device)
-        parallel = self.trial.parallel
-        is_bf16 = parallel is not None and parallel.precision == "bf16"
+        assert self.trial.parallel is not None, "see `__init__`"
+        is_bf16 = self.trial.parallel.precision == "bf16"
 
         def step(batch: Batch) -> object:
             with torch.autocast(self.device, torch.bfloat16, enabled=is_bf16):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -63,38 +63,20 @@ class Decode(Probe):
 
 @torch.no_grad()
 def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    """The step of the last token that the model has a place for.
-
-    Args:
-        spec: Of a language model; the tokens are drawn from all that it reads.
-        device: As torch names it.
-        seed: Of the parameters and the tokens.
-    """
+    """The step of the last token that a language model has a place for; the seed draws tokens."""
     model = cast("LanguageModel", built(spec, device, seed)).eval()
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
-    state = model.initial_state(1)
-    for token in tokens[:-1]:
-        _, state = model.step(token, state)
-    last = tokens[-1]
+    last, state = _all_but_last(model, tokens)
     if not torch.equal(model.step(last, state)[0], model.step(last, state)[0]):
-        reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
-        return Missing(Status.SKIPPED, reason)
-
-    def run() -> None:
-        with torch.no_grad():
-            model.step(last, state)
-
-    return Pass(run)
+        return _changed_in_place(spec)
+    return _step_pass(model, last, state)
 
 
 def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     """The step of a mixer alone, after `spec.length` tokens.
 
-    Args:
-        spec: Of the mixer alone; its twin is built causal, with room for one token more.
-        device: As torch names it.
-        seed: Of the parameters and the tokens.
+    It is built again, causal, with room for one token more.
     """
     reason = _why_not(spec, mixer_class(spec.mixer))
     if reason:
@@ -121,21 +103,33 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randn(spec.length + 1, 1, spec.dim, generator=drawn).to(device)
-    state = mixer.initial_state(1)
-    for token in tokens[:-1]:
-        _, state = mixer.step(token, state)
-    last = tokens[-1]
+    last, state = _all_but_last(mixer, tokens)
     before = [part.clone() for part in state]
     mixer.step(last, state)
     if not all(map(_are_equal, before, state)):
-        reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
-        return Missing(Status.SKIPPED, reason)
+        return _changed_in_place(spec)
+    return _step_pass(mixer, last, state)
 
+
+def _all_but_last(stepper: Any, tokens: Tensor) -> tuple[Tensor, Any]:
+    """The last token, and the state after the others; `stepper` is a mixer or a whole model."""
+    state = stepper.initial_state(1)
+    for token in tokens[:-1]:
+        _, state = stepper.step(token, state)
+    return tokens[-1], state
+
+
+def _step_pass(stepper: Any, token: Tensor, state: Any) -> Pass:
     def run() -> None:
         with torch.no_grad():
-            mixer.step(last, state)
+            stepper.step(token, state)
 
     return Pass(run)
+
+
+def _changed_in_place(spec: ModelSpec) -> Missing:
+    reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
+    return Missing(Status.SKIPPED, reason)
 
 
 def _are_equal(a: Tensor, b: Tensor) -> bool:

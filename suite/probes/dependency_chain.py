@@ -14,8 +14,7 @@ was written there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,21 +28,10 @@ _OVERWRITING = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})
 def longest_chain(function: Callable[[], Tensor]) -> int:
     """Operations on the longest chain that leads to what the function returns; no gradients."""
     counter = _Counter()
-    with torch.no_grad(), _without_onednn(), counter:
+    # oneDNN's kernels for recurrences are a loop over tokens in one operation.
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), counter:
         result = function()
     return counter.depths.of(result)
-
-
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    """Its kernels for recurrences are a loop over tokens in one operation."""
-    onednn: Any = torch.backends.mkldnn
-    was_enabled = onednn.enabled
-    onednn.enabled = False
-    try:
-        yield
-    finally:
-        onednn.enabled = was_enabled
 
 
 class _Depths:
@@ -93,9 +81,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.depths = _Depths()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run it; what it writes is one step deeper than what it reads."""
         kwargs = kwargs or {}
         given, written = _tensors((args, kwargs)), _written(func, args, kwargs)

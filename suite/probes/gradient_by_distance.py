@@ -16,7 +16,7 @@ Why not the loss in place of u . o: its derivative shrinks as a model grows sure
 token, wherever that knowledge comes from. Why relative to distance 0, the last token itself: the
 size of what a model puts out differs by mixer and grows while training; the ratio does not know
 it. At distance 0 the way past all mixers, by residuals, is open too; it is the same for all.
-Logarithms are taken before the mean, or one window in which much arrives would stand for all.
+Logarithms are taken before the mean, or one window in which much arrives would dominate.
 
 Where nothing arrives (a convolution beyond its reach), or less than float32 can tell from
 nothing, the ratio counts as `FLOOR`, the smallest normal number of float32: -37.9 in the table.
@@ -115,11 +115,10 @@ def log_ratios(norms: Tensor) -> Tensor:
 def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator[Measurement]:
     """The metric at each distance; diverged where a gradient is infinite."""
     device = next(model.parameters()).device
+    # No more windows at once than a training step has.
+    held_out = islice(task.held_out("validation", batch), -(-_NUM_WINDOWS // batch))
     with in_evaluation_mode(model):
-        found = [
-            log_ratios(norms_by_distance(model, inputs.to(device)))
-            for inputs in _windows(task, batch)
-        ]
+        found = [log_ratios(norms_by_distance(model, each.inputs.to(device))) for each in held_out]
     means = torch.cat(found).mean(dim=0)
     for distance in distances(len(means)):
         value, spec = float(means[distance]), _spec(metric, distance)
@@ -132,13 +131,6 @@ def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator
 
 def _spec(metric: str, distance: int) -> MetricSpec:
     return MetricSpec(name=metric, unit="log10", better="higher", at=f"distance={distance}")
-
-
-def _windows(task: Task, batch: int) -> Iterator[Tensor]:
-    """Inputs of the first held-out windows; no more at once than a training step has."""
-    num_batches = -(-_NUM_WINDOWS // batch)
-    for held_out in islice(task.held_out("validation", batch), num_batches):
-        yield held_out.inputs
 
 
 def _directions(logits: Tensor) -> Tensor:

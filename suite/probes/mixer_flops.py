@@ -143,9 +143,7 @@ class _NothingUncounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.formulas = formulas
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         packet = func._overloadpacket if isinstance(func, OpOverload) else func
         if packet not in self.formulas and not is_free(func, (args, kwargs)):
             raise UncountedOperationError(
@@ -155,12 +153,7 @@ class _NothingUncounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def is_free(operation: Any, arguments: object = ()) -> bool:
-    """Whether an operation is known to do no work that is counted.
-
-    Args:
-        operation: As torch dispatches it.
-        arguments: That it is called with.
-    """
+    """Whether an operation, as torch dispatches it, is known to do no work that is counted."""
     if not isinstance(operation, OpOverload):
         return False
     is_tagged = {torch.Tag.pointwise, torch.Tag.inplace_view} & set(operation.tags)
@@ -183,9 +176,7 @@ class _OneToken(TorchFunctionMode):
         self.counter = counter
         self.flops_of_other_tokens = 0.0
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # A packed sequence brings the sizes of its batches in place of the flag in the end.
         if func not in _RECURRENCES or not isinstance(args[-1], bool):
             return func(*args, **(kwargs or {}))
@@ -215,12 +206,6 @@ def _transforms(x: Shape, dims: Sequence[int], *_: Any, **__: Any) -> float:
     return sum(5 * math.prod(x) * math.log2(x[dim]) for dim in dims)
 
 
-def _transforms_to_real(
-    x: Shape, dims: Sequence[int], *_: Any, out_shape: Shape, **__: Any
-) -> float:
-    return _transforms(out_shape, dims)
-
-
 def _vector_product(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix)
 
@@ -230,7 +215,7 @@ _FORMULAS: Mapping[Any, Callable[..., float]] = {
     _aten.mkldnn_rnn_layer: _onednn_recurrence,
     _aten._fft_r2c: _transforms,
     _aten._fft_c2c: _transforms,
-    _aten._fft_c2r: _transforms_to_real,
+    _aten._fft_c2r: lambda x, dims, *_, out_shape, **__: _transforms(out_shape, dims),
     _aten.mv: _vector_product,
     _aten.dot: _vector_product,
     _aten.vdot: _vector_product,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -54,7 +53,7 @@ class MixerMemory(Probe):
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """The formula where there is one; it is of a CPU, wherever the peaks are measured."""
-        bench = _MemoryBench.of(trial, device)
+        bench = _MemoryBench(trial, device)
         yield _peak(_FORWARD, bench.forward, trial.length)
         yield _peak(_FORWARD_BACKWARD, bench.forward_backward, trial.length)
         formula = bench.formula(trial.length)
@@ -74,19 +73,12 @@ def _peak(spec: MetricSpec, measured: Callable[[int], int], length: int) -> Meas
     return measurement(spec, None, status=Status.OUT_OF_MEMORY, reason=reason)
 
 
-@dataclass(frozen=True)
 class _MemoryBench:
-    """The mixer, ready on its device."""
+    """The mixer, on its device and warm: libraries take what they keep at the first call."""
 
-    model: MixerAlone
-    device: str
-
-    @staticmethod
-    def of(trial: Trial, device: str) -> _MemoryBench:
-        """Built and warm: libraries take what they keep at the first call."""
-        bench = _MemoryBench(cast("MixerAlone", initial_model(trial).to(device)), device)
-        bench._training_step(min(trial.length, _SHORT) // 4 or 1)()
-        return bench
+    def __init__(self, trial: Trial, device: str) -> None:
+        self.model, self.device = cast("MixerAlone", initial_model(trial).to(device)), device
+        self._training_step(min(trial.length, _SHORT) // 4 or 1)()
 
     def formula(self, length: int) -> float | None:
         """Bytes of a forward pass; None where the mixer, or this form of it, has no formula.
@@ -109,7 +101,9 @@ class _MemoryBench:
             self._refuse_by_half(self.forward, length)
         else:
             self._refuse(formula, f"a forward pass over {length} tokens takes")
-        return growth_bytes(self._forward_pass(length), self.device)
+        x = self._input(length)
+        self.model.eval()
+        return growth_bytes(torch.no_grad()(lambda: self.model(x)), self.device)
 
     def forward_backward(self, length: int) -> int:
         """Peak of a pass and its gradients.
@@ -120,7 +114,8 @@ class _MemoryBench:
         formula = self.formula(length)
         if formula is not None:
             self._refuse(formula, f"a forward pass alone over {length} tokens takes")
-        if formula is None or _BACKWARD * formula + self._gradient_bytes() > self._free():
+        gradients = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        if formula is None or _BACKWARD * formula + gradients > self._free():
             self._refuse_by_half(self.forward_backward, length)
         return growth_bytes(self._training_step(length), self.device)
 
@@ -141,14 +136,6 @@ class _MemoryBench:
 
     def _free(self) -> float:
         return _SHARE * free_bytes(self.device)
-
-    def _gradient_bytes(self) -> int:
-        return sum(p.numel() * p.element_size() for p in self.model.parameters())
-
-    def _forward_pass(self, length: int) -> Callable[[], object]:
-        x = self._input(length)
-        self.model.eval()
-        return torch.no_grad()(lambda: self.model(x))
 
     def _training_step(self, length: int) -> Callable[[], object]:
         x = self._input(length).requires_grad_()

@@ -1,6 +1,6 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
-One layer over one sequence, with nothing around it. Controls stand beside the first subject:
+One layer over one sequence, with nothing around it. Controls are timed beside the first subject:
 itself built again and slowed, kernels of known growth, and what the device can do at best: matrix
 products and copies, the best of a few passes. A share of these peaks says more of a mixer than
 seconds do: neither the maker's figure nor that of all cores can be reached with the threads that a
@@ -21,8 +21,9 @@ from suite.schema import Measurement, Point, Trial
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
-from suite.timing.passes import Call, Pass, as_declared, over_vectors
+from suite.timing.passes import Call, Pass, built, over_vectors
 from suite.timing.stopping import DEFAULT, Limits
+from suite.training.engines.local import prepared
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"
@@ -57,7 +58,7 @@ class MixerTime(Probe):
         yield from _peaks(clock, device)
 
         def subject(spec: ModelSpec) -> tuple[Pass, Pass]:
-            model = as_declared(spec, device, trial.seed)
+            model = prepared(built(spec, device, trial.seed), spec.runtime, device)
             return over_vectors(model, spec, device, trial.seed)
 
         def operations(spec: ModelSpec) -> Operations:
@@ -106,10 +107,6 @@ def _cache_bytes(device: str) -> int:
     if device != "cpu":
         size: int = torch.cuda.get_device_properties(device).L2_cache_size
         return size
-    sizes = [_bytes(file.read_text().strip()) for file in _CACHES.glob("index*/size")]
-    return max(sizes, default=_BYTES_OF_A_CACHE)
-
-
-def _bytes(text: str) -> int:
-    """Of ``32768K``."""
-    return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1)
+    sizes = [file.read_text().strip() for file in _CACHES.glob("index*/size")]  # as ``32768K``
+    found = (int(size.rstrip("KMG")) * _UNITS.get(size[-1:], 1) for size in sizes)
+    return max(found, default=_BYTES_OF_A_CACHE)

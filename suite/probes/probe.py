@@ -6,11 +6,11 @@ twice the forward one.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -45,7 +45,7 @@ class Probe(ABC):
     Attributes:
         grain: What one trial covers: a variant and a seed; a variant, whatever the seed; all
             variants of a task together, once per process, so that they can be interleaved; or a
-            task alone, which has no subject: its rows stand beside the variants.
+            task alone, which has no subject: its rows are shown beside the variants.
         trains: Whether the training settings move the number.
         is_batched: Whether the batch size moves the number.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
@@ -211,6 +211,5 @@ def probe(name: str) -> Probe:
     """
     if name not in PROBES:
         raise SpecError(unknown_name("probe", name, PROBES))
-    module, _, kind = PROBES[name].partition(":")
-    made: Probe = getattr(importlib.import_module(module), kind)()
+    made: Probe = resolve_name(PROBES[name])()
     return made

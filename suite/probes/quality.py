@@ -53,7 +53,9 @@ class Quality(SpreadProbe):
             yield _scored(task, value, at)
         for length in trial.test_lengths:
             longer = build_task(trial.task, length)
-            value = evaluate(model, longer, "test", _rows(trial, length), device)
+            # No more tokens at once than the trial's batch has: memory is what it was.
+            num_rows = max(1, trial.batch * trial.length // length)
+            value = evaluate(model, longer, "test", num_rows, device)
             yield _scored(task, value, f"length={length}")
         yield from specimens_of(model, task, trial.seed)
 
@@ -70,11 +72,6 @@ class Quality(SpreadProbe):
         engine = ShardedEngine(model, todo.training, trial.parallel, device)
         yield from train_resuming(engine, todo, checkpointer)
         yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
-
-
-def _rows(trial: Trial, length: int) -> int:
-    """As many sequences as make no more tokens than the trial's batch: memory is what it was."""
-    return max(1, trial.batch * trial.length // length)
 
 
 def _scored(task: Task, value: float, at: str = "") -> Measurement:

@@ -158,14 +158,9 @@ def _bias(mixer: Mixer, distance: Tensor) -> Tensor | None:
 def matrix_specimen(
     kind: SpecimenKind, title: str, matrix: Tensor, *, text: str = "", low: float | None = None
 ) -> Specimen:
-    """Values between the smallest and the largest, off by at most half a 255th of that.
+    """Values of `[rows, columns]`, off by at most half a 255th of their range.
 
-    Args:
-        kind: As of `Specimen`.
-        title: As of `Specimen`.
-        matrix: `[rows, columns]`.
-        text: As of `Specimen`.
-        low: The value of level 0; the smallest value where not given.
+    Level 0 is `low`, or the smallest value.
 
     Raises:
         ValueError: a value is not finite, or below `low`.

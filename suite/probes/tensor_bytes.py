@@ -30,7 +30,8 @@ class NewTensors:
         gc.collect()  # garbage that goes later would be missed from what is on the GPU
         self._before = list(_tensors())  # held, so that their storages' addresses are not reused
         self._known = {_address(tensor) for tensor in self._before}
-        self.bytes_on_gpu_before = _bytes_on_gpu()
+        is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self.bytes_on_gpu_before = torch.cuda.memory_allocated() if is_in_use else 0
 
     def bytes(self) -> int:
         """Of their storages, each counted once; those of gradients too, and of no garbage."""
@@ -46,11 +47,7 @@ def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
     what a step gives back (old gradients) the step before has taken.
     """
     if device != "cpu":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - new.bytes_on_gpu_before
+        return _peak_on_cuda(step) - new.bytes_on_gpu_before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
         before = new.bytes()
@@ -62,25 +59,21 @@ def peak_bytes(step: Callable[[], object], device: str, new: NewTensors) -> int:
 def growth_bytes(step: Callable[[], object], device: str) -> int:
     """The most that one step ever takes, beyond what lived before it, of which it frees nothing."""
     if device != "cpu":
-        return _growth_on_cuda(step)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+        return _peak_on_cuda(step) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
     return _largest_sum(_allocations(seen))
 
 
-def _growth_on_cuda(step: Callable[[], object]) -> int:
+def _peak_on_cuda(step: Callable[[], object]) -> int:
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
     step()
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
-
-
-def _bytes_on_gpu() -> int:
-    is_in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return torch.cuda.memory_allocated() if is_in_use else 0
+    return torch.cuda.max_memory_allocated()
 
 
 def _tensors() -> Iterator[Tensor]:
@@ -96,12 +89,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def _allocations(seen: profile, since: str = "") -> list[int]:
-    """Bytes taken (above 0) and given back (below 0), in the order of time.
-
-    Args:
-        seen: What was profiled.
-        since: Name of the range after whose begin they count; empty for all.
-    """
+    """Bytes taken (above 0) and given back (below 0), in order, since that range began."""
     profiler: Any = seen.profiler
     events = profiler.kineto_results.events()
     begin = min((event.start_ns() for event in events if event.name() == since), default=0)

@@ -47,12 +47,7 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
     """The sweeps of the journal, and those that earlier reports in the folder show besides.
 
     The latter are in the folder after `bakeoff report` with a store that others use too, or after
-    the journal was lost. Only then the store is read.
-
-    Args:
-        journal: Of the output folder.
-        folder: Of the reports.
-        store: None leaves the others out.
+    the journal was lost. Only then the store is read; None leaves them out.
 
     Raises:
         StoreUnavailable: if others are to be read, and the store cannot be reached.

@@ -1,4 +1,4 @@
-"""Selects the rows that the two names of `--compare` stand for, and compares them.
+"""Selects the rows that the two names of `--compare` mean, and compares them.
 
 A folder that holds a store, or a store's address, is all that is recorded of the ablation there.
 Anything else is looked up among the rows of this store: a commit, as it stands in the rows or its
@@ -32,12 +32,12 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """What a name may stand for.
+    """What a name may mean.
 
     Attributes:
         name: As in a command and in file names.
         title: As on a page.
-        identity: Two names with the same one stand for the same.
+        identity: Two names with the same one mean the same.
         sweeps: Its rows at each scale that it has any at.
     """
 
@@ -59,14 +59,9 @@ def compare(
     folder: Path,
     scale: str | None = None,
 ) -> tuple[str, Path]:
-    """Write the page that compares two selections of an ablation's rows.
+    """Write the page that compares two selections of rows; see `select_for_comparison`.
 
-    Args:
-        names: As given to `--compare`.
-        ablation: Whose rows.
-        store_here: Gives this store; called only where a name is neither folder nor address.
-        folder: Of the reports.
-        scale: By default the largest at which both have results.
+    `store_here` is called only where a name is neither folder nor address.
 
     Returns:
         One sentence, and the page.

@@ -72,16 +72,8 @@ def curve_rows(plan: Plan, results: Results) -> Iterator[Row]:
     for cell in plan.cells:
         for result in results.get(cell.trial_id, ()):
             for point in result.points:
-                yield _cell_columns(plan.about, cell) | {
-                    "metric": point.metric,
-                    "step": point.step,
-                    "flops": point.flops,
-                    "value": point.value,
-                    "unit": point.unit,
-                    "better": point.better,
-                    "trial_id": cell.trial_id,
-                    "environment_id": result.provenance.environment_id,
-                }
+                made = {"environment_id": result.provenance.environment_id}
+                yield _cell_columns(plan.about, cell) | vars(point) | made
 
 
 def about_with_provenance(plan: Plan, results: Results) -> About:
@@ -140,23 +132,19 @@ def _cell_columns(about: About, cell: Cell) -> Row:
         "variant": cell.variant,
         "seed": cell.seed,
         "task": cell.task,
+        "trial_id": cell.trial_id,
     }
 
 
 def _row(about: About, cell: Cell, result: Result | None, measurement: Measurement) -> Row:
     made = result.provenance if result else None
-    return _cell_columns(about, cell) | {
+    measured = {name: value for name, value in vars(measurement).items() if name != "subject"}
+    return {
+        **_cell_columns(about, cell),
+        **measured,
         "probe": cell.probe,
-        "metric": measurement.metric,
         "at": cell.at or measurement.at,
-        "value": measurement.value,
-        "unit": measurement.unit,
-        "better": measurement.better,
-        "spread_low": measurement.spread_low,
-        "spread_high": measurement.spread_high,
         "status": measurement.status.value,
-        "reason": measurement.reason,
-        "trial_id": cell.trial_id,
         "environment_id": made.environment_id if made else "",
         "device": made.device if made else "",
         "commit": made.commit if made else "",

@@ -5,7 +5,7 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -30,7 +30,6 @@ from suite.journal.sqlite_schema import journal_in
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
-from suite.sweep.display import Display, DisplayFor
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.mlflow_sync import EventLog, MlflowSync
@@ -54,6 +53,24 @@ from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
 
 Executor = Literal["ray", "inline"]
+
+
+class Display:
+    """Shows events, within a `with` block; this one shows nothing."""
+
+    def __init__(self, *arguments: object) -> None:
+        """Takes the arguments of `DisplayFor`."""
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def show(self, event: Event) -> None:
+        """Take an event and show what it changes."""
+
+
+DisplayFor = Callable[[Sequence[Plan], Pending, Console], Display]
 
 
 def executing(
@@ -168,7 +185,10 @@ def run_plans(
         try:
             ran = sweep.run(console, display_for)
         except BaseException:
-            _close_interrupted(plans, journal, sync)
+            writer, _ = sync.close(max_seconds=_SECONDS_TO_CLOSE) if sync else (None, "")
+            if writer is not None:  # let the store show nothing of this as running
+                with suppress(StoreUnavailable):
+                    close_parents(plans, journal, writer)
             raise
         outcome = _concluded(plans, options, journal, sync, ran)
         return replace(outcome, num_left=sweep.num_left() if ran.was_cut else 0)
@@ -198,17 +218,9 @@ def _concluded(
     sync: MlflowSync | None,
     ran: _Ran,
 ) -> SweepOutcome:
-    writer, trouble = sync.close() if sync else (None, "")
-    outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), trouble=trouble)
+    writer, error = sync.close() if sync else (None, "")
+    outcome = replace(counted(plans, journal, ran.num_finished, ran.failed), error=error)
     return conclude(outcome, plans, journal, writer, options.out, options.store)
-
-
-def _close_interrupted(plans: Sequence[Plan], journal: Journal, sync: MlflowSync | None) -> None:
-    """Let the store show nothing of an interrupted sweep as running."""
-    writer, _ = sync.close(max_seconds=_SECONDS_TO_CLOSE) if sync else (None, "")
-    if writer is not None:
-        with suppress(StoreUnavailable):
-            close_parents(plans, journal, writer)
 
 
 def _started_sync(plans: Sequence[Plan], options: Options) -> MlflowSync | None:
@@ -301,7 +313,7 @@ class _Sweep:
         return cache(partial(environment_of_most, self.plans, self.journal.done()))
 
     def _events(self, missing: Pending, executor: TrialExecutor) -> Generator[Event, None, None]:
-        """In each part training first, packed; then timing, alone, the store left in peace."""
+        """In each part training first, packed; then timing, alone, no request to MLflow."""
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
         for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):

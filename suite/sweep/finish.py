@@ -42,7 +42,7 @@ class SweepOutcome:
         num_failed_beside: Trials of this run that timed out, crashed or erred, and count by the
             finding that they have of another environment.
         num_left: Trials that the time limit has left for the next run; 0 where it did not come.
-        trouble: One sentence if the store could not be reached; the journal keeps the results.
+        error: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
         comparisons: Of each sweep, the page of MLflow that sets its trials side by side, where the
@@ -54,7 +54,7 @@ class SweepOutcome:
     num_missing: int
     num_failed_beside: int = 0
     num_left: int = 0
-    trouble: str = ""
+    error: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()
     comparisons: tuple[str, ...] = ()
@@ -100,15 +100,9 @@ def conclude(
 ) -> SweepOutcome:
     """Make the reports, record them, and close the parents; what prevents it becomes a sentence.
 
-    Args:
-        outcome: Counts; its `trouble` says why there is no writer, unless MLflow is missing.
-        plans: Of the sweep.
-        journal: Of the output folder.
-        writer: Writes to the store; None where there is none to write to.
-        out: The output folder.
-        store: The store that the writer writes to.
+    `outcome.error` says why there is no writer to the store, unless MLflow is missing.
     """
-    if writer is None and not outcome.trouble:
+    if writer is None and not outcome.error:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
         from suite.reporting.build import reports_of, sweeps_to_report
@@ -123,18 +117,14 @@ def conclude(
         if writer is None:
             return outcome
         _record(writer, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
-        return replace(outcome, comparisons=_comparisons(writer, plans, store))
+        found = (address_at(store.uri, writer.comparison_page(plan.key)) for plan in plans)
+        return replace(outcome, comparisons=tuple(filter(None, found)))
     except StoreUnavailable as error:
-        return replace(outcome, trouble=str(error))
+        return replace(outcome, error=str(error))
     except OSError as error:  # a full disk, for example
         remedy = _REPAIR if writer else _RUN_AGAIN
         unwritten = _UNWRITTEN.format(folder=folder, error=error, remedy=remedy)
-        return replace(outcome, trouble=outcome.trouble or unwritten)
-
-
-def _comparisons(writer: RunWriter, plans: Sequence[Plan], store: Store) -> tuple[str, ...]:
-    found = (address_at(store.uri, writer.comparison_page(plan.key)) for plan in plans)
-    return tuple(filter(None, found))
+        return replace(outcome, error=outcome.error or unwritten)
 
 
 def _record(

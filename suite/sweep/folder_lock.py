@@ -45,8 +45,8 @@ def held(out: Path, *, is_patient: bool = False) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise FolderUnavailable(
-            f"--out {out}: another run works here (locked by pid {_holder(path)}); wait for its "
-            "end, or give another folder."
+            f"--out {out}: another run works here (locked by pid "
+            f"{path.read_text().strip() or 'unknown'}); wait for its end, or give another folder."
         ) from None
     except OSError as error:
         raise FolderUnavailable(f"{path}: cannot be written: {error.strerror}.") from error
@@ -84,7 +84,3 @@ def _make(out: Path) -> None:
         raise NotAFolder(f"--out {out}: a file is in the way; give a folder.") from None
     except OSError as error:
         raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error
-
-
-def _holder(path: Path) -> str:
-    return path.read_text().strip() or "unknown"

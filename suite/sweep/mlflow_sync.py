@@ -124,7 +124,7 @@ class MlflowSync(threading.Thread):
         self._sent: dict[str, int] = {}  # trial_id -> newest attempt whose result was sent
         self._has_dropped_result = threading.Event()
         self._writer: RunWriter | None = None  # None while the store cannot be written to
-        self._trouble = ""  # why not, in one sentence
+        self._error = ""  # why not, in one sentence
         self._connect = connect
         self._plans = plans
         self._trials = {plan.key: trials_with_cells(plan) for plan in plans}
@@ -172,9 +172,9 @@ class MlflowSync(threading.Thread):
         while self.is_alive():
             if time.monotonic() > min(until, self._gate.last_pass + self._gate.patience):
                 self._gate.is_abandoned = True
-                return None, self._trouble or _NO_ANSWER
+                return None, self._error or _NO_ANSWER
             self.join(0.1)
-        return self._writer, self._trouble or self._refusal()
+        return self._writer, self._error or self._refusal()
 
     def run(self) -> None:
         """Catch up, write events until the end, and publish."""
@@ -188,7 +188,7 @@ class MlflowSync(threading.Thread):
         except _Abandoned:
             self._writer = None
         except BaseException as error:  # the store must not pass for complete, whatever it is
-            self._trouble = f"the writer failed: {type(error).__name__}: {error}"
+            self._error = f"the writer failed: {type(error).__name__}: {error}"
             self._writer = None
         finally:
             self._gate.leave()
@@ -225,11 +225,11 @@ class MlflowSync(threading.Thread):
                 if time.monotonic() < self._next_try:
                     return
                 self._writer = self._caught_up()
-                self._trouble = ""
+                self._error = ""
             if write is not None:
                 write(self._writer)
         except (StoreUnavailable, JournalError) as error:
-            self._trouble = str(error)
+            self._error = str(error)
             self._writer = None
             self._next_try = time.monotonic() + _SECONDS_BETWEEN_TRIES
 

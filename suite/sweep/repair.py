@@ -71,12 +71,12 @@ def _send_again(found: Sequence[Difference], store: Store, out: Path) -> None:
         _delete_wrong(found, plans, store)
         sync = MlflowSync(lambda: RunWriter(store), plans, journal.path)
         sync.start()
-        writer, trouble = sync.close()
-        if not trouble:
+        writer, error = sync.close()
+        if not error:
             outcome = counted(plans, journal, 0)
-            trouble = conclude(outcome, plans, journal, writer, out, store).trouble
-    if trouble:
-        raise StoreUnavailable(trouble)
+            error = conclude(outcome, plans, journal, writer, out, store).error
+    if error:
+        raise StoreUnavailable(error)
 
 
 def _delete_wrong(found: Sequence[Difference], plans: Sequence[Plan], store: Store) -> None:

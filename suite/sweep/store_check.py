@@ -52,13 +52,7 @@ class Difference:
 
 
 class StoreCheck:
-    """Compares one sweep of the journal with what the store shows of it.
-
-    Args:
-        plan: Of the sweep.
-        journal: Without damaged rows.
-        stored: What the store shows.
-    """
+    """Compares one sweep of the journal, which has no damaged rows, with what the store shows."""
 
     def __init__(self, plan: Plan, journal: Journal, stored: StoredSweep) -> None:
         self._plan, self._journal, self._stored = plan, journal, stored

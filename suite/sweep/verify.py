@@ -96,7 +96,10 @@ def found_in(out: Path, store: Store) -> list[Difference]:
             found += StoreCheck(plan, journal, reader.sweep(plan.key)).differences(out / "reports")
     known = {plan.key for plan in plans}
     if is_own(store, out):  # one that others may use too holds more
-        found += [_unknown(key) for key in reader.sweeps() if key not in known]
+        for key in reader.sweeps():
+            if key not in known:
+                sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
+                found.append(Difference(sentence=sentence, key=key, is_lost=True))
     if not any(each.files for each in found):  # else there is nothing to make a report from
         for name in sorted({name for name, _ in known}):
             found += _of_report(name, known, store, out / "reports")
@@ -105,11 +108,6 @@ def found_in(out: Path, store: Store) -> list[Difference]:
 
 def _nothing_run(out: Path) -> SpecError:
     return SpecError(f"--out {out}: nothing was run here yet; `bakeoff run` does that.")
-
-
-def _unknown(key: Key) -> Difference:
-    sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
-    return Difference(sentence=sentence, key=key, is_lost=True)
 
 
 def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Difference]:

@@ -61,8 +61,9 @@ def read_verified(source: DataSource) -> bytes:
         raise TaskError(f"data file {path} cannot be read ({error.strerror})") from error
     found = hashlib.sha256(packed).hexdigest()
     if found != source.sha256:
+        origin = "was published" if source.is_fetched else "shipped"
         raise TaskError(
-            f"data file {path} is not {_which(source)}: SHA-256 of its {len(packed)} bytes"
+            f"data file {path} is not the one that {origin}: SHA-256 of its {len(packed)} bytes"
             f" is {found}, expected {source.sha256}; {_remedy(source)}"
         )
     return packed
@@ -84,10 +85,6 @@ def read_content(source: DataSource) -> bytes:
 def malformed(source: DataSource, problem: str) -> TaskError:
     """The error of a parser that finds `problem` in the content of a file."""
     return TaskError(f"data file {path_of(source)} is malformed: {problem}")
-
-
-def _which(source: DataSource) -> str:
-    return "the one that was published" if source.is_fetched else "the one that shipped"
 
 
 def _remedy(source: DataSource) -> str:

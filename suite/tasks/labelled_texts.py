@@ -2,7 +2,7 @@
 
 words       lower-cased; a run of letters and digits with at most one apostrophe inside is one,
             so is every other character that is no space
-vocabulary  8,192 symbols: 0 pads, 1 stands for any other word, then the most frequent words of
+vocabulary  8,192 symbols: 0 pads, 1 is any other word, then the most frequent words of
             the training texts, ties in alphabetical order; closed, so that a held-out word that
             training never showed is unknown
 splits      by the SHA-256 of the words: of ten parts one is for validation, two are for test,

@@ -5,7 +5,7 @@ Importing this loads no task and no data.
 
 from __future__ import annotations
 
-import importlib
+from pkgutil import resolve_name
 
 from suite.errors import unknown_name
 from suite.tasks.data_files import refuse_damaged
@@ -42,8 +42,7 @@ def task_class(name: str) -> type[Task]:
     """
     if name not in TASKS:
         raise TaskError(unknown_name("task", name, TASKS))
-    module, class_name = TASKS[name].split(":")
-    found: type[Task] = getattr(importlib.import_module(module), class_name)
+    found: type[Task] = resolve_name(TASKS[name])
     return found
 
 
@@ -63,12 +62,10 @@ def data_sources() -> list[DataSource]:
 
 def verify_data() -> list[tuple[DataSource, str]]:
     """Each data set with what is wrong with its file: an empty string, or one sentence."""
-    return [(source, _problem(source)) for source in data_sources()]
-
-
-def _problem(source: DataSource) -> str:
-    try:
-        refuse_damaged(source)
-    except TaskError as error:
-        return str(error)
-    return ""
+    problems = dict.fromkeys(data_sources(), "")
+    for source in problems:
+        try:
+            refuse_damaged(source)
+        except TaskError as error:
+            problems[source] = str(error)
+    return list(problems.items())

@@ -54,7 +54,7 @@ class SelectiveCopying(GeneratedTask):
     characters = ".abcdefghijklmn?"
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
-        """Places first, then what stands there."""
+        """Places first, then their content."""
         num_places = self.length - NUM_DATA
         places = np.sort(stream.distinct(count, NUM_DATA, num_places), axis=1)
         data = stream.integers(count, NUM_DATA, low=NOISE + 1, high=ASKING)

@@ -65,13 +65,14 @@ class Batch:
         """The batch on `device`; itself where it already is there."""
         if self.inputs.device.type == torch.device(device).type:
             return self
-        return self._changed(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
     def rows(self, chosen: slice) -> Batch:
         """A copy of some examples."""
-        return self._changed(lambda tensor: tensor[chosen].clone())
+        return self.mapped(lambda tensor: tensor[chosen].clone())
 
-    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
         mask = None if self.mask is None else change(self.mask)
         return Batch(inputs=change(self.inputs), targets=change(self.targets), mask=mask)
 

@@ -71,20 +71,18 @@ def read_articles() -> dict[bytes, bytes]:
         TaskError: if the data file is missing, altered or malformed.
     """
     content = read_content(SOURCE)
-    found = {_title(xml): xml for xml in _ARTICLE.findall(content)}
+    found: dict[bytes, bytes] = {}
+    for xml in _ARTICLE.findall(content):
+        match = _TITLE.search(xml)
+        if match is None:
+            raise malformed(SOURCE, "an article without a title")
+        found[match[1]] = xml
     if len(found) != NUM_ARTICLES or sum(map(len, found.values())) != len(content):
         raise malformed(
             SOURCE,
             f"{len(found)} whole articles where {NUM_ARTICLES} and nothing else are expected",
         )
     return found
-
-
-def _title(xml: bytes) -> bytes:
-    match = _TITLE.search(xml)
-    if match is None:
-        raise malformed(SOURCE, "an article without a title")
-    return match[1]
 
 
 def _codes(text: bytes) -> NDArray[np.uint8]:

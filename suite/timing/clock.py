@@ -41,10 +41,9 @@ class Gauge:
         self._lately: deque[float] = deque(maxlen=_NUM_READINGS)
 
     def is_at_speed(self, *, is_noted: bool = True) -> bool:
-        """Whether the work takes about as long as usual.
+        """Whether the work takes about as long as usual, by readings that are noted.
 
-        Args:
-            is_noted: Whether the reading counts for what is usual; those of one long wait do not.
+        Those of one long wait are not.
         """
         seconds = self._read()
         if is_noted:
@@ -166,7 +165,7 @@ class CudaClock(Clock):
         lately: deque[float] = deque(maxlen=_PASSES_THAT_A_SLEEP_GOES_BY)
 
         def slow() -> None:
-            while pending and _is_over(pending[0][1]):
+            while pending and pending[0][1].query():  # type: ignore[no-untyped-call]
                 lately.append(_seconds(*pending.popleft()))
             pending.append(_between_events(one_pass))
             if lately:  # not in the first passes, which warm up
@@ -240,11 +239,6 @@ def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:
     """Between two events that the device has come to."""
     milliseconds: float = begun.elapsed_time(ended)
     return milliseconds / 1e3
-
-
-def _is_over(event: torch.cuda.Event) -> bool:
-    found: bool = event.query()  # type: ignore[no-untyped-call]
-    return found
 
 
 def clock_of(device: str) -> Clock:

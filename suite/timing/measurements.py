@@ -19,11 +19,8 @@ RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
     """Two controls whose truth is known: the baseline built again, and that slowed by a twentieth.
 
-    `suite.timing.kernels` and the probe `mixer_time` hold the other controls.
-
-    Args:
-        again: The main operation of the first subject, built a second time.
-        clock: Knows how to slow it.
+    `suite.timing.kernels` and the probe `mixer_time` hold the other controls. `again` is the main
+    operation of the first subject, built a second time.
     """
     slowed = again
     if isinstance(again, Pass):
@@ -43,7 +40,7 @@ def measurements(
         timings: Of a contest; subject 0 is the baseline.
         main: The operation that ratios and counts are of.
         compared: The metrics of which less is better; the others are controls.
-        at: The coordinate of the compared ones; controls stand there too.
+        at: The coordinate of the compared ones; controls have it too.
     """
     keys = (*timings.samples, *timings.missing)
     for key in keys:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from models import ModelSpec, Skeleton, build_model
 from suite.schema import Status
-from suite.training.engines.local import prepared
 
 Call = Callable[[], object]
 
@@ -42,7 +41,7 @@ class Pass:
     Attributes:
         run: What the clock sees; may be called many times in a row.
         prepare: Called before a sample, outside the clock.
-        clear: Called after a sample, outside the clock; lets go of what the pass has left behind.
+        clear: Called after a sample, outside the clock; releases what the pass has left behind.
     """
 
     run: Call
@@ -59,22 +58,8 @@ def built(spec: ModelSpec, device: str, seed: int) -> Skeleton:
     return build_model(spec).to(device)
 
 
-def as_declared(spec: ModelSpec, device: str, seed: int) -> nn.Module:
-    """The model, run as its spec says.
-
-    Raises:
-        suite.training.engines.local.NoRuntime: this machine cannot.
-    """
-    return prepared(built(spec, device, seed), spec.runtime, device)
-
-
 def forward(model: nn.Module, outputs: Callable[[], Tensor]) -> Pass:
-    """A forward pass as in use: evaluation mode, no gradients.
-
-    Args:
-        model: What is switched to evaluation mode.
-        outputs: Runs it.
-    """
+    """A forward pass as in use: `outputs` runs the model in evaluation mode, without gradients."""
 
     def run() -> None:
         # Not inference_mode: what a mixer caches in it could not be used in training later.

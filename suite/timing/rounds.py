@@ -18,7 +18,7 @@ from suite.schema import Status
 from suite.timing.clock import Clock
 from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
 from suite.timing.passes import Key, Missing, Pass, Passes
-from suite.timing.stopping import Limits
+from suite.timing.stopping import Limits, has_enough
 from suite.timing.stretches import Record, Round, Stretch
 
 _TRIES = 2  # of a sample
@@ -34,7 +34,7 @@ class Timings:
         noise: Why not to trust them; empty where nothing speaks against it.
         first_calls: Seconds of each contestant's first call.
         missing: Those that could not take part.
-        num_disturbed: Rounds that were set aside.
+        num_disturbed: Rounds that were excluded.
         other_load: Share of the machine's CPU time that others took; None where it is not known.
     """
 
@@ -113,7 +113,7 @@ class Contest:
 
     def _is_over(self, record: Record) -> bool:
         going = [key for key in self.passes if not record.is_spent(key, self.limits)]
-        if all(record.has_enough(key, self.limits) for key in going):
+        if all(has_enough(record.quiet(key), self.limits) for key in going):
             return True
         so_far = (record.elapsed, record.num_quiet, record.num_disturbed)
         if not self.limits.is_time_up(*so_far):

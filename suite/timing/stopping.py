@@ -30,11 +30,11 @@ class Limits:
         least_rounds: Samples of each contestant.
         least_seconds: That the samples of a contestant add up to.
         half_width: Of the 95 % interval of a median, as a share of the median: what is aimed at.
-        most_half_width: What is put up with.
+        most_half_width: What is accepted at most.
         seconds: Of the rounds of one trial, warm-up apart.
         most_seconds: Of the same, where somebody would be noisy.
         patience: Of the same, where few rounds take long.
-        cell_seconds: That the samples of one contestant add up to at most: then it sits out.
+        cell_seconds: That the samples of one contestant add up to at most: no more are taken.
         stretch: Rounds are held so long together before others' load is looked at.
         most_cores: Of CPU time that others may take in a stretch, on average.
         most_share: Of the machine's CPU time that they may take, where that is more.
@@ -111,13 +111,7 @@ def has_enough(series: SampleSeries, limits: Limits) -> bool:
 
 
 def noise(series: SampleSeries, limits: Limits, elapsed: float) -> str:
-    """Why not to trust a contestant's samples, in words; empty where they will do.
-
-    Args:
-        series: What it has in the end.
-        limits: What is enough.
-        elapsed: Seconds that the contest has lasted.
-    """
+    """Why not to trust the samples after so many seconds, in words; empty where they suffice."""
     num = len(series.samples)
     missed = _unmet(series, limits, limits.most_half_width)
     after = f"after {num} {'round' if num == 1 else 'rounds'} and {elapsed:.3g} s"

@@ -1,6 +1,6 @@
 """Choose the rounds that count: those of quiet stretches, or all where too few are quiet.
 
-A stretch in which other processes were busy is set aside and repeated while there is time: by
+A stretch in which other processes were busy is excluded and repeated while there is time: by
 their load, never by the times that were measured, which would make any instrument look precise.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Key
-from suite.timing.stopping import Limits, SampleSeries, has_enough, noise
+from suite.timing.stopping import Limits, SampleSeries, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 
@@ -74,10 +74,6 @@ class Record:
             [held for s in self.stretches if not s.disturbance for held in s.rounds]
         )
 
-    def has_enough(self, key: Key, limits: Limits) -> bool:
-        """Whether its quiet samples are enough."""
-        return has_enough(self.quiet(key), limits)
-
     def is_spent(self, key: Key, limits: Limits) -> bool:
         """Whether it has taken as much time as one contestant may."""
         return self.every(key).seconds >= limits.cell_seconds
@@ -131,7 +127,7 @@ def without_round_effects(rounds: Sequence[Mapping[Key, float]]) -> list[Mapping
 
 
 def _round_effects(logs: np.ndarray) -> np.ndarray:
-    """Of `[rounds, contestants]`: one a round, their median 0. A contestant may sit rounds out."""
+    """Of `[rounds, contestants]`: one a round, their median 0. A contestant may miss rounds."""
     effects = np.zeros(len(logs))
     for _ in range(_SWEEPS):
         contestants = np.nanmedian(logs - effects[:, None], axis=0)

@@ -26,7 +26,7 @@ from suite.tracking.run_fields import TRAINING_RUNS, VIEW_TAG, comparison_page
 _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",  # why it does not start stands there
+    "MLFLOW_LOGGING_LEVEL": "WARNING",  # it says why a server does not start
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no queue: it serves pages, nothing else
 }
 _SECONDS_TO_START = 120.0

@@ -33,11 +33,6 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     MLflow, without a store, or where it does not answer within seconds, nothing happens. It never
     makes a store.
 
-    Args:
-        journal: Of the output folder.
-        store: Where to look.
-        keys: (ablation, scale) of the plans that are about to run.
-
     Returns:
         One sentence to show, as "the journal was empty: 12 results were taken over from the
         store"; empty where nothing was.

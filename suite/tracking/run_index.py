@@ -108,11 +108,7 @@ class SweepRuns:
         return next((run for run in runs if run.run_id in live and not run.result_sha256), None)
 
     def stale(self, variants: Mapping[str, str]) -> list[TrialRun]:
-        """Return complete runs whose variant or parameters differ from the plan's.
-
-        Args:
-            variants: trial_id -> the variant that its run should show.
-        """
+        """Return complete runs whose parameters, or variant by trial_id, differ from the plan's."""
         found, now = [], ", ".join(self.axes)
         for run in [run for run in self if run.is_complete]:
             variant, axes = run.tags.get(VARIANT_TAG, ""), run.tags.get(AXES_TAG, "")

@@ -84,11 +84,7 @@ class RunWriter:
             return {run.trial_id: run.result_sha256 for run in sweep if run.is_complete}
 
     def delete_stale(self, key: Key, variants: Mapping[str, str]) -> set[str]:
-        """Delete runs whose variant, or whose varied parameters, differ from the plan's.
-
-        Args:
-            key: Of the sweep.
-            variants: trial_id -> the variant that its run should show.
+        """Delete runs whose varied parameters, or variant by trial_id, differ from the plan's.
 
         Returns:
             The trials whose result has to be written again, by `finish_trial`.

@@ -114,12 +114,8 @@ class Checkpointer:
     def reject(self, found: FoundCheckpoint, why: str) -> str:
         """Ignore it from now on, and remove it once there are two newer ones.
 
-        Args:
-            found: From `latest`.
-            why: A clause.
-
         Returns:
-            A sentence for whoever watches.
+            A sentence for the user with `why`, a clause.
         """
         self._rejected.add(found.generation)
         return f"its checkpoint {found.generation} is skipped: {why}"

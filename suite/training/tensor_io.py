@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from suite.errors import CheckpointError
-from suite.training import tensor_io as atomic_files
 
 Tensors = Mapping[str, Tensor]
 
@@ -38,7 +37,7 @@ def write_tensors(path: Path, tensors: Tensors) -> None:
         raise CheckpointError(
             f"safetensors cannot hold its tensors ({_first_line(error)})"
         ) from error
-    atomic_files.create(path, body)
+    create(path, body)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -60,7 +59,7 @@ def write_json(path: Path, content: object) -> None:
     Raises:
         OSError: it could not be written.
     """
-    atomic_files.create(path, json.dumps(content).encode())
+    create(path, json.dumps(content).encode())
 
 
 def read_json(path: Path) -> Any:

@@ -205,13 +205,13 @@ class LocalEngine:
         """See `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
         refuse_misfit("tensor", model, self._own_tensors())
-        states = {key: read_tensors(folder / f"{key}.safetensors") for key in _MOMENTS}
-        states |= {_STEPS: read_tensors(folder / f"{_STEPS}.safetensors")}
+        keys = (*_MOMENTS, _STEPS)
+        states = {key: read_tensors(folder / f"{key}.safetensors") for key in keys}
         self._refuse_misfit(states)
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
             raise CheckpointError("the optimiser has other groups of parameters")
-        self._eager.load_state_dict(model, strict=False)  # a shared tensor stands there once
+        self._eager.load_state_dict(model, strict=False)  # a shared tensor is in it once
         optimizer = self.optimizer.state_dict()
         optimizer["state"] = {
             int(index): {key: tensors[index] for key, tensors in states.items()}

@@ -116,7 +116,7 @@ class ShardedEngine:
             for held_out in task.held_out(split, batch):
                 share = _part(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
-                share = (share if has_rows else _rows(held_out, slice(0, 1))).to(self.device)
+                share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
                 score = task.score(share.through(self.model).float(), share)
                 if has_rows:
                     total += torch.tensor(score, dtype=torch.float64)
@@ -202,12 +202,8 @@ def _use_plain_files(model: Any) -> PlainCheckpointEngine:
 def _part(batch: Batch, index: int, num_parts: int) -> Batch:
     """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
     num_rows = len(batch.targets)
-    return _rows(batch, slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts))
-
-
-def _rows(batch: Batch, rows: slice) -> Batch:
-    mask = None if batch.mask is None else batch.mask[rows]
-    return Batch(inputs=batch.inputs[rows], targets=batch.targets[rows], mask=mask)
+    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
+    return batch.mapped(lambda tensor: tensor[rows])
 
 
 def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:

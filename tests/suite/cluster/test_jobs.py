@@ -280,7 +280,7 @@ def test_sigterm_closes_the_books_of_a_driver(work: Workplace, there: Cluster) -
         process.send_signal(signal.SIGTERM)
         told = process.communicate(timeout=60)[0]
         assert process.returncode == INTERRUPTED, told
-        assert "the same command goes on from here" in told
+        assert "the same command continues from here" in told
         for name in ("journal.db", "mlflow.db"):
             (work.out / name).unlink()
 

@@ -10,13 +10,13 @@ import pytest
 from suite.cluster.jobs import Job
 from suite.commands import cluster_status
 from suite.commands.cluster_status import as_objects, lines_of, show_cluster_status, submissions_on
-from suite.journal.status_message import Standing, line_of
+from suite.journal.status_message import SweepStatus, line_of
 
 JOB = Job(
     submission_id="bakeoff-heads-quick-0123456789ab", status="RUNNING", message="It runs.",
     names="heads", scale="quick", out="~/out", start_seconds=100.0, exit_code=None,
 )  # fmt: skip
-STANDING = Standing(
+STANDING = SweepStatus(
     counts={"missing": 2, "ok": 3, "running": 1, "error": 1}, running={"a": "node 1"},
     waiting={"num_trials": 2, "reason": "no node is free"}, failed={"b": "error: [bold]x"},
     labels={"a": "heads=4, seed 0"}, eta_seconds=90.0,
@@ -71,8 +71,8 @@ def test_an_empty_cluster_has_the_same_keys(cluster, capsys) -> None:  # type: i
 def test_nothing_runs_any_more_once_the_driver_was_killed(cluster) -> None:  # type: ignore[no-untyped-def]
     put(cluster, status="STOPPED")
     (seen,) = submissions_on("http://h:1")
-    assert seen.standing.counts == {"missing": 3, "ok": 3, "error": 1}
-    assert (seen.standing.running, seen.standing.waiting) == ({}, None)
+    assert seen.status.counts == {"missing": 3, "ok": 3, "error": 1}
+    assert (seen.status.running, seen.status.waiting) == ({}, None)
 
 
 def test_a_person_reads_names_places_and_reasons_as_they_are(cluster, capsys) -> None:  # type: ignore[no-untyped-def]

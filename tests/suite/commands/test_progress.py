@@ -16,7 +16,7 @@ import suite
 from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.journal.plans import Listed
-from suite.journal.status_message import last_standing
+from suite.journal.status_message import last_status
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Status
 from suite.sweep import driver
@@ -135,16 +135,16 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
     with display_for([sweep], missing, out) as display:
-        begun = last_standing(capsys.readouterr().out)
+        begun = last_status(capsys.readouterr().out)
         display.show(Started(first.trial_id, "node 1"))
         display.show(Waiting(4, "no node is free"))
         assert capsys.readouterr().out == ""  # too soon for another line
         now = 110.0
         display.show(Started(second.trial_id, "node 2"))
-        running = last_standing(capsys.readouterr().out)
+        running = last_status(capsys.readouterr().out)
         display.show(Finished(result(first.trial_id)))
         display.show(Finished(result(second.trial_id, Status.CRASHED, "it died")))
-    ended = last_standing(capsys.readouterr().out)
+    ended = last_status(capsys.readouterr().out)
     assert begun is not None
     assert running is not None
     assert ended is not None
@@ -179,10 +179,10 @@ def test_a_day_of_lines_is_no_endless_log(
 def test_what_waited_waits_no_more() -> None:
     found = tally("a", num_done_before=2)
     found.take(Waiting(1, "no node is free"))
-    assert found.standing().waiting == {"num_trials": 1, "reason": "no node is free"}
-    assert found.standing().counts == {"done_before": 2, "missing": 1}
+    assert found.status().waiting == {"num_trials": 1, "reason": "no node is free"}
+    assert found.status().counts == {"done_before": 2, "missing": 1}
     found.take(Waiting(0, ""))
-    assert found.standing().waiting is None
+    assert found.status().waiting is None
 
 
 def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> None:

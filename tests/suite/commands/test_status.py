@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands.status import print_standing, show_status, standing_of, status_of
+from suite.commands.status import print_status, show_status, status_of, status_of_plans
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.journal.status_message import Standing
+from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Provenance, Result, Status, Trial
 from suite.sweep.folder_lock import held
@@ -172,7 +172,7 @@ def test_a_sweep_at_its_end_stands_by_its_own_trials(
     other = plan(Workplace(tmp_path).ablation("other", values=[0.5, 0.6], probes=["quality"]))
     with Journal(out / "journal.db") as journal:
         journal.keep_plan(other)
-    found = standing_of([sweep], out)
+    found = status_of_plans([sweep], out)
     assert found.counts == {"diverged": 1, "error": 1, "missing": 2, "ok": 2}
     assert list(found.failed) == [sweep.trials[2].trial_id]
     assert found.out == str(out)
@@ -226,15 +226,15 @@ print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modu
 # --- what is printed -----------------------------------------------------------------------------
 
 
-def printed(standing: Standing) -> str:
+def printed(standing: SweepStatus) -> str:
     out = io.StringIO()
-    print_standing(standing, Console(file=out, width=40))
+    print_status(standing, Console(file=out, width=40))
     return out.getvalue()
 
 
 def test_a_sweep_under_way() -> None:
     assert printed(
-        Standing(
+        SweepStatus(
             counts={"error": 1, "missing": 4, "ok": 3, "running": 1},
             running={"a": "node 1 at 10.0.0.7, process 3"},
             labels={"a": "heads=4, seed 0"},
@@ -265,7 +265,7 @@ def test_a_sweep_under_way() -> None:
 
 def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
     said = printed(
-        Standing(
+        SweepStatus(
             counts={"ok": 3},
             eta_seconds=0.0,
             throughput_per_minute=20.0,
@@ -285,7 +285,7 @@ def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
 
 def test_several_ablations_have_a_line_each() -> None:
     said = printed(
-        Standing(
+        SweepStatus(
             counts={"ok": 3, "missing": 2, "error": 1},
             by_ablation={"heads, quick": {"ok": 3}, "my own, paper": {"missing": 2, "error": 1}},
         )
@@ -297,7 +297,7 @@ def test_several_ablations_have_a_line_each() -> None:
 def test_failures_are_grouped_by_their_reason() -> None:
     failed = {f"t{k}": f"timeout: it took {k}.5 seconds" for k in range(500)}
     failed |= {"u": "error: it raised"}
-    lines = printed(Standing(counts={"timeout": 500, "error": 1}, failed=failed)).splitlines()
+    lines = printed(SweepStatus(counts={"timeout": 500, "error": 1}, failed=failed)).splitlines()
     assert lines[1:] == [
         "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more)",
         "failed 1: error: it raised (u)",
@@ -306,21 +306,21 @@ def test_failures_are_grouped_by_their_reason() -> None:
 
 def test_many_reasons_are_cut_and_counted() -> None:
     failed = {f"t{k}": f"error: {'x' * k}" for k in range(50)}
-    lines = printed(Standing(counts={"error": 50}, failed=failed)).splitlines()
+    lines = printed(SweepStatus(counts={"error": 50}, failed=failed)).splitlines()
     assert len(lines) == 12
     assert lines[-1] == "failed 40: for 40 other reasons; --json lists them all"
 
 
 def test_many_places_are_told_by_node() -> None:
     running = {f"t{k}": f"node {k % 2} at h, process {k}" for k in range(20)}
-    lines = printed(Standing(counts={"running": 20}, running=running)).splitlines()
+    lines = printed(SweepStatus(counts={"running": 20}, running=running)).splitlines()
     assert lines[1] == "running 10 on node 0 at h: t0; t2; t4; and 7 more"
     assert lines[2].startswith("running 10 on node 1 at h: ")
 
 
 def test_nothing_of_a_strangers_is_markup_or_a_control_code() -> None:
     said = printed(
-        Standing(
+        SweepStatus(
             counts={"error": 1},
             failed={"t": "error: [red]x[/red]\x1b[31m\nnext"},
             labels={"t": ":smile: \u202e"},

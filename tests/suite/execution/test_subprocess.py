@@ -292,6 +292,6 @@ def test_ctrl_c_ends_a_sweep_and_the_process_of_its_timing(
     os.killpg(driver.pid, number)  # as a terminal does: to all processes of its session
     said = driver.communicate(timeout=60)[0]
     assert driver.returncode == INTERRUPTED, said
-    assert "the same command goes on from here" in said
+    assert "the same command continues from here" in said
     assert "Traceback" not in said
     assert not any(is_alive(int(pid)) for pid in pids.read_text().split())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from suite.journal.status_message import (
-    Standing,
+    SweepStatus,
     are_wanted,
     is_status_line,
-    last_standing,
+    last_status,
     line_of,
 )
 
-STANDING = Standing(
+STANDING = SweepStatus(
     counts={"ok": 2, "running": 1}, running={"a": "node 1"}, failed={"b": "error: x"},
     waiting={"num_trials": 3, "reason": "no node is free"}, eta_seconds=4.5, out="/out",
     labels={"a": "heads=4", "b": "heads=1", "c": "heads=2"},
@@ -23,21 +23,21 @@ def test_there_and_back() -> None:
     line = line_of(STANDING)
     assert is_status_line(line)
     assert "\n" not in line
-    found = last_standing(f"hello\n{line_of(Standing())}\n{line}\n[1/3] heads=4\n")
+    found = last_status(f"hello\n{line_of(SweepStatus())}\n{line}\n[1/3] heads=4\n")
     assert found is not None
-    assert found == Standing(**{**vars(STANDING), "labels": {"a": "heads=4", "b": "heads=1"}})
+    assert found == SweepStatus(**{**vars(STANDING), "labels": {"a": "heads=4", "b": "heads=1"}})
 
 
 def test_a_line_that_is_not_written_to_its_end_does_not_hold() -> None:
     line = line_of(STANDING)
-    assert last_standing(f"{line}\n{line[:40]}") == last_standing(line)
-    assert last_standing('bakeoff-status {"of_another_version": 1}') is None
-    assert last_standing("") is None
+    assert last_status(f"{line}\n{line[:40]}") == last_status(line)
+    assert last_status('bakeoff-status {"of_another_version": 1}') is None
+    assert last_status("") is None
 
 
 def test_long_lists_are_cut_and_secrets_blotted_out() -> None:
     failed = {str(n): "error: http://me:s3cret@h " + "x" * 1000 for n in range(5000)}
-    line = line_of(Standing(failed=failed))
+    line = line_of(SweepStatus(failed=failed))
     assert len(line) < 50_000
     assert "s3cret" not in line
 

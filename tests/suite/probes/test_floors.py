@@ -199,7 +199,7 @@ def test_how_the_store_shows_it(finished: tuple[Plan, Trial, list[Cell], Result]
 
 def test_how_a_person_reads_of_it(finished: tuple[Plan, Trial, list[Cell], Result]) -> None:
     found, trial, _, _ = finished
-    assert labels_of([found])[trial.trial_id] == "floors, shakespeare_characters"
+    assert labels_of(found)[trial.trial_id] == "floors, shakespeare_characters"
     assert seconds_of(trial, Resources()) > 1.0
 
 

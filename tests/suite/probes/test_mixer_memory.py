@@ -80,7 +80,7 @@ def test_formula_and_allocator_agree(mixer: str, length: int) -> None:
 
 
 def bench_of(mixer: str, length: int, **knobs: str | int) -> mixer_memory._MemoryBench:
-    return mixer_memory._MemoryBench.of(trial_of(alone(mixer, length, DIM, **knobs)), "cpu")
+    return mixer_memory._MemoryBench(trial_of(alone(mixer, length, DIM, **knobs)), "cpu")
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_a_sweep_ends_in_a_journal_a_store_and_a_report_that_agree(work: Workpla
     outcome = run(work.ablation(), options=inline(work))
     # Two learning rates of two seeds, and the number of parameters, which is the same for both.
     assert outcome.counts == {Status.OK: 5}
-    assert (outcome.num_run, outcome.num_missing, outcome.trouble) == (5, 0, "")
+    assert (outcome.num_run, outcome.num_missing, outcome.error) == (5, 0, "")
     assert outcome.reports == (work.out / "reports" / "small" / "index.html",)
     quality = [row for row in rows(work) if row["probe"] == "quality"]
     assert {(row["variant"], row["seed"]) for row in quality} == {

@@ -95,7 +95,7 @@ def test_the_pages_are_made_from_the_rows_in_hand(
         patch.setattr(build, "load_artifacts", read)
         for sweep in (FinishedSweep("earlier"), FinishedSweep("ours", "standard"), OURS):
             outcome = mine.finish(sweep)
-    assert outcome.trouble == ""
+    assert outcome.error == ""
     assert outcome.reports == (mine.out / "reports" / "ours" / "index.html",)
     assert mine.scales("ours") == {"quick", "standard"}
     made = {p: p.read_bytes() for p in (mine.out / "reports").rglob("*") if p.is_file()}
@@ -117,7 +117,7 @@ def test_the_end_keeps_what_earlier_reports_here_show_of_others(
     assert mine.scales("ours") == {"quick", "standard"}
     before = mine.overview()
     assert "theirs/index.html" in before
-    assert mine.finish(OURS).trouble == ""
+    assert mine.finish(OURS).error == ""
     assert mine.overview() == before
     assert mine.scales("ours") == {"quick", "standard"}
     assert differences(mine.out, mine.uri).differences == ()
@@ -130,7 +130,7 @@ def test_a_plan_of_another_version_costs_no_report(mine: Folder) -> None:
     mine.finish(FinishedSweep("earlier"))
     with Journal(mine.out / "journal.db") as journal, journal._db as db:
         db.execute('UPDATE sweeps SET plan = \'{"of": "another version"}\'')
-    assert mine.finish(OURS).trouble == ""
+    assert mine.finish(OURS).error == ""
     assert "earlier/index.html" in mine.overview()
 
 

@@ -194,7 +194,7 @@ def interrupted_at(work: Workplace, file: str, moment: Moment) -> None:
     assert run.reaches(moment)
     said = run.end(signal.SIGINT)
     assert run.process.returncode == INTERRUPTED, said
-    assert "the same command goes on from here" in said
+    assert "the same command continues from here" in said
     assert "Traceback" not in said
     assert run.leaves_nothing(), run.processes()
     assert "RUNNING" not in {status for status, _ in children_of(work)}

@@ -125,7 +125,7 @@ def refuse_other_rows(journal: Path, out: Path) -> None:
 def record(journal: Path, out: Path) -> SweepOutcome:
     """On a machine that has a store; then there is a report too."""
     outcome = record_journal(journal, Options(out=out))
-    assert outcome.trouble == ""
+    assert outcome.error == ""
     assert outcome.reports[0].is_file()
     refuse_other_rows(journal, out)
     return outcome

@@ -100,8 +100,8 @@ def test_a_server_that_comes_back_has_everything_at_the_end(
     with after(0.7, away, back):
         outcome = run(ablation, options=options)
     assert outcome.num_missing == 0
-    if outcome.trouble:  # it came back too late to be told
-        assert "\n" not in outcome.trouble
+    if outcome.error:  # it came back too late to be told
+        assert "\n" not in outcome.error
     assert repaired(work.out, server.uri).differences == ()
     assert differences(work.out, server.uri).differences == ()
 
@@ -118,7 +118,7 @@ def test_a_server_that_is_frozen_to_the_end_costs_the_end_seconds_and_loses_noth
     spent = time.monotonic() - start
     server.send(signal.SIGCONT)
     assert outcome.num_missing == 0
-    assert outcome.trouble
+    assert outcome.error
     assert spent < 60
     made = repaired(work.out, server.uri)
     assert made.differences == ()

@@ -102,8 +102,8 @@ def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
     with fault(work.out / "mlflow.db"):  # type: ignore[attr-defined]
         outcome = run(work.ablation(probes=["quality"]), options=options(work))
     assert outcome.num_missing == 0
-    assert outcome.trouble.startswith("The MLflow store sqlite:///")
-    assert "\n" not in outcome.trouble
+    assert outcome.error.startswith("The MLflow store sqlite:///")
+    assert "\n" not in outcome.error
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # warns, unless imported
 
     for engine in SqlAlchemyStore._engine_map.values():
@@ -135,7 +135,7 @@ def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_go
         before = journal.entries()
     assert len(before) == 2
     outcome = run(ablation, options=options(work))
-    assert (outcome.num_missing, outcome.trouble) == (0, "")
+    assert (outcome.num_missing, outcome.error) == (0, "")
     with Journal(work.out / "journal.db", read_only=True) as journal:
         assert {(e.trial_id, e.sha256) for e in before} <= {
             (e.trial_id, e.sha256) for e in journal.entries()
@@ -159,7 +159,7 @@ def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
         spent = time.monotonic() - start
         is_over.set()
     assert outcome.num_missing == 0
-    assert "does not answer" in outcome.trouble or "is not available" in outcome.trouble
+    assert "does not answer" in outcome.error or "is not available" in outcome.error
     assert spent < 20  # a request to it lasts 21 seconds, and there are several a trial
 
 
@@ -167,6 +167,6 @@ def test_reports_that_cannot_be_written_are_one_sentence_and_made_later(work: Wo
     (work.out / "reports").write_text("a file stands in the way")
     outcome = run(work.ablation(probes=["quality"]), options=options(work))
     assert outcome.num_missing == 0
-    assert outcome.trouble.startswith(f"The reports cannot be written to {work.out / 'reports'}: ")
+    assert outcome.error.startswith(f"The reports cannot be written to {work.out / 'reports'}: ")
     (work.out / "reports").unlink()
     assert repaired(work.out, None).differences == ()

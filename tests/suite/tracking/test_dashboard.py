@@ -193,7 +193,7 @@ def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
         (tmp_path / folder).mkdir()
         store = Store(uri=base, artifacts=None)
         outcome = _conclude(sweep, RunWriter(store), tmp_path / folder, store)
-        assert outcome.trouble == ""
+        assert outcome.error == ""
     assert len(StoreReader(base).sweep(("over_http", "quick")).trials) == len(sweep.plan.trials)
     (comparison,) = outcome.comparisons
     assert comparison.startswith(f"{base}/#/experiments/")
