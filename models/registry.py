@@ -215,14 +215,15 @@ def build_model(spec: ModelSpec) -> Skeleton:
     return skeleton_class(spec.skeleton)(spec)
 
 
-_LARGE = 2**24  # numbers in a matrix
+_LARGE = 2**16  # numbers in a table that is computed, such as sines of positions
 
 
 def build_shapes(spec: ModelSpec) -> Skeleton:
     """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
 
-    Parameters that are not drawn take no memory. A large model is built on the meta device all the
-    same; a small one is not, since arithmetic there loads torch's compiler, which takes a second.
+    Parameters that are not drawn take no memory, but tables that are computed do: a large model is
+    built on the meta device. A small one is not, since the first arithmetic there loads torch's
+    compiler, which takes a second.
     A user's own mixer is built for real, since it may do what tensors without data cannot.
 
     Raises:
@@ -233,8 +234,8 @@ def build_shapes(spec: ModelSpec) -> Skeleton:
     with torch.random.fork_rng(devices=[]):
         if spec.mixer not in MIXERS:
             return build_model(spec)
-        tables = max(spec.dim, spec.length, spec.input_size, spec.output_size) * spec.dim
-        with torch.device("meta" if tables > _LARGE else "cpu"), draws.NothingDrawn():
+        is_large = max(spec.dim, spec.length) * spec.dim > _LARGE
+        with torch.device("meta" if is_large else "cpu"), draws.NothingDrawn():
             return build_model(spec)
 
 
