@@ -51,7 +51,7 @@ learning-rates: setup
 	$(BIN)/python -m reports.results.best_learning_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
 	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
 
-# Write docs/catalogue.md from the registries of mixers, positional encodings, architectures and tasks.
+# Write docs/catalogue.md from the registries, and ablations/overview.json, which `bakeoff list` shows.
 catalogue: setup
 	$(BIN)/python -m tools.build_catalogue
 

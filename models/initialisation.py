@@ -28,10 +28,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from models.errors import ModelError
 from models.positions.absolute import Position
@@ -77,6 +78,20 @@ class PartSeeds:
             yield
 
 
+class NothingDrawn(TorchFunctionMode):
+    """Leaves tensors as they are where torch would draw them, for models that have only shapes."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return the tensor that was to be drawn; call anything else."""
+        if getattr(func, "__name__", "") in _DRAWS:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+_DRAWS = {
+    "normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
+    "kaiming_normal_", "orthogonal_",
+}  # fmt: skip
 Initialisation = Literal["scaled_normal", "truncated_normal", "xavier_uniform"]
 _STANDARD_DEVIATION = 0.02
 _TABLES = (nn.Embedding, Position, RelativePosition)

@@ -215,19 +215,28 @@ def build_model(spec: ModelSpec) -> Skeleton:
     return skeleton_class(spec.skeleton)(spec)
 
 
-def check_model(spec: ModelSpec) -> None:
-    """Refuse now what `build_model` would refuse later; costs milliseconds and no memory.
+_LARGE = 2**16  # numbers in a table that is computed, such as sines of positions
 
-    A shipped mixer is built on the meta device. A user's own is built for real, since it may do
-    what tensors without data cannot.
+
+def build_shapes(spec: ModelSpec) -> Skeleton:
+    """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
+
+    Parameters that are not drawn take no memory, but tables that are computed do: a large model is
+    built on the meta device. A small one is not, since the first arithmetic there loads torch's
+    compiler, which takes a second.
+    A user's own mixer is built for real, since it may do what tensors without data cannot.
 
     Raises:
         ModelError: as `build_model`.
     """
     torch = importlib.import_module("torch")
-    device = "meta" if spec.mixer in MIXERS else "cpu"
-    with torch.random.fork_rng(devices=[]), torch.device(device):
-        build_model(spec)
+    draws = importlib.import_module("models.initialisation")
+    with torch.random.fork_rng(devices=[]):
+        if spec.mixer not in MIXERS:
+            return build_model(spec)
+        is_large = max(spec.dim, spec.length) * spec.dim > _LARGE
+        with torch.device("meta" if is_large else "cpu"), draws.NothingDrawn():
+            return build_model(spec)
 
 
 def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from models import MIXERS, mixer_class
-from suite.commands.resource_usage import planned_seconds
+from suite.commands.resource_usage import PlannedWork, planned_work
 from suite.planning.loader import find, shipped
-from suite.planning.plan import plan
-from suite.tasks.registry import TASKS, task_class
 from suite.text import in_words
+
+OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` writes it
 
 
 def show(kind: str, *, as_json: bool) -> None:
     """Print the ablations, the mixers or the tasks."""
-    names: dict[str, Iterable[str]] = {"ablations": shipped(), "mixers": MIXERS, "tasks": TASKS}
-    describe = {"ablations": _ablation, "mixers": _mixer, "tasks": _task}[kind]
-    entries = [describe(name) for name in names[kind]]
+    entries = {"ablations": _ablations, "mixers": _mixers, "tasks": _tasks}[kind]()
     if as_json:
         print(json.dumps(entries, indent=1))
         return
@@ -41,27 +40,72 @@ def _print_lines(name: str, value: Any) -> None:
     print(f"  {name:<22}{text}")
 
 
-def _ablation(name: str) -> dict[str, Any]:
+def overview(known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What there is to say of each shipped ablation, by name; sizes as `PlannedWork`'s fields.
+
+    Args:
+        known: An earlier overview, whose entries hold for files that have not changed: to plan
+            them all takes ten seconds.
+    """
+    found = {}
+    for name, file in shipped().items():
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        entry = (known or {}).get(name, {})
+        found[name] = entry if entry.get("sha256") == sha256 else _planned(name, sha256)
+    return found
+
+
+def _planned(name: str, sha256: str) -> dict[str, Any]:
+    from suite.planning.plan import plan
+
     ablation = find(name).ablation
+    plans = {scale: plan(name, scale=scale) for scale in ablation.scales}
     return {
-        "name": name,
+        "sha256": sha256,
         "question": ablation.question,
-        "variants": list(plan(name, scale=next(iter(ablation.scales))).about.variants),
+        "variants": list(next(iter(plans.values())).about.variants),
         "tasks": list(ablation.tasks),
-        "scales": {scale: _size(name, scale) for scale in ablation.scales},
+        "scales": {
+            scale: dataclasses.asdict(planned_work(each.trials, each.resources))
+            for scale, each in plans.items()
+        },
     }
 
 
-def _size(name: str, scale: str) -> str:
+def _ablations() -> list[dict[str, Any]]:
+    file = Path(next(iter(shipped().values()))).parent / OVERVIEW
+    known = json.loads(file.read_text()) if file.is_file() else None
+    return [
+        {
+            "name": name, **{key: entry[key] for key in ("question", "variants", "tasks")},
+            "scales": {scale: _size(PlannedWork(**w)) for scale, w in entry["scales"].items()},
+        }
+        for name, entry in overview(known).items()
+    ]  # fmt: skip
+
+
+def _size(work: PlannedWork) -> str:
     """As ``41 trials, about 2 min 22 s on this machine's 2 cores``."""
-    expanded = plan(name, scale=scale)
-    seconds = planned_seconds(expanded.trials, expanded.resources, os.cpu_count() or 1)
-    gpus, cores = expanded.resources.num_gpus, os.cpu_count()
-    where = f"{gpus:g} GPU" if gpus else f"this machine's {cores} cores"
-    return f"{len(expanded.trials)} trials, about {in_words(seconds)} on {where}"
+    cores = os.cpu_count() or 1
+    where = f"{work.num_gpus:g} GPU" if work.num_gpus else f"this machine's {cores} cores"
+    return f"{work.num_trials} trials, about {in_words(work.seconds(cores))} on {where}"
+
+
+def _mixers() -> list[dict[str, Any]]:
+    from models import MIXERS
+
+    return [_mixer(name) for name in MIXERS]
+
+
+def _tasks() -> list[dict[str, Any]]:
+    from suite.tasks.registry import TASKS
+
+    return [_task(name) for name in TASKS]
 
 
 def _mixer(name: str) -> dict[str, Any]:
+    from models import mixer_class
+
     kind = mixer_class(name)
     traits = {
         "causal": kind.supports_causal, "step by step": kind.supports_step,
@@ -79,6 +123,8 @@ def _mixer(name: str) -> dict[str, Any]:
 
 
 def _task(name: str) -> dict[str, Any]:
+    from suite.tasks.registry import task_class
+
     task = task_class(name)
     return {
         "name": name, "data": task.source.title, "licence": task.source.licence,

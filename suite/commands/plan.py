@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from suite.commands.resource_usage import planned_seconds
+from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
@@ -52,7 +52,7 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
-    seconds = planned_seconds(trials, p.resources, os.cpu_count() or 1)
+    seconds = planned_work(trials, p.resources).seconds(os.cpu_count() or 1)
     gpus = p.resources.num_gpus
     where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
     return f"about {in_words(seconds)} to run on {where}"

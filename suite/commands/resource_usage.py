@@ -163,14 +163,42 @@ def time_left(history: History) -> float | None:
     return total
 
 
-def planned_seconds(trials: Sequence[Trial], resources: Resources, num_cpus: int) -> float:
-    """Rough wall time of trials none of which has run: packed first, then timings in turn."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedWork:
+    """What trials none of which has run ask for, so that their time follows for any machine.
+
+    Attributes:
+        num_cpus: That one worker asks for; so is `num_gpus`.
+        packed_seconds: Of all workers of the trials that share a machine, one after the other.
+        longest_seconds: Of the longest of these trials.
+        alone_seconds: Of the trials that have a machine to themselves.
+    """
+
+    num_trials: int
+    num_cpus: int
+    num_gpus: float
+    packed_seconds: float
+    longest_seconds: float
+    alone_seconds: float
+
+    def seconds(self, num_cpus: int) -> float:
+        """Rough wall time on a machine with so many CPUs: packed first, then timings in turn."""
+        slots = max(1, num_cpus // self.num_cpus)
+        packed = max(self.packed_seconds / slots, self.longest_seconds)
+        return _SECONDS_TO_START + packed + self.alone_seconds
+
+
+def planned_work(trials: Sequence[Trial], resources: Resources) -> PlannedWork:
+    """The work of these trials, by the FLOPs of their models."""
     from suite.planning.estimate import seconds_of  # takes torch, which `status` does without
 
-    packed = [(seconds_of(t, resources), t.num_workers) for t in trials if not t.is_timing]
-    alone = [(seconds_of(t, resources), 1) for t in trials if t.is_timing]
-    slots = max(1, num_cpus // resources.num_cpus)
-    return _SECONDS_TO_START + _phase_seconds(packed, slots) + _phase_seconds(alone, 1)
+    packed = [(t, seconds_of(t, resources)) for t in trials if not t.is_timing]
+    return PlannedWork(
+        num_trials=len(trials), num_cpus=resources.num_cpus, num_gpus=resources.num_gpus,
+        packed_seconds=sum(seconds * t.num_workers for t, seconds in packed),
+        longest_seconds=max((seconds for _, seconds in packed), default=0.0),
+        alone_seconds=sum(seconds_of(t, resources) for t in trials if t.is_timing),
+    )  # fmt: skip
 
 
 def _phase_seconds(trials: Sequence[tuple[float, int]], slots: float) -> float:

@@ -10,9 +10,7 @@ import dataclasses
 import json
 from functools import cache
 
-import torch
-
-from models import MIXERS, ModelError, ModelSpec, build_model
+from models import ModelError, ModelSpec, build_shapes
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -65,10 +63,7 @@ def _flops(spec: ModelSpec, length: int) -> float:
 @cache
 def _flops_of(spec_json: str, length: int) -> float:
     """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
-    spec = ModelSpec(**json.loads(spec_json))
-    # A user's own mixer may do, as it is built, what tensors without data cannot.
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if spec.mixer in MIXERS else "cpu"):
-        model = build_model(spec)
+    model = build_shapes(ModelSpec(**json.loads(spec_json)))
     try:
         return float(model.flops(length, batch=1))
     except ModelError:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
-from models import POSITIONS, SKELETONS, Knob, ModelSpec, check_model, skeleton_class
+from models import POSITIONS, SKELETONS, Knob, ModelSpec, build_shapes, skeleton_class
 from models.model_spec import RUNTIMES, Runtime
 from models.registry import relative_position
 from suite.errors import unknown_name
@@ -210,7 +210,7 @@ def _why_unbuildable(spec_json: str) -> str:
     """Why the model cannot be built, tried without memory; empty where it can."""
     spec = ModelSpec(**json.loads(spec_json))
     try:
-        check_model(spec)
+        build_shapes(spec)
         if ":" in spec.mixer:
             try_own_mixer(spec)
     except Exception as error:  # torch, at absurd sizes, and a user's mixer may raise anything

@@ -16,7 +16,7 @@ from models import (
     ModelError,
     build_mixer,
     build_model,
-    check_model,
+    build_shapes,
     mixer_class,
     mixer_config,
     position_class,
@@ -194,7 +194,7 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
 )
 def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        check_model(replace(SPEC, **changes))
+        build_shapes(replace(SPEC, **changes))
     with pytest.raises(ModelError, match=message):
         build_model(replace(SPEC, **changes))
 
@@ -204,5 +204,5 @@ def test_checking_a_model_costs_no_memory_and_no_random_number() -> None:
     before = torch.get_rng_state()
     for settings in ({}, {"initialisation": "truncated_normal", "position_mode": "concatenated"}):
         huge = replace(SPEC, dim=8192, depth=4, length=65536, settings=settings)
-        check_model(huge)  # 13 GB, were it built
+        build_shapes(huge)  # 13 GB, were it built
     assert torch.equal(torch.get_rng_state(), before)

@@ -2,25 +2,17 @@
 
 import json
 import re
-from functools import cache
 
 import pytest
 
 from models import MIXERS, mixer_class
+from suite.commands import list as list_command
 from suite.commands.list import show
 from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.tasks.registry import TASKS
 
 COST = ("time", "sequential_operations", "maximum_path_length")
-
-
-_plan = cache(plan)  # of the largest it takes a second
-
-
-@pytest.fixture(autouse=True)
-def _each_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.commands.list.plan", _plan)
 
 
 def _entries(kind: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
@@ -35,9 +27,18 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
         ablation = find(name).ablation
         assert entry["question"] == ablation.question
         assert list(entry["scales"]) == list(ablation.scales)
-        for scale, size in entry["scales"].items():
-            assert size.startswith(f"{len(_plan(name, scale=scale).trials)} trials, about ")
-            assert re.search(r"cores$|GPU$", size)
+        for size in entry["scales"].values():
+            assert re.fullmatch(r"\d+ trials, about .* on (\d+ GPU|this machine's \d+ cores)", size)
+    num_trials = len(plan("heads").trials)
+    assert entries["heads"]["scales"]["quick"].startswith(f"{num_trials} trials, about ")
+
+
+def test_an_ablation_that_has_changed_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_command, "shipped", lambda: {"heads": shipped()["heads"]})
+    now = list_command.overview()
+    stale = {"question": "an older one?"}
+    assert list_command.overview({"heads": now["heads"] | stale}) == {"heads": now["heads"] | stale}
+    assert list_command.overview({"heads": stale | {"sha256": "of an older file"}}) == now
 
 
 def test_every_mixer_with_its_paper_and_cost(capsys: pytest.CaptureFixture[str]) -> None:

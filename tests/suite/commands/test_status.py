@@ -16,7 +16,6 @@ from rich.console import Console
 
 from suite.commands.status import print_status, show_status, status_of, status_of_plans
 from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
 from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Result, Status, Trial

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.commands.resource_usage import planned_seconds
+from suite.commands.resource_usage import planned_work
 from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.schema import Parallel, Plan, Resources
@@ -43,12 +43,12 @@ def test_more_work_takes_longer_and_more_resources_less(planned: Plan) -> None:
 def test_training_is_packed_and_timing_is_not(planned: Plan) -> None:
     training = [t for t in planned.trials if t.probe == "quality"]
     timing = [t for t in planned.trials if t.probe == "step_time"]
-    start = planned_seconds([], ONE, 1)
-    on_two, on_one = (planned_seconds(training, ONE, cpus) - start for cpus in (2, 1))
+    start = planned_work([], ONE).seconds(1)
+    on_two, on_one = (planned_work(training, ONE).seconds(cpus) - start for cpus in (2, 1))
     assert on_two == pytest.approx(on_one / 2)
-    assert planned_seconds(timing, ONE, 2) == planned_seconds(timing, ONE, 1)
+    assert planned_work(timing, ONE).seconds(2) == planned_work(timing, ONE).seconds(1)
     two = Resources(num_cpus=2)
-    assert planned_seconds(training, two, 2) == planned_seconds(training, two, 1)
+    assert planned_work(training, two).seconds(2) == planned_work(training, two).seconds(1)
 
 
 def test_estimating_leaves_the_random_numbers_alone(planned: Plan) -> None:
@@ -72,7 +72,7 @@ def test_a_users_mixer_without_a_formula_has_an_estimate(
     )
     path = write_ablation(baseline='Model(mixer="own_data:Mine")', axes='[vary("depth", [1, 2])]')
     found = plan(str(path), seeds=1)
-    seconds = planned_seconds(found.trials, found.resources, 1)
+    seconds = planned_work(found.trials, found.resources).seconds(1)
     assert math.isfinite(seconds)
     assert seconds > 0
 
@@ -87,6 +87,6 @@ def test_workers_share_the_training_and_take_as_many_places(planned: Plan) -> No
     )
     assert seconds_of(two, ONE) == pytest.approx(seconds_of(long, ONE) / 2, rel=0.01)
     assert seconds_of(four, ONE) == pytest.approx(seconds_of(long, ONE) / 4, rel=0.01)
-    both_twos, both_fours = (planned_seconds([t, t], ONE, 4) for t in (two, four))
+    both_twos, both_fours = (planned_work([t, t], ONE).seconds(4) for t in (two, four))
     assert both_twos == pytest.approx(both_fours, rel=0.01)
-    assert planned_seconds([two], ONE, 4) >= seconds_of(two, ONE)  # no sooner than by itself
+    assert planned_work([two], ONE).seconds(4) >= seconds_of(two, ONE)  # no sooner than by itself
