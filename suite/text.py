@@ -1,8 +1,9 @@
-"""Formats and parses durations, and removes passwords from text."""
+"""Formats durations and lists of names, parses durations, removes passwords from text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from suite.spec import SpecError
 
@@ -23,6 +24,12 @@ def in_words(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def some_of(names: Sequence[str], most: int, separator: str = "; ") -> str:
+    """Join names, as ``a; b; and 25 more``."""
+    more = len(names) - most
+    return separator.join((*names[:most], *[f"and {more:,} more"] * (more > 0)))
 
 
 def seconds_in(text: str, option: str) -> float:

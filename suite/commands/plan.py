@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,9 @@ from suite.planning.plan import plan
 from suite.schema import FAILURES, Cell, Plan
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
-from suite.text import in_words
+from suite.text import in_words, some_of
+
+_MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
 def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:
@@ -41,7 +43,8 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
     if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
-        print(f"  learning rates of {FILE}: {rates_in_words(p.trials, p.about.scale)}")
+        rates = rates_in_words(p.trials, p.about.scale).split("; ")
+        print("\n    ".join([f"  learning rates of {FILE}:", *rates]))
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
 
@@ -62,7 +65,7 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     """Variants, seeds and places that are in the same state for the same reason share a line."""
     entries: dict[tuple[str, ...], list[TrialState]] = {}
     for s in states:
-        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", "; "))
+        line = (s.state, s.probe, s.task, s.reason, s.variant)
         entries.setdefault(line, []).append(s)
     variants: dict[tuple[str, ...], list[str]] = {}
     for (*footing, variant), some in entries.items():
@@ -70,9 +73,14 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     states_in_order = ("failed", "missing", "done", "skipped")
     ordered = sorted(variants.items(), key=lambda line: states_in_order.index(line[0][0]))
     return [
-        (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
+        (state, probe, task, numbers, _variants(names, reason))
         for (state, probe, task, reason, numbers), names in ordered
     ]
+
+
+def _variants(joined: Iterable[str], reason: str) -> str:
+    names = [name for some in joined for name in some.split(" | ")]
+    return some_of(names, _MOST_VARIANTS) + (f": {reason}" if reason else "")
 
 
 def _seeds(states: Sequence[TrialState]) -> str:

@@ -104,7 +104,7 @@ class Tally:
         )  # fmt: skip
 
     def eta_seconds(self) -> float | None:
-        """The time left, as of a second ago; None until a trial has succeeded."""
+        """The time left, as of a second ago."""
         now = time.monotonic()
         if now >= self._next_estimate or len(self.finished) == len(self.trials):
             self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
@@ -112,9 +112,14 @@ class Tally:
                 History(
                     trials=self.trials, done=self.finished, running=self._begun, starts=(),
                     ends=self._ends, now=now, driver_started=self.start, weights=self.estimates,
+                    shares=self._shares(),
                 )
             )  # fmt: skip
         return self._eta
+
+    def _shares(self) -> dict[str, float]:
+        steps = {key: self.points[key].step for key in self.running if key in self.points}
+        return {key: step / self.steps[key] for key, step in steps.items() if key in self.steps}
 
     def label(self, trial_id: str) -> str:
         """As ``heads=4 shakespeare_characters seed 1``."""

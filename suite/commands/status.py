@@ -27,7 +27,7 @@ from suite.journal.sqlite_schema import Attempt, End, journal_in
 from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan
 from suite.sweep.folder_lock import is_held
-from suite.text import in_words
+from suite.text import in_words, some_of
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
@@ -197,7 +197,7 @@ def _places(status: SweepStatus) -> Iterator[str]:
         node = place.rpartition(", process")[0] or "this machine"
         by_node.setdefault(node, []).append(name.get(key, key))
     for node, names in sorted(by_node.items()):
-        yield f"running {len(names)} on {node}: {_some(names)}"
+        yield f"running {len(names)} on {node}: {some_of(names, _MOST_NAMES)}"
 
 
 def _failures(status: SweepStatus) -> Iterator[str]:
@@ -208,15 +208,10 @@ def _failures(status: SweepStatus) -> Iterator[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     for keys in ordered[:_MOST_GROUPS]:
         names = [status.labels.get(key, key) for key in keys]
-        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({_some(names)})"
+        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({some_of(names, _MOST_NAMES)})"
     rest = ordered[_MOST_GROUPS:]
     if rest:
         yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return "; ".join(names[:_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
