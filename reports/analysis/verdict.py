@@ -35,6 +35,7 @@ class ClaimOutcome(StrEnum):
     SUPPORTED = "supported"
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
+    IDENTICAL = "identical"
     INCONCLUSIVE = "inconclusive"
     UNDERPOWERED = "underpowered"
     INVALID = "invalid"
@@ -51,6 +52,8 @@ _MEANINGS = {
     ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
+    ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
+    "differs between them did not change what was computed.",
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
     "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
@@ -168,6 +171,8 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
+    if found.differences and not any(found.differences):
+        return ClaimOutcome.IDENTICAL
     outcome = judge(advantage, found.claim.by)
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome

@@ -37,7 +37,7 @@ def _print_lines(name: str, value: Any) -> None:
         for key, text in value.items():
             print(f"  {key:<22}{text}")
         return
-    text = some_of(value, _MOST_NAMES, ", ") or "none" if isinstance(value, list) else value
+    text = some_of(value, _MOST_NAMES) or "none" if isinstance(value, list) else value
     print(f"  {name:<22}{text}")
 
 

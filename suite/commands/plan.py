@@ -46,7 +46,7 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
         rates = rates_in_words(p.trials, p.about.scale).split("; ")
         print("\n    ".join([f"  learning rates of {FILE}:", *rates]))
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
+    print(f"{len(states)} trials: {counts}; {_left(p, states)}\n")
 
 
 def _left(p: Plan, states: Sequence[TrialState]) -> str:

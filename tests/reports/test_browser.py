@@ -51,6 +51,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "heads": _with_sizes(synthetic.sweep()),
         "complexity": mixers_alone.whole(),
         "hostile": hostile.sweep("hostile"),
+        "many": synthetic.many(),
     }
     for name, sweep in sweeps.items():
         render(name, [sweep], folder)
@@ -164,6 +165,19 @@ def test_a_page_is_as_wide_as_its_window(page: Page, reports: Path, name: str, w
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         _picture(page, f"{name}-{width}-{scheme}")
+
+
+def test_of_hundreds_of_variants_the_best_stand_first_and_all_are_folded(
+    page: Page, reports: Path
+) -> None:
+    _open(page, reports, "many/index.html")
+    assert page.evaluate("document.documentElement.scrollHeight") < 6_000
+    assert _order(page)[:2] == ["heads=15, dim=1", "heads=15, dim=2"]
+    assert "heads=1, dim=20" in _order(page)[:21]  # the baseline
+    folded = page.locator("details", has_text="All 300 variants").first
+    assert not folded.get_attribute("open")
+    assert folded.locator("tbody tr").count() == 300
+    _picture(page, "many")
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
