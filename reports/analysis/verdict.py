@@ -171,7 +171,7 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
-    if found.differences and not any(found.differences):
+    if found.differences and not found.is_ratio and not any(found.differences):
         return ClaimOutcome.IDENTICAL
     outcome = judge(advantage, found.claim.by)
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
