@@ -31,7 +31,7 @@ from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance
 SCALES = ("quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
 MAX_UNRANKED = 40  # variants of a table in the order of the ablation
-MOST_BEST = 10  # of more variants, those that the page shows unfolded
+MOST_BEST = 8  # of more variants, those that the page shows unfolded
 _METRICS = {
     "bits_per_character": "how many bits the model needs, on average, to tell the next character "
     "of text that it was not trained on",

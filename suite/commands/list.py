@@ -37,7 +37,9 @@ def _print_lines(name: str, value: Any) -> None:
         for key, text in value.items():
             print(f"  {key:<22}{text}")
         return
-    text = some_of(value, _MOST_NAMES) or "none" if isinstance(value, list) else value
+    text = value
+    if isinstance(value, list):  # a label of a variant may hold commas
+        text = some_of(value, _MOST_NAMES, "; " if name == "variants" else ", ") or "none"
     print(f"  {name:<22}{text}")
 
 
