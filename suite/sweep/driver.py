@@ -179,7 +179,8 @@ def run_plans(
         keys = [plan.key for plan in plans]
         if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
+        # States each claim before its trials.
+        plans = [journal.keep_plan(plan) for plan in plans]
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
         try:
@@ -205,7 +206,7 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
             journal.refuse_damaged()
             taken_over(journal, options.store, [plan.key for plan in plans])
             plans = [journal.adopt_plan(plan, other) for plan in plans]
-            trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
+            trial_ids = dict.fromkeys(name for p in plans for name in other.trials_of_editions(p))
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             sync = _started_sync(plans, options)
             return _concluded(plans, options, journal, sync, _Ran(num_new))
