@@ -8,6 +8,7 @@ from pathlib import Path
 from reports.render import render
 from suite.journal.journal import Journal
 from suite.reporting.build import sweeps_in, sweeps_to_report
+from suite.reporting.edition_table import editions_side_by_side
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
@@ -44,6 +45,11 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
     for said in (HISTORY, "8 heads beat one: supported, exploratory, indicative;", "## Editions"):
         assert said in text
     assert "fixed before its results" not in text
+    _, _, *lines = editions_side_by_side(store, NAME, None)
+    for number, steps, line in zip((3, 2, 1), (400, 200, 100), lines, strict=True):
+        assert line.split()[0] == str(number)
+        assert f"steps={steps} " in line
+    assert "heads=8: 2.510 bit/character [2.485, 2.535]" in lines[0]
 
 
 def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:
