@@ -27,6 +27,7 @@ from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too
 from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
+from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
@@ -180,7 +181,7 @@ def run_plans(
         if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         # States each claim before its trials.
-        plans = [journal.keep_plan(plan) for plan in plans]
+        plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
         try:
