@@ -240,12 +240,20 @@ def report(
             help="Compare A with B: each an output folder or store, a commit, or a device.",
         ),
     ] = None,
+    editions: Annotated[
+        bool,
+        typer.Option("--editions", help="Print every edition (version of the plan) with results."),
+    ] = False,
 ) -> None:
     """Regenerate the reports from what MLflow holds, or compare two sets of results."""
     from suite.commands import report as report_command
     from suite.tracking.location import existing_store_of
 
     open_store = partial(existing_store_of, out, tracking_uri)
+    if editions:
+        if compare is not None:
+            raise typer.BadParameter("--editions and --compare cannot be given together.")
+        raise typer.Exit(report_command.print_editions(names, open_store, scale))
     folder = out / "reports"
     raise typer.Exit(report_command.report(names, open_store, folder, scale=scale, compare=compare))
 

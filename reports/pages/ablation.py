@@ -16,6 +16,7 @@ from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.budgets import budgets_exhibit
+from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
@@ -248,3 +249,6 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
+    tried = editions_section(about)
+    if tried:
+        yield tried

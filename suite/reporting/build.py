@@ -18,6 +18,7 @@ from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
 from reports.results.series import Series, all_series
 from suite.journal.journal import Journal
+from suite.reporting.editions import with_history
 from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import About
 from suite.spec import SpecError
@@ -55,7 +56,8 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
     sweeps: dict[str, list[Sweep]] = {}
     for plan in journal.readable_plans():
         results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
-        sweeps.setdefault(plan.about.ablation, []).append(sweep_of(plan, results))
+        shown = with_history(plan, journal)
+        sweeps.setdefault(plan.about.ablation, []).append(sweep_of(shown, results))
     known = {(name, sweep.about.scale) for name, found in sweeps.items() for sweep in found}
     if store is not None and (others := reported(folder) - known):
         for name, found in sweeps_in(store, {ablation for ablation, _ in others}).items():

@@ -27,6 +27,7 @@ from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too
 from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
+from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation
@@ -179,7 +180,8 @@ def run_plans(
         keys = [plan.key for plan in plans]
         if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
+        # States each claim before its trials.
+        plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
         try:
@@ -205,7 +207,7 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
             journal.refuse_damaged()
             taken_over(journal, options.store, [plan.key for plan in plans])
             plans = [journal.adopt_plan(plan, other) for plan in plans]
-            trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
+            trial_ids = dict.fromkeys(name for p in plans for name in other.trials_of_editions(p))
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             sync = _started_sync(plans, options)
             return _concluded(plans, options, journal, sync, _Ran(num_new))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEvent, Waiting
-from suite.journal.export import JOURNAL_FILE, packed
+from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.reporting.frames import by_trial
@@ -303,12 +303,14 @@ class MlflowSync(threading.Thread):
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """The two frames, and the journal's own lines."""
+        from suite.reporting.editions import with_history
         from suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]
-        lines = packed(plan, journal.statements(plan.key), gate.each(journal.kept(trial_ids)))
+        lines = exported(plan, journal, gate.each)
         gate.enter()
-        files = sweep_files(plan, by_trial(gate.each(journal.results(trial_ids))))
+        shown = with_history(plan, journal)
+        files = sweep_files(shown, by_trial(gate.each(journal.results(trial_ids))))
         return {**files, JOURNAL_FILE: lines}
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.journal.export import JOURNAL_FILE, ExportError, packed, unpacked
+from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
+from suite.reporting.editions import with_history
 from suite.reporting.frames import by_trial, sweep_files
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
@@ -143,9 +144,9 @@ class StoreCheck:
                     yield f"another curve of {name}"
 
     def _of_files(self, results: Sequence[Result]) -> Iterator[Difference]:
-        statements = self._journal.statements(self._plan.key)
-        wanted = sweep_files(self._plan, by_trial(results))
-        wanted[JOURNAL_FILE] = packed(self._plan, statements, self._journal.kept(self._trials))
+        shown = with_history(self._plan, self._journal)
+        wanted = sweep_files(shown, by_trial(results))
+        wanted[JOURNAL_FILE] = exported(self._plan, self._journal)
         for name, body in wanted.items():
             if fault := _fault_of_file(name, self._stored.file(name), body):
                 yield self._difference(fault, files=(name,))

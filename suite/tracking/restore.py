@@ -71,13 +71,18 @@ def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
         StoreUnavailable: if the store cannot be reached.
     """
     reader = StoreReader(store.uri)
-    found = [sweep for key in keys if (sweep := _exported(reader, key)) is not None]
+    found = [sweep for key in keys if (sweep := exported_sweep(reader, key)) is not None]
     for sweep in found:
-        journal.restore_plan(sweep.plan, sweep.statements)
+        journal.restore_plan(sweep.plan, sweep.statements, sweep.editions, sweep.sources)
     return sum(journal.restore(kept) for sweep in found for kept in sweep.results)
 
 
-def _exported(reader: StoreReader, key: Key) -> SweepExport | None:
+def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
+    """What the store has of a sweep's journal; None where it has nothing.
+
+    Raises:
+        DamagedStore: if it is not what was published.
+    """
     held = reader.sweep(key).file(JOURNAL_FILE)
     if not held.is_published:
         return None

@@ -26,6 +26,7 @@ class FinishedSweep:
 
     name: str
     scale: str = "quick"
+    steps: int = 40
 
     @cached_property
     def plan(self) -> Plan:
@@ -40,7 +41,9 @@ class FinishedSweep:
                 source="Vaswani et al. 2017, Table 3", published="0.9 BLEU apart",
             ),
             scales={
-                self.scale: Scale(dim=16, depth=1, length=8, steps=40, batch=2, num_evaluations=4)
+                self.scale: Scale(
+                    dim=16, depth=1, length=8, steps=self.steps, batch=2, num_evaluations=4
+                )
             },
         )  # fmt: skip
         entry = LoadedAblation(

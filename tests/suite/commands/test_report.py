@@ -67,6 +67,7 @@ def test_two_output_folders_side_by_side_through_the_installed_command(work: Wor
     assert all(row["outcome"] != "identical" and row["n"] == "3" for row in scores)
     text = Path(page).read_text()
     assert "setting: steps" in text
+    assert "steps=30" in text[text.index("small.py, from A to B") :]  # the diff of the user's file
     assert all(commit in text for commit in COMMITS)
 
 

@@ -222,5 +222,5 @@ def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: 
     assert repaired(folder.out, None).differences == ()
     assert folder.artifact("journal.jsonl.gz").read_bytes() == body
     head, *lines = gzip.decompress(body).splitlines()
-    assert set(json.loads(head)) == {"plan", "statements"}
+    assert set(json.loads(head)) == {"plan", "statements", "editions", "sources"}
     assert len(lines) == 9
