@@ -37,6 +37,15 @@ Scale = Annotated[ScaleName, typer.Option(help="quick takes minutes on two cores
 Seeds = Annotated[
     int | None, typer.Option(min=1, max=10_000, help="Number of seeds instead of the scale's own.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE[,VALUE...]",
+        help="Change a field of the scale or of the model as if the file said so: one value is "
+        "the baseline's, several are an axis. May be given several times.",
+    ),
+]
 Out = Annotated[Path, typer.Option(metavar="DIR", callback=_folder, help="The output folder.")]
 Uri = Annotated[
     str | None,
@@ -105,13 +114,16 @@ def plan(
     names: Names,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Out = OUT,
     json: Json = False,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
-    plan_command.show(names, scale=scale, seeds=seeds, out=out, as_json=json)
+    plan_command.show(
+        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or ()
+    )
 
 
 @app.command()
@@ -119,6 +131,7 @@ def run(
     names: Names,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
     executor: Executor = "ray",
@@ -149,7 +162,9 @@ def run(
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
-    raise typer.Exit(run_command.run(names, scale=scale, seeds=seeds, options=options))
+    raise typer.Exit(
+        run_command.run(names, scale=scale, seeds=seeds, options=options, settings=settings or ())
+    )
 
 
 @app.command()
@@ -158,10 +173,13 @@ def submit(
     address: Url,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="Folder on the head; a relative one is in its user's home."
+            metavar="DIR",
+            callback=_folder,
+            help="Folder on the head; a relative one is in its user's home.",
         ),
     ] = OUT,
     tracking_uri: Uri = None,
@@ -184,6 +202,7 @@ def submit(
     options = SubmitOptions(
         scale=scale, seeds=seeds, out=out, tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
+        settings=tuple(settings or ()),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
     raise typer.Exit(submit_sweep(names, address, options))
@@ -204,6 +223,20 @@ def cancel(
 
 
 @app.command()
+def fetch(
+    address: Url,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|ID...]", help="By default the newest.")
+    ] = None,
+    out: Out = Path("fetched"),
+) -> None:
+    """Bring the reports of submitted sweeps to this machine."""
+    from suite.commands.fetch import fetch as fetch_sweeps
+
+    raise typer.Exit(fetch_sweeps(names or [], address, out))
+
+
+@app.command()
 def status(
     out: Out = OUT,
     address: Annotated[
@@ -213,15 +246,22 @@ def status(
         ),
     ] = None,
     json: Json = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Until nothing runs any more.")] = False,
 ) -> None:
     """Count trials by state; show what runs where, what waits or failed and why, the time left."""
+    if follow and json:
+        raise typer.BadParameter("--follow is for people; ask again and again with --json.")
     if address is not None:
-        from suite.commands.cluster_status import show_cluster_status
+        from suite.commands.cluster_status import follow_cluster_status, show_cluster_status
 
+        if follow:
+            raise typer.Exit(follow_cluster_status(address))
         show_cluster_status(address, as_json=json)
         return
-    from suite.commands.status import show_status
+    from suite.commands.status import follow_status, show_status
 
+    if follow:
+        raise typer.Exit(follow_status(out))
     show_status(out, as_json=json)
 
 

@@ -14,8 +14,7 @@ from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
-from suite.planning.loader import find_all
-from suite.planning.plan import plan
+from suite.planning.plan import plans_of
 from suite.schema import FAILURES, Cell, Plan
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
@@ -24,9 +23,17 @@ from suite.text import in_words, some_of
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
-def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:
-    """Print the plan of each ablation."""
-    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+def show(
+    names: Sequence[str],
+    *,
+    scale: str,
+    seeds: int | None,
+    out: Path,
+    as_json: bool,
+    settings: Sequence[str] = (),
+) -> None:
+    """Print the plan of each ablation, changed by `settings`."""
+    plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))

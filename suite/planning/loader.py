@@ -39,6 +39,7 @@ class LoadedAblation:
     Attributes:
         note: The docstring of its file.
         source_paths: The folder of a user's own file, from which workers import its mixers.
+        options: The `--set` options that it was changed by, as a command has them; mostly none.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LoadedAblation:
     note: str
     file: Path
     source_paths: tuple[str, ...] = ()
+    options: str = ""
 
 
 def shipped() -> dict[str, Path]:

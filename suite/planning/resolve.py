@@ -114,7 +114,10 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
 def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     """The scale with what the variant changes of it."""
     changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
-    return Scale(**{**scale.model_dump(), **changed}) if changed else scale
+    if not changed:
+        return scale
+    before = scale.model_dump(exclude_unset=True) | {"warmup_steps": scale.warmup_steps}
+    return Scale(**{**before, **changed})
 
 
 def _training(baseline: Baseline, scale: Scale, task: type[Task], mixer: str) -> Training:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from models.errors import did_you_mean
 from reports.analysis.verdict import verdict
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
@@ -90,18 +91,24 @@ def reports_of(
     held = {name: found for name, found in sweeps.items() if found}
     pages = []
     for name in names:
-        refuse_missing(name, held.get(name, ()), scale)
+        refuse_missing(name, held.get(name, ()), scale, known=held)
         pages.append(render(name, held[name], folder, scale))
     if held:
         render_overview(held, folder)
     return tuple(pages)
 
 
-def refuse_missing(name: str, sweeps: Sequence[Sweep], scale: str | None = None) -> None:
-    """Raise SpecError where an ablation, or a scale of it, has no sweep."""
+def refuse_missing(
+    name: str, sweeps: Sequence[Sweep], scale: str | None = None, known: Collection[str] = ()
+) -> None:
+    """Raise SpecError where an ablation, or a scale of it, has no sweep; `known` have one."""
     scales = [sweep.about.scale for sweep in sweeps]
     if not sweeps:
-        raise SpecError(f"nothing is recorded of {name!r} yet; `bakeoff run {name}` does that.")
+        hint = did_you_mean(name, known) or "."
+        there = f" Recorded are: {', '.join(sorted(known))}." if known else ""
+        raise SpecError(
+            f"nothing is recorded of {name!r} yet{hint}{there} `bakeoff run {name}` does that."
+        )
     if scale is not None and scale not in scales:
         raise SpecError(
             f"nothing is recorded of {name!r} at scale {scale!r}; there is {', '.join(scales)}."

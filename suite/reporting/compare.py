@@ -130,7 +130,13 @@ def _resolve(name: str, ablation: str, own: Callable[[], Sequence[Sweep]]) -> _C
     store = _named_store(name)
     if store is not None:
         return _whole_store(redact(name), store, ablation)
-    sweeps = own()
+    try:
+        sweeps = own()
+    except SpecError as error:
+        raise SpecError(
+            f"--compare {redact(name)!r}: no output folder with a store is named so; nor can it be "
+            f"a commit or a device: {error}"
+        ) from None
     rows = pd.concat([sweep.results for sweep in sweeps])
     candidates = [_with_value(*named, sweeps) for named in _meanings(name, rows)]
     if len(candidates) == 1:

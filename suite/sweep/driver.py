@@ -5,15 +5,16 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from rich.console import Console
 
+from suite.errors import unknown_name
 from suite.events import (
     SECONDS_BETWEEN,
     Checkpoints,
@@ -28,9 +29,10 @@ from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.own_modules import source_of
+from suite.planning.overrides import Setting
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
-from suite.spec import Ablation
+from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.mlflow_sync import EventLog, MlflowSync
@@ -135,6 +137,12 @@ class Options:
     is_patient: bool = False
     deadline: Deadline | None = None
 
+    def __post_init__(self) -> None:
+        """Take the folder as text, too; refuse an executor that is none."""
+        object.__setattr__(self, "out", Path(self.out))
+        if self.executor not in get_args(Executor):
+            raise SpecError(unknown_name("executor", str(self.executor), get_args(Executor)))
+
     @property
     def journal(self) -> Path:
         """The journal's file."""
@@ -151,6 +159,7 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
+    settings: Mapping[str, Setting] | None = None,
     display_for: DisplayFor = Display,
 ) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
@@ -160,13 +169,14 @@ def run(
         scale: See `suite.spec.Ablation`.
         seeds: Instead of the scale's own number.
         options: How to run them.
+        settings: What to change of each first, by field; see `suite.planning.overrides`.
         display_for: Makes the display of the progress; `suite.run` shows it on stderr.
 
     Raises:
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
-    plans = [plan_of(ablation, scale=scale, seeds=seeds) for ablation in ablations]
+    plans = [plan_of(each, scale=scale, seeds=seeds, settings=settings) for each in ablations]
     return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 

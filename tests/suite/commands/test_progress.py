@@ -19,7 +19,9 @@ from suite.journal.plans import Listed
 from suite.journal.status_message import last_status
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Point, Result, Status
+from suite.spec import SpecError
 from suite.sweep import driver
+from suite.sweep.driver import Options
 from suite.sweep.pending import Pending, pending_work
 from suite.timing.passes import Missing
 from tests.suite.heads_sweep import HEADS
@@ -233,8 +235,12 @@ def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) 
 def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     monkeypatch.setattr(driver, "run_plans", lambda *arguments: given.extend(arguments))
-    suite.run()
+    suite.run(out="t2", executor="inline")
     assert given[-1] is display_for
+    assert given[1] == Options(out=Path("t2"), executor="inline")
+    with pytest.raises(SpecError, match="did you mean 'inline'"):
+        suite.run(executor="inlin")  # type: ignore[arg-type]
+    assert {"run", "plan", "run_task", "Ablation"} <= set(dir(suite))
 
 
 def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measurement:

@@ -14,11 +14,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands.status import print_status, show_status, status_of, status_of_plans
+from suite.commands import status
+from suite.commands.status import (
+    follow_status,
+    print_status,
+    show_status,
+    status_of,
+    status_of_plans,
+)
 from suite.journal.journal import Journal
 from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Result, Status, Trial
+from suite.spec import SpecError
 from suite.sweep.folder_lock import held
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
@@ -179,9 +187,23 @@ def test_a_sweep_at_its_end_stands_by_its_own_trials(
 def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = status_of(tmp_path / "never")
     assert (found.counts, found.eta_seconds) == ({}, None)
-    show_status(tmp_path / "never", as_json=False)
+    show_status(tmp_path, as_json=False)
     assert "nothing was run in" in capsys.readouterr().out
+    with pytest.raises(SpecError, match="there is no such folder"):
+        show_status(tmp_path / "never", as_json=True)
     assert not (tmp_path / "never").exists()
+
+
+def test_it_is_followed_until_no_driver_works(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    works = iter([True, True, False])
+    monkeypatch.setattr(status, "_SECONDS_BETWEEN_LOOKS", (0.0, 0.0))
+    monkeypatch.setattr(status, "is_held", lambda out: next(works, False))
+    assert follow_status(out) == 0
+    said = capsys.readouterr().out
+    assert said.count("2 ok") == 2  # what has not changed is not said again
+    assert "1 running" in said.split("\n\n")[0]
 
 
 def test_without_a_finished_trial_there_is_no_estimate(tmp_path: Path, sweep: Plan) -> None:

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from reports.results.series import all_series
+from reports.tables.comparison import comparison_table, without_controls
+from suite.reporting import end_summary
 from suite.reporting.build import findings_of
+from suite.reporting.end_summary import summary_lines
 from suite.reporting.frames import by_trial, sweep_of
 from suite.schema import Status
 from tests.suite.finished_sweep import FinishedSweep
@@ -37,6 +41,27 @@ def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None
     found = findings_of(sweep_of(finished.plan, by_trial(results)))
     assert list(found.means) == ["bits_per_character/heads:1"]
     assert found.verdict == "invalid"
+
+
+def test_the_end_of_a_run_shows_the_numbers_of_the_report(
+    finished: FinishedSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(finished.plan, by_trial(finished.results))
+    measured = without_controls(all_series(sweep.about, sweep.results))
+    table = comparison_table(sweep.about, measured, sweep.about.tasks[0])
+    head, *rows, judged = summary_lines(sweep)
+    assert head.startswith("answered, quick, shakespeare_characters  bits per character (bit/")
+    assert [row.split()[0] for row in rows] == list(sweep.about.variants)
+    assert judged == f"verdict:   {findings_of(sweep).sentence}"
+    for line, row in zip(rows, table.rows, strict=True):
+        assert [each for each in row.entries if f"{each.text} {each.interval}" in line]
+    monkeypatch.setattr(end_summary, "MOST_ROWS", 2)
+    monkeypatch.setattr(end_summary, "_FEWEST_ROWS", 1)
+    _, best, second, more, _ = summary_lines(sweep)
+    assert best.startswith("heads=8 (baseline)")
+    assert (second[:7], more) == ("heads=2", "... and 1 more in the report")
+    nothing = sweep_of(finished.plan, {})
+    assert list(summary_lines(nothing)) == []
 
 
 def test_without_a_claim_there_is_no_verdict(finished: FinishedSweep) -> None:
