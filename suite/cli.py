@@ -274,12 +274,9 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """Serve the MLflow dashboard of this output folder, on this machine only."""
-    from suite.planning.loader import name_of
-    from suite.tracking.dashboard import serve
-    from suite.tracking.location import store_of
+    from suite.commands.ui import show
 
-    uri = store_of(out, tracking_uri).uri
-    serve(out, uri, port=port, ablation=name_of(name) if name else "")
+    show(name, out, tracking_uri, port=port)
 
 
 @app.command()

@@ -48,6 +48,7 @@ from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, mlflow_is_installed, store_of
+from suite.tracking.rebase import try_rebase
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
@@ -176,9 +177,7 @@ def run_plans(
     _refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        keys = [plan.key for plan in plans]
-        if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        _meet_store(plans, options, journal, console)
         plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
@@ -203,12 +202,22 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
             journal.refuse_damaged()
-            taken_over(journal, options.store, [plan.key for plan in plans])
+            _meet_store(plans, options, journal, Console(stderr=True))
             plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             sync = _started_sync(plans, options)
             return _concluded(plans, options, journal, sync, _Ran(num_new))
+
+
+def _meet_store(
+    plans: Sequence[Plan], options: Options, journal: Journal, console: Console
+) -> None:
+    """Rebase the store of a copied folder, take over what only the store has, and say so."""
+    keys = [plan.key for plan in plans]
+    for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys)):
+        if sentence:
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _concluded(

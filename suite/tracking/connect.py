@@ -65,9 +65,12 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
             Error as UnexpectedAnswer,
         )
         from mlflow import entities
+        from mlflow.tracking._tracking_service import utils
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
+    # It remembers, by run, where artifacts are: of a copied folder that would be the original.
+    utils._artifact_repos_cache.clear()
     # Those of requests are OSErrors.
     failures = (
         mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
