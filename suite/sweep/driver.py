@@ -22,6 +22,7 @@ from suite.events import (
     Finished,
     TrialExecutor,
     Unavailable,
+    writable_event,
 )
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.execution.process_cleanup import process_cleanup
@@ -300,7 +301,7 @@ class _Sweep:
         num_finished, was_cut = 0, False
         failed: list[str] = []
         try:
-            for event in events:
+            for event in map(writable_event, events):
                 self.log.write(event)
                 if isinstance(event, Finished):
                     num_finished += 1
