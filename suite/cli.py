@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, exit_code_of, message
+from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -343,7 +343,7 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"bakeoff: {message(str(error))}", err=True)
+        typer.echo(f"bakeoff: {message(said_of(error))}", err=True)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
             os._exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable
@@ -24,6 +25,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and lone
 # torch's profiler announces itself at every use, unless this is set before torch is imported.
 QUIET = {"KINETO_LOG_LEVEL": "5"}
 _OUR_PACKAGES = ("suite", "models", "reports")
+# A full disk, a quota, a file or file system that is read-only or broken: no bug and no mistake.
+_OF_THE_DISK = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
+)
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
@@ -63,13 +68,26 @@ class CheckpointError(Exception):
 def exit_code_of(error: Exception) -> int | None:
     """The `exit_code` that one of our classes declares; None for a bug or a library's error.
 
+    A disk that cannot be written has one too, wherever that showed.
     `models` and `reports` import nothing of the suite, so their errors declare the attribute
     themselves. Classes of libraries are not asked: click's have an `exit_code` too.
     """
     for kind in type(error).__mro__:
         if kind.__module__.partition(".")[0] in _OUR_PACKAGES and "exit_code" in vars(kind):
             return int(vars(kind)["exit_code"])
-    return None
+    return UNAVAILABLE if _is_of_the_disk(error) else None
+
+
+def said_of(error: Exception) -> str:
+    """What the command line says of an error with an exit code: one sentence."""
+    if not (isinstance(error, OSError) and _is_of_the_disk(error)):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}; once that is corrected, the same command continues."
+
+
+def _is_of_the_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _OF_THE_DISK
 
 
 def classified(error: BaseException) -> tuple[Status, str]:
