@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, exit_code_of, message
+from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -322,12 +322,9 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """Serve the MLflow dashboard of this output folder, on this machine only."""
-    from suite.planning.loader import name_of
-    from suite.tracking.dashboard import serve
-    from suite.tracking.location import store_of
+    from suite.commands.ui import show
 
-    uri = store_of(out, tracking_uri).uri
-    serve(out, uri, port=port, ablation=name_of(name) if name else "")
+    show(name, out, tracking_uri, port=port)
 
 
 @app.command()
@@ -394,7 +391,7 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"bakeoff: {message(str(error))}", err=True)
+        typer.echo(f"bakeoff: {message(said_of(error))}", err=True)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
             os._exit(code)

@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
-from suite.events import Event, Finished, Progressed, Remarked, Started, TrainedState, TrialRemark
+from suite.events import (
+    Event,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+    TrainedState,
+    TrialRemark,
+    writable_event,
+)
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
@@ -96,16 +105,15 @@ def run_measuring(
         status, reason = classified(error)
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
-    yield Finished(
-        Result(
-            trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-            provenance=here, seconds=time.perf_counter() - start,
-            measurements=tuple(collected.measurements) if is_ok else (),
-            points=tuple(collected.points),
-            specimens=tuple(collected.specimens) if is_ok else (),
-            state_sha256=collected.state_sha256 if is_ok else "",
-        )
+    result = Result(
+        trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
+        provenance=here, seconds=time.perf_counter() - start,
+        measurements=tuple(collected.measurements) if is_ok else (),
+        points=tuple(collected.points),
+        specimens=tuple(collected.specimens) if is_ok else (),
+        state_sha256=collected.state_sha256 if is_ok else "",
     )  # fmt: skip
+    yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
 
 
 def _events(

@@ -7,7 +7,7 @@ from typing import Any, Union, get_type_hints
 
 from models import MIXERS, SKELETONS, Knob, ModelError, skeleton_class
 from models.model_spec import config_from_knobs
-from suite.errors import unknown_name, words_of
+from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.user_mixers import NOT_KNOBS, knob_names, load_mixer, skeleton_knob_names
 from suite.planning.variants import Baseline, Variant
 from suite.spec import SWEEPS, WHOLE_MODEL, Ablation, Model, Scale, SpecError
@@ -188,6 +188,7 @@ def _checked(
 def in_words(mixer: str, error: Exception) -> str:
     """Why a mixer cannot be built, by what its building raised."""
     if isinstance(error, ModelError):
-        return str(error)
+        return writable(str(error), MOST_OF_A_REASON)
     first_line = words_of(error).partition("\n")[0]
-    return f"{mixer} cannot be built and called as a block would: {first_line}"
+    said = f"{mixer} cannot be built and called as a block would: {first_line}"
+    return writable(said, MOST_OF_A_REASON)

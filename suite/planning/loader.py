@@ -23,7 +23,7 @@ from types import CodeType, ModuleType
 
 from pydantic import ValidationError
 
-from suite.errors import unknown_name, words_of
+from suite.errors import unknown_name, words_of, writable
 from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
@@ -131,7 +131,7 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
     note = str(module.__doc__ or "").strip()
     return LoadedAblation(
         name=path.stem, ablation=_the_ablation(module, path), file=path, source_paths=source_paths,
-        note=note.encode(errors="backslashreplace").decode(),  # a report can write that down
+        note=writable(note),
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from suite.events import (
     Finished,
     TrialExecutor,
     Unavailable,
+    writable_event,
 )
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.execution.process_cleanup import process_cleanup
@@ -51,6 +52,7 @@ from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, mlflow_is_installed, store_of
+from suite.tracking.rebase import try_rebase
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
@@ -187,9 +189,7 @@ def run_plans(
     _refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        keys = [plan.key for plan in plans]
-        if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        _meet_store(plans, options, journal, console)
         # States each claim before its trials.
         plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
         sync = _started_sync(plans, options)
@@ -215,12 +215,22 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
             journal.refuse_damaged()
-            taken_over(journal, options.store, [plan.key for plan in plans])
+            _meet_store(plans, options, journal, Console(stderr=True))
             plans = [journal.adopt_plan(plan, other) for plan in plans]
             trial_ids = dict.fromkeys(name for p in plans for name in other.trials_of_editions(p))
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             sync = _started_sync(plans, options)
             return _concluded(plans, options, journal, sync, _Ran(num_new))
+
+
+def _meet_store(
+    plans: Sequence[Plan], options: Options, journal: Journal, console: Console
+) -> None:
+    """Rebase the store of a copied folder, take over what only the store has, and say so."""
+    keys = [plan.key for plan in plans]
+    for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys)):
+        if sentence:
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _concluded(
@@ -303,7 +313,7 @@ class _Sweep:
         num_finished, was_cut = 0, False
         failed: list[str] = []
         try:
-            for event in events:
+            for event in map(writable_event, events):
                 self.log.write(event)
                 if isinstance(event, Finished):
                     num_finished += 1

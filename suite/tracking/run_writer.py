@@ -31,6 +31,7 @@ from suite.tracking.client import (
 )
 from suite.tracking.connect import connect
 from suite.tracking.location import Store
+from suite.tracking.rebase import rebased
 from suite.tracking.run_fields import Findings, Key, comparison_page, view_tag
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run
 
@@ -62,6 +63,8 @@ class RunWriter:
 
     def __init__(self, store: Store) -> None:
         self._store = connect(store.uri, is_new_allowed=True)
+        with self._store.reached():
+            rebased(store)  # else what is recorded for a copied folder goes to the original's
         self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
         self._abouts: dict[Key, About] = {}
         self._sweeps: dict[Key, SweepRuns] = {}
@@ -258,8 +261,8 @@ class RunWriter:
         is_gone = "://" not in held and not Path(held).is_dir()
         if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
-                f"The store keeps its artifacts in {held}, which is gone: was the output "
-                "folder moved? Move it back, or choose a new --out."
+                f"The store keeps the artifacts of {about.ablation} in {held}, which is gone: put "
+                "it back, or choose a new --tracking-uri."
             )
         return str(experiment.experiment_id)
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlflow.tracking._tracking_service import utils
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -25,6 +24,8 @@ from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import store_of
+from suite.tracking.rebase import try_rebase
 from suite.tracking.run_writer import RunWriter
 from tests.suite.sweep.planted import CHILD, PLANTED, SWEEP, Folder, alter_row, kept
 
@@ -42,14 +43,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Folder:
-    """A copy, whose store knows where it stands now, as mlflow, which remembers, does not."""
-    utils._artifact_repos_cache.clear()
+    """A copy, whose store has the paths of its own files."""
     copy = Folder(Path(shutil.copytree(whole, tmp_path / "out")))
-    move = f"replace(%s, '{whole}', '{copy.out}')"
-    copy.store(
-        f"UPDATE runs SET artifact_uri = {move % 'artifact_uri'}",
-        f"UPDATE experiments SET artifact_location = {move % 'artifact_location'}",
-    )
+    assert try_rebase(store_of(copy.out, None))
     return copy
 
 

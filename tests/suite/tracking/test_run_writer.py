@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -488,21 +487,6 @@ def test_a_damaged_file_is_no_result(
     file.write_bytes(b"resultz")
     with pytest.raises(StoreUnavailable, match=r"results\.parquet .* not the file .* published"):
         _fetched(store.uri, tmp_path / "into")
-
-
-def test_a_moved_output_folder_can_be_read_and_is_not_written_beside(
-    store: LocalStore,
-    tmp_path_factory: pytest.TempPathFactory,
-    writer: RunWriter,
-) -> None:
-    writer.publish(KEY, FILES)
-    moved = type(store)(tmp_path_factory.mktemp("elsewhere") / "out")
-    shutil.move(store.out, moved.out)
-    ((_, folder),) = _fetched(moved.uri, moved.out / "into")
-    assert (folder / "results.parquet").read_bytes() == b"results"
-    with pytest.raises(StoreUnavailable, match="moved"):
-        moved.writer().open_sweep(HEADS.about)
-    assert not store.out.exists()
 
 
 def test_a_refusal_is_told_from_an_outage(store: LocalStore) -> None:
