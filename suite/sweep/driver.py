@@ -29,8 +29,8 @@ from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too
 from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
-from suite.planning.own_modules import source_of
 from suite.planning.overrides import Setting
+from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
 from suite.spec import Ablation, SpecError

@@ -13,8 +13,8 @@ from suite.schema import FAILURES, Plan, Status
 from suite.sweep.pending import distinct_work
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store
-from suite.tracking.run_fields import address_at
 from suite.tracking.run_writer import RunWriter
+from suite.tracking.shared_views import address_at
 
 if TYPE_CHECKING:
     from suite.reporting.build import Sweeps

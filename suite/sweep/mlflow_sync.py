@@ -246,6 +246,7 @@ class MlflowSync(threading.Thread):
                     name: variant_of(trial, cells) for name, (trial, cells) in trials.items()
                 }
                 lacking = writer.delete_stale(plan.key, variants)
+                writer.mark_edition(plan.key, trials)
                 lacking |= {e.trial_id for e in entries if shown.get(e.trial_id) != e.sha256}
                 trial_ids = [t.trial_id for t in plan.trials if t.trial_id in lacking]
                 for result in self._gate.each(journal.results(trial_ids)):

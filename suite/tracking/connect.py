@@ -1,6 +1,6 @@
 """Opens an MLflow store, and fetches the files that reports are made of.
 
-The only module that imports mlflow; `run_writer` writes what is read here.
+The only module that imports mlflow, beside its server; `run_writer` writes what is read here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 from dataclasses import replace
 
 import pytest
@@ -26,10 +26,20 @@ def test_a_verdict_and_a_mean_a_variant(finished: FinishedSweep) -> None:
     found = findings_of(sweep_of(finished.plan, by_trial(finished.results)))
     assert found.verdict == "supported"
     assert found.sentence.startswith("8 heads beat one: supported")
-    assert found.means == {
-        f"bits_per_character/heads:{heads}": statistics.fmean(2.5 + p + 0.01 * s for s in range(3))
-        for heads, p in ((1, 0.2), (2, 0.05), (8, 0.0))
-    }
+    assert [each.params for each in found.variants] == [
+        {"heads": str(n), "variant": f"heads={n}", "task": "shakespeare_characters"}
+        for n in (1, 2, 8)
+    ]
+    one, _, eight = found.variants
+    half = 0.01 * 4.302652729749464 / math.sqrt(3)  # Student's t, 2 degrees of freedom
+    wanted = {"": 2.71, "_low": 2.71 - half, "_high": 2.71 + half, "_difference": 0.2}
+    shown = {end: one.metrics[f"bits_per_character{end}"] for end in wanted}
+    assert shown == pytest.approx(wanted)
+    assert one.metrics["num_seeds"] == 3
+    assert "bits_per_character_difference" not in eight.metrics  # the baseline
+    assert one.curve_metric == "validation_bits_per_character"
+    means = [(step, 2.71 + 20 / (step + 10)) for step in (10, 20, 30, 40)]
+    assert one.curve == tuple((step, pytest.approx(mean)) for step, mean in means)
 
 
 def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None:
@@ -39,7 +49,10 @@ def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None
         for trial, result in zip(finished.plan.trials, finished.results, strict=True)
     ]  # fmt: skip
     found = findings_of(sweep_of(finished.plan, by_trial(results)))
-    assert list(found.means) == ["bits_per_character/heads:1"]
+    one, *others = found.variants
+    assert (one.coverage, one.metrics["bits_per_character"]) == ("3 of 3", pytest.approx(2.71))
+    for each in others:
+        assert (each.coverage, each.metrics) == ("0 of 3; 3 out of memory", {"num_seeds": 0})
     assert found.verdict == "invalid"
 
 
@@ -68,4 +81,4 @@ def test_without_a_claim_there_is_no_verdict(finished: FinishedSweep) -> None:
     sweep = sweep_of(finished.plan, by_trial(finished.results))
     found = findings_of(replace(sweep, about=replace(sweep.about, claim=None)))
     assert (found.verdict, found.sentence) == ("", "")
-    assert len(found.means) == 3
+    assert len(found.variants) == 3

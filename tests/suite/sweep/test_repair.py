@@ -27,7 +27,16 @@ from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import store_of
 from suite.tracking.rebase import try_rebase
 from suite.tracking.run_writer import RunWriter
-from tests.suite.sweep.planted import CHILD, PLANTED, SWEEP, Folder, alter_row, kept
+from tests.suite.sweep.planted import (
+    CHILD,
+    DELETE,
+    PLANTED,
+    SWEEP,
+    VARIANT,
+    Folder,
+    alter_row,
+    kept,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +62,7 @@ FAST = ("the journal deleted", "the store deleted", "a row of the journal altere
 FOUND = (  # of each kind one; the slow tests repair all
     "a run deleted", "a run doubled", "another result", "a run left open", "the parent deleted",
     "a row of the journal lost", "a report altered", "a report deleted",
+    "a variant's number changed", "a variant deleted",
 )  # fmt: skip
 OF_CHILDREN = [fault for fault, (_, *words) in PLANTED.items() if "shows" in words[0]]
 
@@ -77,6 +87,13 @@ def test_a_folder_that_was_moved_agrees(whole: Path, tmp_path: Path) -> None:
         moved.rename(whole)
     assert found.differences == ()
     assert found.summary == f"9 trials of {SWEEP.name}: journal, store and reports agree"
+
+
+def test_a_store_of_an_older_version_without_editions_and_variants_agrees(folder: Folder) -> None:
+    for _ in range(3):
+        folder.store(DELETE.replace("CHILD", VARIANT))
+    folder.store("DELETE FROM tags WHERE key LIKE 'bakeoff.edition%'")
+    assert differences(folder.out, None).differences == ()
 
 
 def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
