@@ -156,8 +156,9 @@ class Model(_Spec):
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        if isinstance(mixer, type):
-            path = f"{mixer.__module__}:{mixer.__qualname__}"
+        named: object = mixer
+        if isinstance(named, type):
+            path = f"{named.__module__}:{named.__qualname__}"
             raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
         fields = {
             "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
