@@ -107,8 +107,11 @@ def _judged(about: About, found: pd.DataFrame) -> About:
         return about
     judged = verdict(about, without_controls(all_series(about, found)))
     assert judged is not None, "there is a claim"
-    own = {"verdict": str(judged.outcome), "sentence": judged.sentence}
-    editions = tuple(replace(e, **own) if e.is_shown else e for e in about.editions)
+    word, sentence = str(judged.outcome), judged.sentence
+    editions = tuple(
+        replace(each, verdict=word, sentence=sentence) if each.is_shown else each
+        for each in about.editions
+    )
     return replace(about, editions=editions)
 
 
