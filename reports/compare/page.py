@@ -194,8 +194,8 @@ def source_diffs(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, str]:
     """File -> unified diff from A to B, of the user's files that are not the same."""
     found = {}
     for place in sorted({*a, *b}):
-        of_a, of_b = (source.get(place, "").splitlines() for source in (a, b))
-        lines = list(difflib.unified_diff(of_a, of_b, "A", "B", lineterm=""))
+        before, after = (source.get(place, "").splitlines() for source in (a, b))
+        lines = list(difflib.unified_diff(before, after, "A", "B", lineterm=""))
         if rest := lines[_MOST_LINES:]:
             lines = [*lines[:_MOST_LINES], f"... and {len(rest):,} more lines"]
         if lines:

@@ -107,9 +107,9 @@ def _judged(about: About, found: pd.DataFrame) -> About:
         return about
     judged = verdict(about, without_controls(all_series(about, found)))
     assert judged is not None, "there is a claim"
-    outcome, sentence = str(judged.outcome), judged.sentence
+    word, sentence = str(judged.outcome), judged.sentence
     editions = tuple(
-        replace(each, verdict=outcome, sentence=sentence) if each.is_shown else each
+        replace(each, verdict=word, sentence=sentence) if each.is_shown else each
         for each in about.editions
     )
     return replace(about, editions=editions)
