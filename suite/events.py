@@ -88,6 +88,11 @@ class TrainedState:
     sha256: str
 
 
+def runs_own_code(trial: Trial) -> bool:
+    """Whether it runs a mixer of the user's, which may change anything in its process."""
+    return any(":" in subject.mixer for subject in trial.subjects)
+
+
 class Unavailable(UnavailableError):
     """Ray is not installed, no cluster answers, or it can never run the trials: one sentence."""
 

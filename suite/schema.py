@@ -235,6 +235,7 @@ class Result:
     Attributes:
         reason: One sentence where the status is not ok.
         traceback: The whole of it, where something was raised.
+        output: The end of what a failed trial printed.
         seconds: Wall time of the trial in its worker.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
@@ -249,14 +250,12 @@ class Result:
     traceback: str = ""
     specimens: tuple[Specimen, ...] = ()
     state_sha256: str = ""
+    output: str = ""
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything in it: two stores that hold the same hash hold the same result.
-
-        A part that it does not have leaves no trace in it, as in a trial's id.
-        """
-        content = _without_idle(asdict(self), specimens=(), state_sha256="")
+        """Hash of all that it has: two stores that hold the same hash hold the same result."""
+        content = _without_idle(asdict(self), specimens=(), state_sha256="", output="")
         content["provenance"] = _without_idle(content["provenance"], conditions={})
         return content_hash(content)
 

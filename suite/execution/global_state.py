@@ -127,7 +127,8 @@ class GlobalState:
             (holder, name)
             for holder, before in self.functions.items()
             for name, function in before.items()
-            if callable(function) and not isinstance(function, type)
+            if callable(function)
+            and not isinstance(function, type)
             and (now := vars(_HOLDERS[holder]).get(name)) is not function
             and not _is_of_compiler(now)
         ]
