@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from suite.commands.logs import short
 from suite.commands.resource_usage import History, resource_usage
 from suite.errors import one_line
 from suite.journal.journal import Journal
@@ -33,6 +34,7 @@ _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
 _MOST_GROUPS = 10  # of failures
 _MOST_NAMES = 3  # in one group
+_LOGS = "`bakeoff logs TRIAL` prints the traceback and the output of a failed trial"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -153,7 +155,8 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
 
 def print_status(status: SweepStatus, console: Console) -> None:
     """Print it; names and reasons are printed as they are, without markup or control codes."""
-    for line, style in (*progress_lines(status), *_costs(status)):
+    logs = [(_LOGS, "red")] if status.failed else []
+    for line, style in (*progress_lines(status), *logs, *_costs(status)):
         console.print(Text(one_line(line), style=style), soft_wrap=True, highlight=False)
 
 
@@ -208,7 +211,8 @@ def _failures(status: SweepStatus) -> Iterator[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     for keys in ordered[:_MOST_GROUPS]:
         names = [status.labels.get(key, key) for key in keys]
-        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({_some(names)})"
+        trial = f"trial {short(keys[0])}"
+        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({_some(names)}; {trial})"
     rest = ordered[_MOST_GROUPS:]
     if rest:
         yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"
