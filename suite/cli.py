@@ -266,6 +266,19 @@ def status(
 
 
 @app.command()
+def logs(
+    trial: Annotated[
+        str, typer.Argument(metavar="TRIAL", help="Its id, or the first digits of it.")
+    ],
+    out: Out = OUT,
+) -> None:
+    """Print the traceback and the output of a failed trial."""
+    from suite.commands.logs import show_logs
+
+    show_logs(trial, out)
+
+
+@app.command()
 def report(
     names: Names,
     scale: Annotated[

@@ -79,6 +79,7 @@ def writable_event(event: Event) -> Event:
             result,
             reason=_sentence(result.reason),
             traceback=writable(result.traceback),
+            output=writable(result.output),
             measurements=tuple(map(_writable_measurement, result.measurements)),
             specimens=tuple(map(_writable_specimen, result.specimens)),
         )
@@ -121,6 +122,11 @@ class TrainedState:
     """
 
     sha256: str
+
+
+def runs_own_code(trial: Trial) -> bool:
+    """Whether it runs a mixer of the user's, which may change anything in its process."""
+    return any(":" in subject.mixer for subject in trial.subjects)
 
 
 class Unavailable(UnavailableError):

@@ -215,8 +215,12 @@ class Specimen:
 class Result:
     """What a trial leaves; it took so many seconds of wall time in its worker.
 
-    Where the status is not ok, `reason` is one sentence and `traceback` the whole of it. The hash
-    is that of `TrainedState`; empty where nothing was trained, or not to its end.
+    Attributes:
+        reason: One sentence where the status is not ok.
+        traceback: The whole of it, where something was raised.
+        output: The end of what a failed trial printed.
+        seconds: Wall time of the trial in its worker.
+        state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
     trial_id: str
@@ -229,11 +233,12 @@ class Result:
     traceback: str = ""
     specimens: tuple[Specimen, ...] = ()
     state_sha256: str = ""
+    output: str = ""
 
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
-        content = _without_idle(asdict(self), specimens=(), state_sha256="")
+        content = _without_idle(asdict(self), specimens=(), state_sha256="", output="")
         content["provenance"] = _without_idle(content["provenance"], conditions={})
         return content_hash(content)
 

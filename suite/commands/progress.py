@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from suite.commands.logs import short
 from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
@@ -250,7 +251,8 @@ class LiveDisplay(Display):
 def outcome(result: Result) -> str:
     """The result in a few words: its first number, or why there is none."""
     if result.status is not Status.OK:
-        return f"{result.status.value}: {result.reason}"
+        logs = f"; bakeoff logs {short(result.trial_id)}" if result.status in FAILURES else ""
+        return f"{result.status.value}: {result.reason}{logs}"
     found = [m for m in result.measurements if m.metric not in CONTROLS]
     first = next((m for m in found if m.value is not None), None)
     if first is None:

@@ -141,6 +141,9 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
             f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
             "command continues from here"
         )
+    if outcome.num_failed or outcome.num_failed_beside:
+        logs = f"{_own_command()} logs TRIAL{_out_option(options)}"
+        yield f"`{logs}` prints the traceback and the output of a failed trial"
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
@@ -167,6 +170,9 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
     if outcome.note or outcome.error:  # not recorded
         return []
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
-    out = "" if options.out == Path("out") else f" --out {options.out}"
     names = [page.parent.name for page in outcome.reports]
-    return [f"{_own_command()} ui {name}{out}{uri}" for name in names]
+    return [f"{_own_command()} ui {name}{_out_option(options)}{uri}" for name in names]
+
+
+def _out_option(options: Options) -> str:
+    return "" if options.out == Path("out") else f" --out {options.out}"

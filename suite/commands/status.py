@@ -21,6 +21,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from suite.commands.logs import short
 from suite.commands.resource_usage import History, resource_usage
 from suite.errors import DONE, INTERRUPTED, one_line
 from suite.journal.journal import Journal
@@ -38,6 +39,7 @@ _MOST_GROUPS = 10  # of failures
 _MOST_NAMES = 3  # in one group
 _SECONDS_BETWEEN_LOOKS = (15.0, 2.0)  # elsewhere, and on a terminal
 OUT = Path("out")  # the default output folder, which the first run makes
+_LOGS = "`bakeoff logs TRIAL` prints the traceback and the output of a failed trial"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -63,7 +65,9 @@ def _refuse_missing(out: Path) -> None:
 def _lines(found: SweepStatus) -> list[Text]:
     if not found.counts:
         return [Text(one_line(f"nothing was run in {found.out} yet"))]
-    return [Text(one_line(line), style=s) for line, s in (*progress_lines(found), *_costs(found))]
+    logs = [(_LOGS, "red")] if found.failed else []
+    lines = (*progress_lines(found), *logs, *_costs(found))
+    return [Text(one_line(line), style=style) for line, style in lines]
 
 
 def follow_status(out: Path) -> int:
@@ -264,7 +268,10 @@ def _failures(status: SweepStatus) -> Iterator[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     for keys in ordered[:_MOST_GROUPS]:
         names = [status.labels.get(key, key) for key in keys]
-        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({some_of(names, _MOST_NAMES)})"
+        trial = f"trial {short(keys[0])}"
+        yield (
+            f"failed {len(keys)}: {status.failed[keys[0]]} ({some_of(names, _MOST_NAMES)}; {trial})"
+        )
     rest = ordered[_MOST_GROUPS:]
     if rest:
         yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"

@@ -133,7 +133,10 @@ def _without_secrets(kept: Kept) -> Kept:
     if redact(text) == text:
         return kept
     result = _RESULT.validate_json(kept.body)
-    plain = replace(result, reason=redact(result.reason), traceback=redact(result.traceback))
+    plain = replace(
+        result, reason=redact(result.reason), traceback=redact(result.traceback),
+        output=redact(result.output),
+    )  # fmt: skip
     if plain == result:
         return kept
     return kept._replace(sha256=plain.sha256, body=_RESULT.dump_json(plain))

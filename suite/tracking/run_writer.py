@@ -351,6 +351,8 @@ class RunWriter:
         files = sample_files(result)
         if result.traceback:
             files["traceback.txt"] = redact(result.traceback).encode()
+        if result.output:
+            files["output.txt"] = redact(result.output).encode()
         if files:
             self._store.put_files(run.run_id, files)
         rows = fields.result_rows(trial, cells, result, run.start_ms)

@@ -89,7 +89,7 @@ def test_a_person_reads_names_places_and_reasons_as_they_are(cluster, capsys) ->
         "  2 missing, 3 ok, 1 running, 1 error",
         "  running heads=4, seed 0 on node 1",
         "  2 of the missing wait for a place: no node is free",
-        "  failed 1: error: [bold]x (b)",
+        "  failed 1: error: [bold]x (b; trial b)",
         "  1 min 30 s left",
     ]
 

@@ -89,7 +89,8 @@ def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Pendin
         "[1/5] learning_rate=0.001, fashion_mnist_patches, seed 0: accuracy 0.123457 (1.2 s; "
     )
     assert "[2/5]" in lines[2]
-    assert "seed 1: error: [red]KeyError[/red]: x (" in lines[2]
+    logs = f"bakeoff logs {second.trial_id[:8]}"
+    assert f"seed 1: error: [red]KeyError[/red]: x; {logs} (" in lines[2]
     assert len(lines) == 3
     assert "\x1b" not in said(out)
 

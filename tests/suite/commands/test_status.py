@@ -16,6 +16,7 @@ from rich.console import Console
 
 from suite.commands import status
 from suite.commands.status import (
+    _LOGS,
     follow_status,
     print_status,
     show_status,
@@ -267,7 +268,8 @@ def test_a_sweep_under_way() -> None:
         "1 error, 4 missing, 3 ok, 1 running",
         "running heads=4, seed 0 on node 1 at 10.0.0.7, process 3",
         "3 of the missing wait for a place: no node is free",
-        "failed 1: error: x (b)",
+        "failed 1: error: x (b; trial b)",
+        _LOGS,
         "1.25 trials a minute lately; 1 min 30 s left",
         "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
         "2 attempts were lost with a driver or node before the end: not counted, at most 0.25 "
@@ -311,16 +313,17 @@ def test_failures_are_grouped_by_their_reason() -> None:
     failed |= {"u": "error: it raised"}
     lines = printed(SweepStatus(counts={"timeout": 500, "error": 1}, failed=failed)).splitlines()
     assert lines[1:] == [
-        "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more)",
-        "failed 1: error: it raised (u)",
+        "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more; trial t0)",
+        "failed 1: error: it raised (u; trial u)",
+        _LOGS,
     ]
 
 
 def test_many_reasons_are_cut_and_counted() -> None:
     failed = {f"t{k}": f"error: {'x' * k}" for k in range(50)}
     lines = printed(SweepStatus(counts={"error": 50}, failed=failed)).splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "failed 40: for 40 other reasons; --json lists them all"
+    assert len(lines) == 13
+    assert lines[-2] == "failed 40: for 40 other reasons; --json lists them all"
 
 
 def test_many_places_are_told_by_node() -> None:
@@ -338,5 +341,5 @@ def test_nothing_of_a_strangers_is_markup_or_a_control_code() -> None:
             labels={"t": ":smile: \u202e"},
         )
     )
-    assert "[red]x[/red]\\x1b[31m\\nnext (:smile: \\u202e)" in said
+    assert "[red]x[/red]\\x1b[31m\\nnext (:smile: \\u202e; trial t)" in said
     assert "\x1b" not in said
