@@ -15,13 +15,7 @@ import pytest
 from rich.console import Console
 
 from suite.commands import status
-from suite.commands.status import (
-    follow_status,
-    print_status,
-    show_status,
-    status_of,
-    status_of_plans,
-)
+from suite.commands.status import print_status, show_status, status_of, status_of_plans
 from suite.journal.journal import Journal
 from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
@@ -200,7 +194,7 @@ def test_it_is_followed_until_no_driver_works(
     works = iter([True, True, False])
     monkeypatch.setattr(status, "_SECONDS_BETWEEN_LOOKS", (0.0, 0.0))
     monkeypatch.setattr(status, "is_held", lambda out: next(works, False))
-    assert follow_status(out) == 0
+    assert status.follow_status(out) == 0
     said = capsys.readouterr().out
     assert said.count("2 ok") == 2  # what has not changed is not said again
     assert "1 running" in said.split("\n\n")[0]
