@@ -156,9 +156,9 @@ class Model(_Spec):
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        named: object = mixer
-        if isinstance(named, type):
-            path = f"{named.__module__}:{named.__qualname__}"
+        given: object = mixer
+        if isinstance(given, type):
+            path = f"{given.__module__}:{given.__qualname__}"
             raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
         fields = {
             "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,

@@ -96,4 +96,5 @@ def _texts(row: Row, columns: Sequence[Column]) -> Iterator[str]:
     for column in columns:
         entry = column.entries.get(row.name, NO_ENTRY)
         interval = "" if column.measured_unit == "s" else entry.interval
-        yield one_line(" ".join(filter(None, (entry.text, interval, entry.note))))
+        note = f"({entry.note})" if entry.note else ""
+        yield one_line(" ".join(filter(None, (entry.text, interval, note))))

@@ -51,7 +51,7 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     except DamagedStore:
         raise
     except StoreUnavailable as error:
-        return f"{error} The run goes on without it; the results are kept in the journal."
+        return f"The run goes on without a store; the journal keeps the results. {error}"
     results = "result was" if number == 1 else "results were"
     why = "the journal was empty: " if was_empty else ""
     return f"{why}{number} {results} taken over from the store" if number else ""

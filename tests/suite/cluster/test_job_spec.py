@@ -44,12 +44,15 @@ def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
 
 
 def test_all_trials_of_all_plans_are_in_it_once_and_sorted() -> None:
-    options = SubmitOptions(scale="quick", seeds=None, out=Path("out"), tracking_uri=None)
+    options = SubmitOptions(
+        scale="quick", seeds=None, out=Path("out"), tracking_uri=None, settings=("steps=9",)
+    )
     bundle = CodeBundle((), Path(), SWEEP.names)
     plans = [plan(make_ablation(), seeds=number) for number in (5, 3)]
     sweeps = [_job_spec(some, bundle, options) for some in (plans, plans[::-1])]
     assert list(sweeps[0].trial_ids) == sorted({trial.trial_id for trial in plans[0].trials})
     assert sweeps[0] == sweeps[1]
+    assert "--scale quick --set=steps=9 --out" in sweeps[0].command
 
 
 def test_a_long_list_of_names_makes_no_endless_id() -> None:

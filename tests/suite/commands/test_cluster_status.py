@@ -9,13 +9,7 @@ import pytest
 
 from suite.cluster.jobs import Job
 from suite.commands import cluster_status
-from suite.commands.cluster_status import (
-    as_objects,
-    follow_cluster_status,
-    lines_of,
-    show_cluster_status,
-    submissions_on,
-)
+from suite.commands.cluster_status import as_objects, lines_of, show_cluster_status, submissions_on
 from suite.journal.status_message import SweepStatus, line_of
 
 JOB = Job(
@@ -99,7 +93,7 @@ def test_it_is_followed_until_all_have_ended(cluster, capsys, monkeypatch) -> No
     monkeypatch.setattr(
         "suite.commands.status.time.sleep", lambda _: put(cluster, status="SUCCEEDED", exit_code=0)
     )
-    assert follow_cluster_status("http://h:1") == 0
+    assert cluster_status.follow_cluster_status("http://h:1") == 0
     said = capsys.readouterr().out
     assert said.index(": running (") < said.index(": succeeded, exit code 0 (")
     assert JOB.submitted.startswith("submitted 1970-01-01 ")

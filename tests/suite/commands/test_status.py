@@ -17,7 +17,6 @@ from rich.console import Console
 from suite.commands import status
 from suite.commands.status import (
     _LOGS,
-    follow_status,
     print_status,
     show_status,
     status_of,
@@ -201,7 +200,7 @@ def test_it_is_followed_until_no_driver_works(
     works = iter([True, True, False])
     monkeypatch.setattr(status, "_SECONDS_BETWEEN_LOOKS", (0.0, 0.0))
     monkeypatch.setattr(status, "is_held", lambda out: next(works, False))
-    assert follow_status(out) == 0
+    assert status.follow_status(out) == 0
     said = capsys.readouterr().out
     assert said.count("2 ok") == 2  # what has not changed is not said again
     assert "1 running" in said.split("\n\n")[0]
