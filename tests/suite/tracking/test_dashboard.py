@@ -330,6 +330,7 @@ def test_every_way_in_shows_the_reports_numbers_of_the_newest_edition(
             card.get_by_text(f"{score:.2f}", exact=True).wait_for()
         _picture(page, f"edited-{width}")
         page.reload()
+    page.set_viewport_size({"width": 1600, "height": 1000})  # else columns are not drawn
     page.goto(shown.url.replace("CHART", "TABLE"))
     page.get_by_role("link", name="heads=8 · shakespeare_characters · edition 3").wait_for()
     for row, heads in enumerate((8, 2, 1)):
