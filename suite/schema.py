@@ -217,9 +217,8 @@ class Result:
 
     Attributes:
         reason: One sentence where the status is not ok.
-        traceback: The whole of it, where something was raised.
-        output: The end of what a failed trial printed.
-        seconds: Wall time of the trial in its worker.
+        traceback: Of what was raised; `output` is the end of what a failed trial printed.
+        seconds: Wall time in the worker.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
@@ -379,8 +378,7 @@ class About:
         subjects: Variant -> the mixer under test and its cost by theory.
         registration: Of the claim; None where there is no claim, or nothing is known of it.
         specimens: Task -> variant -> what its model does, trained with the first seed.
-        floors: Task -> labels of what needs no architecture; rows of no variant.
-        provenances: environment_id -> where results with that id were made.
+        floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         editions: All that are known, the shown one among them, newest first.
         is_indicative: Whether the scale is too small for a paper.
         regenerate: The command that does all of it again.
