@@ -117,8 +117,10 @@ def test_a_training_is_interrupted_and_the_same_command_continues(
     file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])
     limit = options(work, Deadline(600.0))
     assert run_command.run([file], scale="quick", seeds=1, options=limit) == FAILED
-    came, pid, _ = reached(work)
-    assert pid == os.getpid()
+    came, pid, child = reached(work)
+    assert pid != os.getpid()
+    assert not is_alive(pid)
+    assert not is_alive(child)
     assert ends[0] - came < SOON
     assert held(work) == {("parameters", 0, Status.OK): 2, ("quality", 0, Status.OK): 1}
     said = capsys.readouterr()
