@@ -19,7 +19,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from suite.commands.logs import short
 from suite.commands.resource_usage import History, resource_usage
 from suite.errors import one_line
 from suite.journal.journal import Journal
@@ -28,7 +27,7 @@ from suite.journal.sqlite_schema import Attempt, End, journal_in
 from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan
 from suite.sweep.folder_lock import is_held
-from suite.text import in_words
+from suite.text import in_words, short
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
