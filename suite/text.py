@@ -52,3 +52,8 @@ def seconds_in(text: str, option: str) -> float:
 def redact(text: str) -> str:
     """Replace what is before the @ of a URI, and fields such as password=, by ``***``."""
     return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))
+
+
+def short(trial_id: str) -> str:
+    """The beginning of an id, by which `bakeoff logs` finds the trial."""
+    return trial_id[:8]

@@ -10,9 +10,9 @@ from suite.errors import UsageError, one_line
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.schema import Result
+from suite.text import short
 
 _LEAST_DIGITS = 4
-_DIGITS = 8  # of an id, where one is named
 _MOST_NAMED = 5
 
 
@@ -37,11 +37,6 @@ def show_logs(trial: str, out: Path) -> None:
         )
     for result in kept:
         print("\n".join(_lines(result, labels[trial_id])))
-
-
-def short(trial_id: str) -> str:
-    """The beginning of an id, by which `bakeoff logs` finds the trial."""
-    return trial_id[:_DIGITS]
 
 
 def _the_one(trial: str, labels: dict[str, str], out: Path) -> str:

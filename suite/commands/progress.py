@@ -15,7 +15,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.commands.logs import short
 from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
@@ -25,7 +24,7 @@ from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
 from suite.sweep.pending import Pending
-from suite.text import in_words
+from suite.text import in_words, short
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most

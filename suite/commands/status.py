@@ -21,7 +21,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from suite.commands.logs import short
 from suite.commands.resource_usage import History, resource_usage
 from suite.errors import DONE, INTERRUPTED, one_line
 from suite.journal.journal import Journal
@@ -31,7 +30,7 @@ from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan
 from suite.spec import SpecError
 from suite.sweep.folder_lock import is_held
-from suite.text import in_words, some_of
+from suite.text import in_words, short, some_of
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
