@@ -95,12 +95,14 @@ class StoreCheck:
     def _of_trial(self, result: Result, runs: Sequence[TrialRun]) -> Iterator[Difference]:
         head = f"trial {result.trial_id}"
         same = [run for run in runs if run.result_sha256 == result.sha256]
-        chosen = (same or runs)[0]
+        shown = [(run, [*self._faults(run, result)]) for run in same]
+        # Of several that say the same, the one that shows it best.
+        chosen, faults = min(shown, key=lambda each: len(each[1])) if same else (runs[0], [])
         doubled = tuple(run.run_id for run in runs if run is not chosen)
         if doubled:
             yield self._difference(f"{head} is in the store {len(runs)} times.", run_ids=doubled)
         sentence = "" if same else f"{head} differs between journal and store."
-        if faults := [*self._faults(chosen, result)] if same else []:
+        if faults:
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
             sentence = f"{head} shows {faults[0]}{more}, in the store."
         if sentence:
