@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.execution.run_task import TaskResult
-from suite.tasks.generated import _whole_split
+from suite.tasks.bases.generated import _whole_split
 from suite.tasks.mqar import Mqar
 
 ROOT = Path(__file__).parents[1]

@@ -35,7 +35,10 @@ def _crowded(root: Path, files: list[Path]) -> Iterator[str]:
     for folder, count in sorted(held.items()):
         most = MOST_LOOSE_FILES.get(str(folder), MOST_FILES_IN_A_FOLDER)
         if count > most:
-            yield f"{folder}: {count} Python files, at most {most} are allowed"
+            yield (
+                f"{folder}: {count} Python files, at most {most} are allowed; move files that "
+                "belong together into a folder of their own"
+            )
 
 
 def _long(trees: dict[Path, ast.Module], names: dict[Path, str]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from suite.floors.floor import Floor
 from suite.floors.splits import answer_counts, held_out_batches, training_batches
+from suite.tasks.bases.text_windows import TextWindows
 from suite.tasks.task import Task
-from suite.tasks.text_windows import TextWindows
 
 
 class Majority(Floor):

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches
+from suite.tasks.bases.text_windows import TextWindows
 from suite.tasks.task import UNSCORED, Task
-from suite.tasks.text_windows import TextWindows
 
 _SYMBOLS_AT_ONCE = 2**22  # whose n-grams are sorted together
 
@@ -36,7 +36,7 @@ class NGram(Floor):
     """Bits per symbol of an n-gram model; below its subclasses, one a number n."""
 
     version = 1
-    needs = "a text (suite.tasks.text_windows)"
+    needs = "a text (suite.tasks.bases.text_windows)"
     n: ClassVar[int]
 
     def suits(self, task: type[Task]) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches, training_batches
-from suite.tasks.labelled_texts import words_of
+from suite.tasks.bases.labelled_texts import words_of
 from suite.tasks.task import Batch, Split, Task
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)

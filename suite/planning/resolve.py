@@ -158,7 +158,8 @@ def _skeleton(model: Model, task: type[Task]) -> str:
             "skeleton out to take each task's own)"
         )
     if skeleton_class(own).is_causal and not load_mixer(model.mixer).supports_causal:
-        raise Impossible(f"{model.mixer} cannot be causal, and {_with_article(own)} must be")
+        hint = " (set supports_causal in its class if it can)" if ":" in model.mixer else ""
+        raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(own)} must be")
     return own
 
 

@@ -19,10 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.download import source_of
 from suite.tasks.task import Split
-from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = source_of("enwik8")
 NUM_BYTES = 100_000_000

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 
 from models.model_spec import InputKind
+from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.labelled_data import Examples, LabelledData, LabelledTask
 from suite.tasks.task import Batch, DataSource
 
 SOURCE = DataSource(

@@ -18,11 +18,11 @@ from functools import cache
 
 import numpy as np
 
+from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
+from suite.tasks.bases.labelled_texts import TextClassification
+from suite.tasks.bases.text_windows import BYTES_AS_TEXT
 from suite.tasks.data_files import malformed, read_verified
 from suite.tasks.download import source_of
-from suite.tasks.labelled_data import Examples, LabelledData, examples_of
-from suite.tasks.labelled_texts import TextClassification
-from suite.tasks.text_windows import BYTES_AS_TEXT
 
 SOURCE = source_of("imdb")
 NUM_REVIEWS = 50_000

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.model_spec import InputKind
+from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, Metric
 
 VERSION = 1

@@ -29,8 +29,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import Batch
 
 VERSION = 1

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from suite.tasks.bases.labelled_data import LabelledData
+from suite.tasks.bases.labelled_texts import TextClassification, split_texts
 from suite.tasks.data_files import malformed, read_content
-from suite.tasks.labelled_data import LabelledData
-from suite.tasks.labelled_texts import TextClassification, split_texts
 from suite.tasks.task import DataSource
 
 SOURCE = DataSource(

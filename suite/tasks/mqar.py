@@ -33,8 +33,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
 
 VERSION = 1

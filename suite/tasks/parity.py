@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import Batch
 
 VERSION = 1

@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.generated import GeneratedTask, definition_source
 from suite.tasks.task import UNSCORED, Batch
 
 VERSION = 1

@@ -24,10 +24,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.task import UNSCORED as UNSCORED
 from suite.tasks.task import DataSource, Metric, Split
-from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = DataSource(
     name="shakespeare",

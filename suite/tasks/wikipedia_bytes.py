@@ -21,9 +21,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.task import DataSource, Split
-from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = DataSource(
     name="wikipedia",

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from suite.tasks.labelled_data import LabelledData, examples_of
-from suite.tasks.labelled_texts import TextClassification
+from suite.tasks.bases.labelled_data import LabelledData, examples_of
+from suite.tasks.bases.labelled_texts import TextClassification
+from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.task import Batch, DataSource, Metric, Split, Task
-from suite.tasks.text_windows import Corpus, TextWindows
 
 SOURCE = DataSource(name="tiny", title="", licence="", origin="", sha256="0" * 64, file="")
 

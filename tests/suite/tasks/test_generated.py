@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from suite.tasks.generated import definition_source
+from suite.tasks.bases.generated import definition_source
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
 from suite.tasks.registry import build_task

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.labelled_texts import (
+from suite.tasks.bases.labelled_texts import (
     NUM_SYMBOLS,
     PADDING,
     UNKNOWN,

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from suite.tasks.labelled_data import Examples, LabelledData, LabelledTask, examples_of
+from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask, examples_of
 from suite.tasks.task import Batch
 
 PADDING, UNKNOWN = 0, 1

@@ -1,0 +1,1 @@
+"""What tasks share: generated data, labelled examples and texts, windows of a text."""
