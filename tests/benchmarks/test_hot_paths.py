@@ -55,7 +55,8 @@ from tests.benchmarks.large_store import (
 pytestmark = pytest.mark.bench
 
 MEASURED = {  # on two cores
-    "planning": 11.5, "journal": 4.5, "frames": 4.4, "reports": 1.4, "reading": 9.3, "status": 3.7,
+    "list": 2.9, "plan heads": 1.5, "planning": 11.5, "journal": 4.5, "frames": 4.4,
+    "reports": 1.4, "reading": 9.3, "status": 3.7,
 }  # fmt: skip
 SLACK = 1.6
 LIMITS = Limits(
@@ -99,6 +100,20 @@ def test_help(benchmark: Any) -> None:
         lambda: subprocess.run(command, capture_output=True, check=True), rounds=5, warmup_rounds=1
     )
     assert b"regenerate" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "imports"), [("list", "typer, pydantic, sqlite3"), ("plan heads", "torch, pydantic")]
+)
+def test_commands_that_only_look(benchmark: Any, path: str, imports: str) -> None:
+    """Beside the imports that they cannot do without. Targets: 2 and 3 s of CPU on two cores."""
+    command = [str(Path(sys.executable).with_name("bakeoff")), *path.split()]
+    plain = [sys.executable, "-c", f"import {imports}"]
+    ours, reference = (
+        lambda each=each: subprocess.run(each, capture_output=True, check=True)
+        for each in (command, plain)
+    )
+    check(benchmark, path, ours, reference, f"`bakeoff {path}`")
 
 
 def test_planning_ten_thousand_trials(benchmark: Any) -> None:
