@@ -24,7 +24,7 @@ from suite.timeouts import Deadline
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace, is_alive
 
-SOON = 5.0  # seconds after the deadline by which everything must have ended
+SOON = 1.0  # seconds after the deadline by which everything must have ended
 
 
 def options(work: Workplace, deadline: Deadline) -> Options:
