@@ -1,4 +1,4 @@
-"""Small ablations in files of a user's own."""
+"""Small ablations in files of a user's own, and an empty journal."""
 
 import sys
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.journal.journal import Journal
 from tests.suite.small_ablation import WriteAblation
 
 PARTS = {
@@ -16,6 +17,17 @@ PARTS = {
     "probes": '["quality", "parameters", "step_time"]',
     "scales": '{"quick": Scale(dim=16, depth=1, length=8, steps=4, batch=2)}',
 }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    with Journal(path) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -37,17 +36,6 @@ def result(
                       better="lower"),),
         reason="" if status is Status.OK else "it went wrong", traceback="line 1\nline 2 \u2014",
     )  # fmt: skip
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "journal.db"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    with Journal(path) as opened:
-        yield opened
 
 
 def held(journal: Journal, trial_id: str = "a") -> list[Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,17 +30,6 @@ class FakeSync:
     def send(self, event: Event, attempt: int) -> None:
         with Journal(self.path, read_only=True) as journal:
             self.told.append((event, attempt, len(journal.entries())))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "journal.db"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    with Journal(path) as opened:
-        yield opened
 
 
 def test_the_journal_holds_a_result_before_the_store_hears_of_it(
