@@ -19,6 +19,7 @@ from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
 from reports.pages.summary import overview
 from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
+from reports.results.variant_labels import with_axes
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:
@@ -86,9 +87,10 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     in_order = replace(shown, results=_sorted(shown))
     made = page(in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
     # Every scale's rows, in an order of their own: that of the store does not matter.
-    frames = [_sorted(sweep) for sweep in sweeps if len(sweep.results)] or [sweeps[0].results]
-    results = pd.concat(frames, ignore_index=True)[list(RESULT_COLUMNS)]
-    texts = {"results.csv": frame_to_csv(results)}
+    frames = [with_axes(sweep.about, _sorted(sweep)) for sweep in sweeps if len(sweep.results)]
+    rows = pd.concat(frames or [sweeps[0].results], ignore_index=True)
+    results = rows[list(RESULT_COLUMNS)]
+    texts = {"results.csv": frame_to_csv(rows)}
     for table in made.all_tables:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
         texts[f"tables/{slug(table.name)}.tex"] = to_latex(table)

@@ -9,17 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.commands.from_python import run
+    from suite.commands.from_python import plan, run
     from suite.execution.run_task import run_task
-    from suite.planning.plan import plan
     from suite.spec import Ablation, Claim, Model, Scale, vary
 
 __all__ = ["Ablation", "Claim", "Model", "Scale", "plan", "run", "run_task", "vary"]
 
 _HOMES = {
     **dict.fromkeys(("Ablation", "Claim", "Model", "Scale", "vary"), "suite.spec"),
-    "plan": "suite.planning.plan",
-    "run": "suite.commands.from_python",
+    **dict.fromkeys(("plan", "run"), "suite.commands.from_python"),
     "run_task": "suite.execution.run_task",
 }
 
@@ -28,3 +26,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'suite' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, exit_code_of, message
+from suite.errors import FAILED, be_quiet, exit_code_of, message, said_of
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -36,6 +36,15 @@ ScaleName = Literal["quick", "standard", "paper"]
 Scale = Annotated[ScaleName, typer.Option(help="quick takes minutes on two cores.")]
 Seeds = Annotated[
     int | None, typer.Option(min=1, max=10_000, help="Number of seeds instead of the scale's own.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE[,VALUE...]",
+        help="Change a field of the scale or of the model as if the file said so: one value is "
+        "the baseline's, several are an axis. May be given several times.",
+    ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", callback=_folder, help="The output folder.")]
 Uri = Annotated[
@@ -105,13 +114,16 @@ def plan(
     names: Names,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Out = OUT,
     json: Json = False,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
     from suite.commands import plan as plan_command
 
-    plan_command.show(names, scale=scale, seeds=seeds, out=out, as_json=json)
+    plan_command.show(
+        names, scale=scale, seeds=seeds, out=out, as_json=json, settings=settings or ()
+    )
 
 
 @app.command()
@@ -119,6 +131,7 @@ def run(
     names: Names,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
     executor: Executor = "ray",
@@ -149,7 +162,9 @@ def run(
         trial_seconds=seconds_in(trial_limit, "--trial-limit") if trial_limit else None,
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )  # fmt: skip
-    raise typer.Exit(run_command.run(names, scale=scale, seeds=seeds, options=options))
+    raise typer.Exit(
+        run_command.run(names, scale=scale, seeds=seeds, options=options, settings=settings or ())
+    )
 
 
 @app.command()
@@ -158,10 +173,13 @@ def submit(
     address: Url,
     scale: Scale = "quick",
     seeds: Seeds = None,
+    settings: Settings = None,
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="Folder on the head; a relative one is in its user's home."
+            metavar="DIR",
+            callback=_folder,
+            help="Folder on the head; a relative one is in its user's home.",
         ),
     ] = OUT,
     tracking_uri: Uri = None,
@@ -184,6 +202,7 @@ def submit(
     options = SubmitOptions(
         scale=scale, seeds=seeds, out=out, tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
+        settings=tuple(settings or ()),
         follow=follow, again=again, dry_run=dry_run,
     )  # fmt: skip
     raise typer.Exit(submit_sweep(names, address, options))
@@ -204,6 +223,20 @@ def cancel(
 
 
 @app.command()
+def fetch(
+    address: Url,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|ID...]", help="By default the newest.")
+    ] = None,
+    out: Out = Path("fetched"),
+) -> None:
+    """Bring the reports of submitted sweeps to this machine."""
+    from suite.commands.fetch import fetch as fetch_sweeps
+
+    raise typer.Exit(fetch_sweeps(names or [], address, out))
+
+
+@app.command()
 def status(
     out: Out = OUT,
     address: Annotated[
@@ -213,16 +246,36 @@ def status(
         ),
     ] = None,
     json: Json = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Until nothing runs any more.")] = False,
 ) -> None:
     """Count trials by state; show what runs where, what waits or failed and why, the time left."""
+    if follow and json:
+        raise typer.BadParameter("--follow is for people; ask again and again with --json.")
     if address is not None:
-        from suite.commands.cluster_status import show_cluster_status
+        from suite.commands.cluster_status import follow_cluster_status, show_cluster_status
 
+        if follow:
+            raise typer.Exit(follow_cluster_status(address))
         show_cluster_status(address, as_json=json)
         return
-    from suite.commands.status import show_status
+    from suite.commands.status import follow_status, show_status
 
+    if follow:
+        raise typer.Exit(follow_status(out))
     show_status(out, as_json=json)
+
+
+@app.command()
+def logs(
+    trial: Annotated[
+        str, typer.Argument(metavar="TRIAL", help="Its id, or the first digits of it.")
+    ],
+    out: Out = OUT,
+) -> None:
+    """Print the traceback and the output of a failed trial."""
+    from suite.commands.logs import show_logs
+
+    show_logs(trial, out)
 
 
 @app.command()
@@ -240,12 +293,20 @@ def report(
             help="Compare A with B: each an output folder or store, a commit, or a device.",
         ),
     ] = None,
+    editions: Annotated[
+        bool,
+        typer.Option("--editions", help="Print every edition (version of the plan) with results."),
+    ] = False,
 ) -> None:
     """Regenerate the reports from what MLflow holds, or compare two sets of results."""
     from suite.commands import report as report_command
     from suite.tracking.location import existing_store_of
 
     open_store = partial(existing_store_of, out, tracking_uri)
+    if editions:
+        if compare is not None:
+            raise typer.BadParameter("--editions and --compare cannot be given together.")
+        raise typer.Exit(report_command.print_editions(names, open_store, scale))
     folder = out / "reports"
     raise typer.Exit(report_command.report(names, open_store, folder, scale=scale, compare=compare))
 
@@ -274,12 +335,9 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """Serve the MLflow dashboard of this output folder, on this machine only."""
-    from suite.planning.loader import name_of
-    from suite.tracking.dashboard import serve
-    from suite.tracking.location import store_of
+    from suite.commands.ui import show
 
-    uri = store_of(out, tracking_uri).uri
-    serve(out, uri, port=port, ablation=name_of(name) if name else "")
+    show(name, out, tracking_uri, port=port)
 
 
 @app.command()
@@ -346,7 +404,7 @@ def main() -> None:
         code = exit_code_of(error)
         if code is None:
             raise
-        typer.echo(f"bakeoff: {message(str(error))}", err=True)
+        typer.echo(f"bakeoff: {message(said_of(error))}", err=True)
         if type(error).__name__ == "LeftThread":  # else we would wait for its end
             sys.stdout.flush()
             os._exit(code)

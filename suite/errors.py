@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -18,9 +20,15 @@ INTERRUPTED = 130  # resumable
 
 MOST_CHARACTERS = 2_000  # of a message: its beginning and its end are shown
 _CHARACTERS_OF_THE_END = 400
+MOST_OF_A_REASON, MOST_OF_A_TEXT = 4_000, 100_000  # characters that a result keeps
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and lone surrogates
 # torch's profiler announces itself at every use, unless this is set before torch is imported.
 QUIET = {"KINETO_LOG_LEVEL": "5"}
 _OUR_PACKAGES = ("suite", "models", "reports")
+# A full disk, a quota, a file or file system that is read-only or broken: no bug and no mistake.
+_OF_THE_DISK = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
+)
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
@@ -60,13 +68,26 @@ class CheckpointError(Exception):
 def exit_code_of(error: Exception) -> int | None:
     """The `exit_code` that one of our classes declares; None for a bug or a library's error.
 
+    A disk that cannot be written has one too, wherever that showed.
     `models` and `reports` import nothing of the suite, so their errors declare the attribute
     themselves. Classes of libraries are not asked: click's have an `exit_code` too.
     """
     for kind in type(error).__mro__:
         if kind.__module__.partition(".")[0] in _OUR_PACKAGES and "exit_code" in vars(kind):
             return int(vars(kind)["exit_code"])
-    return None
+    return UNAVAILABLE if _is_of_the_disk(error) else None
+
+
+def said_of(error: Exception) -> str:
+    """What the command line says of an error with an exit code: one sentence."""
+    if not (isinstance(error, OSError) and _is_of_the_disk(error)):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror}; once that is corrected, the same command continues."
+
+
+def _is_of_the_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _OF_THE_DISK
 
 
 def classified(error: BaseException) -> tuple[Status, str]:
@@ -75,8 +96,9 @@ def classified(error: BaseException) -> tuple[Status, str]:
         return Status.DIVERGED, str(error)
     if isinstance(error, TrialTimeout):
         return Status.TIMEOUT, str(error)
-    sentence = f"{type(error).__name__}: {error}".splitlines()[0]
-    if isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY):
+    said = words_of(error)
+    sentence = said.splitlines()[0]
+    if isinstance(error, MemoryError) or any(sign in said for sign in _OUT_OF_MEMORY):
         return Status.OUT_OF_MEMORY, sentence
     return Status.ERROR, sentence
 
@@ -105,6 +127,24 @@ def message(text: str) -> str:
         start = MOST_CHARACTERS - _CHARACTERS_OF_THE_END
         text = f"{text[:start]} ... {text[-_CHARACTERS_OF_THE_END:]}"
     return one_line(text)
+
+
+def writable(text: str, most: int = MOST_OF_A_TEXT) -> str:
+    r"""The text as every format and database can hold it; done twice it changes nothing more.
+
+    Control characters and lone surrogates are spelled out, as ``\x00`` and ``\udcff``, and of a
+    text that is too long the middle is left out.
+    """
+    shown = _CONTROL.sub(lambda found: one_line(found[0]), _cut(text, most).replace("\r\n", "\n"))
+    return _cut(shown, most)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    start, end = most // 2, most // 3
+    left_out = len(text) - start - end
+    return f"{text[:start]} ... ({left_out:,} characters are left out) ... {text[-end:]}"
 
 
 def words_of(error: BaseException) -> str:

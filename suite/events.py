@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from suite.errors import UnavailableError
-from suite.schema import Point, Provenance, Resources, Result, Trial
+from suite.errors import MOST_OF_A_REASON, UnavailableError, one_line, writable
+from suite.schema import Measurement, Point, Provenance, Resources, Result, Specimen, Trial
 
 Assignments = Sequence[tuple[Trial, Resources]]
 SECONDS_BETWEEN = 300.0
@@ -63,6 +63,42 @@ class Waiting:
     reason: str
 
 
+def writable_event(event: Event) -> Event:
+    """The event with texts that journal, store and reports can hold: see `suite.errors.writable`.
+
+    A new result passes here before anything else gets it. One that the journal holds stays as it
+    is, since its hash must stay.
+    """
+    if isinstance(event, Remarked):
+        return replace(event, sentence=_sentence(event.sentence))
+    if not isinstance(event, Finished):
+        return event
+    result = event.result
+    return Finished(
+        replace(
+            result,
+            reason=_sentence(result.reason),
+            traceback=writable(result.traceback),
+            output=writable(result.output),
+            measurements=tuple(map(_writable_measurement, result.measurements)),
+            specimens=tuple(map(_writable_specimen, result.specimens)),
+        )
+    )
+
+
+def _sentence(text: str) -> str:
+    return one_line(writable(text, MOST_OF_A_REASON))
+
+
+def _writable_measurement(measured: Measurement) -> Measurement:
+    return replace(measured, reason=_sentence(measured.reason)) if measured.reason else measured
+
+
+def _writable_specimen(specimen: Specimen) -> Specimen:
+    """A model of bytes writes control characters: they are what it found, and part of its hash."""
+    return replace(specimen, text=specimen.text.encode(errors="backslashreplace").decode())
+
+
 TrialEvent = Started | Progressed | Remarked | Finished
 Event = TrialEvent | Waiting
 
@@ -86,6 +122,11 @@ class TrainedState:
     """
 
     sha256: str
+
+
+def runs_own_code(trial: Trial) -> bool:
+    """Whether it runs a mixer of the user's, which may change anything in its process."""
+    return any(":" in subject.mixer for subject in trial.subjects)
 
 
 class Unavailable(UnavailableError):

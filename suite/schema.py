@@ -67,11 +67,9 @@ class Training:
 class Parallel:
     """How a training step is spread over workers by DeepSpeed; all of it moves the number a little.
 
-    Attributes:
-        workers: Processes, each with its share of the batch.
-        zero: ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser
-            states, 2 gradients too, 3 parameters too are divided among them.
-        accumulation: Parts that a worker cuts its share into, one after the other.
+    `workers` are processes with a share of the batch each, which they cut into `accumulation`
+    parts. ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser
+    states, 2 gradients too, 3 parameters too are divided among them.
     """
 
     workers: int
@@ -85,18 +83,15 @@ class Trial:
     """The unit that is hashed, scheduled, retried, recorded.
 
     Attributes:
-        probe: The kind of measurement.
-        task: Name of the task, `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of
-            its data.
-        length: Tokens per sequence.
-        batch: Sequences per step.
+        task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
+        length: Tokens per sequence; `batch` is sequences per step.
         subjects: One model for a quality trial; all models of a comparison for a timing trial,
             the baseline's first; none for a trial of the task alone.
-        training: How to train; None where the probe trains nothing.
+        training: None where the probe trains nothing.
         seed: Seed of a quality trial; index of the process of a timing trial.
         versions: Version of each definition that the number depends on.
-        parallel: How steps are spread over workers; None in one process, without DeepSpeed.
-        test_lengths: Lengths at which the trained model is tested too; mostly none.
+        parallel: None in one process, without DeepSpeed.
+        test_lengths: At which the trained model is tested too; mostly none.
     """
 
     probe: str
@@ -113,10 +108,7 @@ class Trial:
 
     @cached_property
     def trial_id(self) -> str:
-        """SHA-256 of the content, 32 hexadecimal digits. Never time, host, commit or order.
-
-        A part that a trial does not have leaves no trace in it, so that ids outlive new parts.
-        """
+        """Hash of the content, without what it does not have. Never time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         content["subjects"] = [_without_idle(s.fields, runtime="eager") for s in self.subjects]
         if self.training is not None:
@@ -143,13 +135,10 @@ def _without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One number of one subject of a trial.
+    """One number of one subject of a trial; None where the status is neither ok nor noisy.
 
-    Attributes:
-        subject: Index into the trial's `subjects`; of a trial without any, which of its rows.
-        at: The coordinate, as ``length=1024``; empty where there is none.
-        value: None where the status is neither ok nor noisy.
-        spread_low: Lower end of the spread of the samples behind the value, if there are several.
+    `subject` is the index into the trial's `subjects`; of a trial without any, which of its rows.
+    `at` is the coordinate, as ``length=1024``, or empty. The spread is that of the samples.
     """
 
     metric: str
@@ -166,11 +155,9 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A point of a learning curve.
+    """A point of a learning curve, at so many steps done and FLOPs spent.
 
-    Attributes:
-        step: Training steps done.
-        flops: Training FLOPs spent so far, by formula; None where the mixer gives no formula.
+    FLOPs are those of the formula; None where the mixer gives none.
     """
 
     metric: str
@@ -185,9 +172,8 @@ class Point:
 class Provenance:
     """Where a result was made. `environment_id` names what timings depend on.
 
-    Attributes:
-        conditions: What else of the machine moves timings, by name: the clock's governor, boost,
-            SMT, the cores that may be used. They are shown, and tell no environments apart.
+    `conditions` are what else of the machine moves them: the clock's governor, boost, SMT, the
+    cores that may be used. They are shown, and tell no environments apart.
     """
 
     commit: str
@@ -206,12 +192,9 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Specimen:
-    """What a trained model does with one held-out example, for people to look at.
-
-    A matrix, as of attention weights, or a text. No number of a report is read off it.
+    """What a trained model does with one held-out example: a matrix or a text, for people to see.
 
     Attributes:
-        kind: ``attention``, ``positions`` or ``text``.
         title: As ``layer 1, head 2``.
         text: What a model wrote, or the example that a matrix belongs to.
         num_rows, num_columns: Of the matrix; 0 where there is none.
@@ -230,12 +213,12 @@ class Specimen:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a trial leaves.
+    """What a trial leaves; it took so many seconds of wall time in its worker.
 
     Attributes:
         reason: One sentence where the status is not ok.
-        traceback: The whole of it, where something was raised.
-        seconds: Wall time of the trial in its worker.
+        traceback: Of what was raised; `output` is the end of what a failed trial printed.
+        seconds: Wall time in the worker.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
@@ -249,23 +232,18 @@ class Result:
     traceback: str = ""
     specimens: tuple[Specimen, ...] = ()
     state_sha256: str = ""
+    output: str = ""
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything in it: two stores that hold the same hash hold the same result.
-
-        A part that it does not have leaves no trace in it, as in a trial's id.
-        """
-        content = _without_idle(asdict(self), specimens=(), state_sha256="")
+        """Hash of everything that it has: where it is the same, the result is the same."""
+        content = _without_idle(asdict(self), specimens=(), state_sha256="", output="")
         content["provenance"] = _without_idle(content["provenance"], conditions={})
         return content_hash(content)
 
     @cached_property
     def finding_sha256(self) -> str:
-        """Hash of what was found, without when, where and how long it took.
-
-        A trial that is no timing has the same one whenever it runs in the same environment.
-        """
+        """Hash of what was found: of no timing, the same whenever it runs in one environment."""
         content = asdict(self)
         found = ("trial_id", "status", "measurements", "points", "specimens", "state_sha256")
         return content_hash({name: content[name] for name in found})
@@ -285,12 +263,8 @@ class MetricSpec:
 class Cell:
     """One entry of an ablation's table, and the trial that fills it.
 
-    Attributes:
-        metrics: What the trial will measure for it; a failure leaves a row under each name.
-        subject: Index of the variant's model among the trial's subjects; of a trial without any,
-            which of its rows.
-        reason: Why it cannot run; empty where it can.
-        at: The coordinate of a sweep that it stands at, as ``length=1024``; empty outside sweeps.
+    A failure leaves a row under the name of each metric. `subject` and `at` are those of
+    `Measurement`; `reason` says why it cannot run, empty where it can.
     """
 
     variant: str
@@ -308,9 +282,7 @@ class Cell:
 class ClaimSpec:
     """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`.
 
-    Attributes:
-        at: The coordinate of a sweep; empty outside sweeps.
-        published: The figure of the source, in a few words; empty where it has none.
+    `at` is the coordinate of a sweep, `published` the source's figure in a few words, or empty.
     """
 
     statement: str
@@ -328,10 +300,8 @@ class ClaimSpec:
 class Registration:
     """When a claim was stated: before the results that it is judged by, or after.
 
-    Attributes:
-        sha256: Of all that fixes the test: claim, seeds, settings.
-        num_pairs_before: Seeds of which a side had a result when it was stated as it is now.
-        changes: What is not as it was first stated, each in a few words.
+    The hash is of all that fixes the test: claim, seeds, settings. `num_pairs_before` counts the
+    seeds of which a side had a result then; `changes` are what is not as it was first stated.
     """
 
     sha256: str
@@ -342,6 +312,34 @@ class Registration:
     def is_confirmatory(self) -> bool:
         """Whether nobody could have known the answer."""
         return self.num_pairs_before == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edition:
+    """One version of an ablation's plan at one scale.
+
+    Attributes:
+        number: In the order in which they were first planned, from 1.
+        sha256: Of all that determines the plan; notes, and where it runs, are no part of it.
+        started_seconds: When it was first planned, since 1970; 0 is unknown.
+        settings: Everything that may differ between two, by name.
+        verdict: On its claim, in a word; like the `sentence` empty without claim or results.
+        source_sha256: Of the user's files that it was made from; empty where there are none.
+        is_shown: Whether a report shows its results.
+        is_earlier_test: Whether it tested the claim of the shown one before, on other trials.
+    """
+
+    number: int
+    sha256: str
+    started_seconds: float
+    settings: Mapping[str, Knob]
+    num_trials: int
+    num_done: int = 0
+    verdict: str = ""
+    sentence: str = ""
+    source_sha256: str = ""
+    is_shown: bool = False
+    is_earlier_test: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,8 +356,7 @@ class DataSet:
 class MixerFacts:
     """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it.
 
-    Attributes:
-        is_proven: Whether it has a reference that it is held against before it is timed.
+    It is proven where it has a reference that it is held against before it is timed.
     """
 
     mixer: str
@@ -374,18 +371,17 @@ class About:
     """What a report must say besides its numbers; travels inside `results.parquet`.
 
     Attributes:
-        note: The ablation's docstring, its lab note.
+        note: The ablation's docstring.
         variants: All labels, in the order of the table.
-        settings: The scale's settings (width, depth, steps, ...), by name.
+        settings: The scale's (width, depth, steps, ...), by name.
         metrics: What each probe measures on each task: task -> probe -> metrics.
         subjects: Variant -> the mixer under test and its cost by theory.
         registration: Of the claim; None where there is no claim, or nothing is known of it.
         specimens: Task -> variant -> what its model does, trained with the first seed.
-        floors: Task -> labels of what needs no architecture; in the rows they stand where a
-            variant's would, and are none.
-        provenances: environment_id -> where results with that id were made.
-        is_indicative: True where the scale is too small for a paper.
-        regenerate: The command that runs what is missing and makes the report again.
+        floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
+        editions: All that are known, the shown one among them, newest first.
+        is_indicative: Whether the scale is too small for a paper.
+        regenerate: The command that does all of it again.
     """
 
     ablation: str
@@ -409,6 +405,12 @@ class About:
     registration: Registration | None = None
     specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    editions: tuple[Edition, ...] = ()
+
+    @property
+    def edition(self) -> int:
+        """The number of the shown edition; 1 where none is known."""
+        return next((each.number for each in self.editions if each.is_shown), 1)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -421,10 +423,8 @@ class About:
 class Resources:
     """What one worker of a trial may use; recorded with its result, never part of its id.
 
-    Attributes:
-        num_gpus: Below 1 it shares one.
-        memory_bytes: Room that a node must have to spare; 0 asks for none.
-        gpu_model: As Ray names it (``A100``, ``H100``, ``L4``); empty takes any.
+    Below 1 it shares a GPU. Its model is as Ray names it (``A100``, ``L4``); empty takes any.
+    `memory_bytes` is the room that a node must have to spare; 0 asks for none.
     """
 
     num_cpus: int = 1

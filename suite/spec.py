@@ -13,6 +13,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
 from pydantic import (
@@ -80,7 +81,9 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
     if first["type"] == "missing":
-        return f"{spec.__name__} needs a value for {key!r}."
+        near = get_close_matches(key, first["input"], n=1, cutoff=0.8)  # dims=16 for dim
+        other = "".join(f"; {name} is another field" for name in near)
+        return f"{spec.__name__} needs a value for {key!r}{other}."
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not key:  # said of several fields together
         return f"{spec.__name__}: {message}."
@@ -153,6 +156,10 @@ class Model(_Spec):
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
+        given: object = mixer
+        if isinstance(given, type):
+            path = f"{given.__module__}:{given.__qualname__}"
+            raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
         fields = {
             "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
             "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
@@ -355,13 +362,19 @@ class Scale(_Spec):
     precision: Precision = "float32"
     accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_warm_up(cls, fields: Any) -> Any:
-        steps = fields.get("steps") if isinstance(fields, dict) else None
-        if type(steps) is not int or "warmup_steps" in fields:
-            return fields
-        return {**fields, "warmup_steps": default_warmup_steps(steps)}
+    @model_validator(mode="after")
+    def _with_warm_up(self) -> Scale:
+        """Its default is not among the fields that are set: other steps have another one."""
+        if "warmup_steps" not in self.model_fields_set:
+            vars(self)["warmup_steps"] = default_warmup_steps(self.steps)
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_more_than_all_steps(self) -> Scale:
+        for name in ("warmup_steps", "num_evaluations"):
+            if name in self.model_fields_set and getattr(self, name) > self.steps:
+                raise ValueError(f"{name}={getattr(self, name)} is above steps={self.steps}")
+        return self
 
     @model_validator(mode="after")
     def _refuse_a_model_of_no_gpu(self) -> Scale:

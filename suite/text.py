@@ -1,8 +1,9 @@
-"""Formats and parses durations, and removes passwords from text."""
+"""Formats durations and lists of names, parses durations, removes passwords from text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from suite.spec import SpecError
 
@@ -25,6 +26,12 @@ def in_words(seconds: float | None) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def some_of(names: Sequence[str], most: int, separator: str = "; ") -> str:
+    """Join names, as ``a; b; and 25 more``."""
+    more = len(names) - most
+    return separator.join((*names[:most], *[f"and {more:,} more"] * (more > 0)))
+
+
 def seconds_in(text: str, option: str) -> float:
     """Parse a duration, as ``90``, ``90s``, ``1.5m`` or ``2h``.
 
@@ -45,3 +52,8 @@ def seconds_in(text: str, option: str) -> float:
 def redact(text: str) -> str:
     """Replace what is before the @ of a URI, and fields such as password=, by ``***``."""
     return _SECRET_FIELD.sub(r"\1***", _USER_INFO.sub("***@", text))
+
+
+def short(trial_id: str) -> str:
+    """The beginning of an id, by which `bakeoff logs` finds the trial."""
+    return trial_id[:8]

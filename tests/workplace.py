@@ -22,7 +22,7 @@ ABLATION = Ablation(
     scales={{
         "quick": Scale(
             dim=8, depth=1, length=49, steps={steps}, batch={batch}, num_evaluations=1,
-            warmup_steps=2, learning_rate=1e-2, seeds={seeds},
+            warmup_steps=min(2, {steps}), learning_rate=1e-2, seeds={seeds},
         )
     }},
 )

@@ -22,6 +22,8 @@ from reports.analysis.claim_data import (
     smallest_levels,
     strength,
 )
+from reports.analysis.editions import earlier_tests, in_words
+from reports.document import listed
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
 from reports.stats.intervals import Estimate, as_ratio, mean_interval
@@ -35,6 +37,7 @@ class ClaimOutcome(StrEnum):
     SUPPORTED = "supported"
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
+    IDENTICAL = "identical"
     INCONCLUSIVE = "inconclusive"
     UNDERPOWERED = "underpowered"
     INVALID = "invalid"
@@ -51,6 +54,8 @@ _MEANINGS = {
     ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
+    ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
+    "differs between them did not change what was computed.",
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
     "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
@@ -81,7 +86,8 @@ class Verdict:
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
         smallest_effect: What as many seeds with that spread tell from zero four times in five.
-        is_exploratory: Whether some results were known when the claim was stated as it is.
+        is_exploratory: Whether some results were known when the claim was stated as it is, or an
+            earlier edition tested it with other settings.
         remark: Why it is exploratory, a whole sentence; else empty.
         diverged: Both sides with their counts, where a seed of either diverged.
     """
@@ -121,12 +127,12 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
     outcome = _outcome(found, advantage)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found, family)
-    is_exploratory = about.registration is not None and not about.registration.is_confirmatory
+    why_exploratory = _why_exploratory(about)
     return Verdict(
         outcome=outcome,
         advantage=advantage,
         statement=found.claim.statement.strip().rstrip("."),
-        kind=_kind(about, outcome, is_exploratory=is_exploratory),
+        kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
         finding=_finding(found, advantage, outcome, family),
         details=tuple(details(found, strong, family, is_open=is_open)),
         level=family.level,
@@ -136,8 +142,8 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
         smallest_effect=strong.smallest_effect,
-        is_exploratory=is_exploratory,
-        remark=_why_exploratory(about.registration) if is_exploratory else "",
+        is_exploratory=bool(why_exploratory),
+        remark=why_exploratory,
         diverged=found.diverged,
     )
 
@@ -168,6 +174,8 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
+    if found.differences and not found.is_ratio and not any(found.differences):
+        return ClaimOutcome.IDENTICAL
     outcome = judge(advantage, found.claim.by)
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
@@ -178,8 +186,30 @@ def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
     return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 
-def _why_exploratory(registration: Registration | None) -> str:
-    assert registration is not None, "what is exploratory was registered"
+def _why_exploratory(about: About) -> str:
+    """Empty where nobody could have known the answer, or nothing is known of that."""
+    tested = [
+        f"{in_words(each, about)} (edition {each.number}: {each.verdict or 'no verdict'})"
+        for each in earlier_tests(about)
+    ]
+    return " ".join(
+        filter(
+            None,
+            (
+                f"Edition {about.edition} of this ablation: the claim was tested before with "
+                f"{listed(tested)}, so this verdict is exploratory."
+                if tested
+                else "",
+                _what_was_seen(about.registration) if about.registration else "",
+            ),
+        )
+    )
+
+
+def _what_was_seen(registration: Registration) -> str:
+    """Of the results that the claim is judged by, when it was stated; empty where nothing."""
+    if registration.is_confirmatory:
+        return ""
     n = registration.num_pairs_before
     text = (
         f"Exploratory, since {n} seed{' was' if n == 1 else 's were'} measured before the "

@@ -1,19 +1,22 @@
 """Write the files of a comparison: a page, the same as Markdown, and every number as CSV.
 
-Certain changes come first, then possible ones, then what else is recorded and differs (commits,
-environments, settings, model, data, claim, seeds) and how much slower the machine itself became,
-and the rest folded. The instrument's own kernels do the same work in every timing process; where
-they took longer, so did everything else. The same rows give the same bytes, and nothing is written
-before everything is made.
+Certain changes come first, scores before the others, then possible ones. Then comes what else is
+recorded and differs (commits, environments, settings, model, data, claim, seeds, the user's own
+source), how much slower the machine itself became, and the rest folded. The instrument's own
+kernels do the same work in every timing process; where they took longer, so did everything else.
+The same rows give the same bytes, and nothing is written before everything is made.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import hashlib
+import json
 import math
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reports.analysis.verdict import Verdict, verdict
@@ -56,6 +59,7 @@ DEFINITIONS = (
     "torch’s version. What an instrument says of itself is left out.",
 )
 _MOST_SEEDS = 12  # that are listed
+_MOST_LINES = 400  # of a file's diff
 
 
 def render_comparison(a: Selection, b: Selection, folder: Path) -> tuple[str, Path]:
@@ -105,6 +109,7 @@ def _page(
         "verdict_sentence": _compare_verdicts(verdict_a, verdict_b),
         "shown": shown,
         "facts": differences_table(differences) if differences else None,
+        "diffs": source_diffs(a.source, b.source) if a.source and b.source else {},
         "folded": [*folded, unpaired_table(unpaired)] if unpaired else folded,
         "command": f"bakeoff report {shlex.join(options)}",
         "definitions": DEFINITIONS,
@@ -179,8 +184,23 @@ _NOTHING = "none"
 def recorded_differences(a: Selection, b: Selection) -> dict[str, tuple[str, str]]:
     """Each thing that is recorded and differs, with the values of A and B as they are printed."""
     of_a, of_b = _recorded(a), _recorded(b)
+    if a.source and b.source:
+        of_a["own source"], of_b["own source"] = (_digest(one.source) for one in (a, b))
     both = {name: (of_a.get(name, _NOTHING), of_b.get(name, _NOTHING)) for name in of_a | of_b}
     return {name: values for name, values in both.items() if values[0] != values[1]}
+
+
+def source_diffs(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, str]:
+    """File -> unified diff from A to B, of the user's files that are not the same."""
+    found = {}
+    for place in sorted({*a, *b}):
+        before, after = (source.get(place, "").splitlines() for source in (a, b))
+        lines = list(difflib.unified_diff(before, after, "A", "B", lineterm=""))
+        if rest := lines[_MOST_LINES:]:
+            lines = [*lines[:_MOST_LINES], f"... and {len(rest):,} more lines"]
+        if lines:
+            found[place] = "\n".join(lines)
+    return found
 
 
 def machine_drift(a: Selection, b: Selection) -> tuple[float, int] | None:
@@ -211,6 +231,11 @@ def _recorded(selection: Selection) -> dict[str, str]:
         **{f"data: {task}": digest for task, digest in data.items()},
         **{f"claim: {name}": str(value) for name, value in claim.items()},
     }
+
+
+def _digest(source: Mapping[str, str]) -> str:
+    said = json.dumps(dict(source), sort_keys=True)
+    return hashlib.sha256(said.encode(errors="backslashreplace")).hexdigest()[:12]
 
 
 def _provenance(selection: Selection) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,12 +30,14 @@ class Selection:
         title: As on a page: ``commit 423dc0fcabaf``.
         about: Describes the rows of its store, also those not selected.
         results: The selected rows; columns as `suite.schema.RESULT_COLUMNS`.
+        source: Place -> text of the user's files that they were made from; empty is unknown.
     """
 
     name: str
     title: str
     about: About
     results: pd.DataFrame
+    source: Mapping[str, str] = field(default_factory=dict)
 
 
 class MetricKey(NamedTuple):

@@ -27,6 +27,7 @@ _IN_WORDS = {
 # Of these the reason repeats the interval, or is long: it is in moved.csv.
 _REASON_IN_CSV = (ChangeOutcome.POSSIBLE, ChangeOutcome.AMBIGUOUS, ChangeOutcome.NOISY)
 _OTHER_DEVICES = "On different devices, so without a verdict"
+_UNMOVED_SCORES = "Scores, none of which moved"
 _SHOWN = {*CERTAIN, ChangeOutcome.POSSIBLE, ChangeOutcome.OTHER_DEVICE}
 _Titled = dict[str, list[Change]]
 _RATIO = Notation(decimals=3)
@@ -61,8 +62,12 @@ def _count_outcomes(kind: NumberKind, changes: Sequence[Change]) -> str:
 
 
 def by_title(changes: Sequence[Change]) -> tuple[_Titled, _Titled]:
-    """The changes by the title of their table: those to show, largest first; and the rest."""
-    by_size = sorted(changes, key=lambda change: -change.size)  # equals keep their order
+    """The changes by the title of their table: those to show, and the rest.
+
+    Scores stand first, then the largest; scores of which none moved are shown all the same.
+    """
+    is_score = {id(c): c.kind is NumberKind.SCORE for c in changes}
+    by_size = sorted(changes, key=lambda c: (not is_score[id(c)], -c.size))  # equals keep order
     shown = {
         "What moved": [c for c in by_size if c.is_certain],
         "What may have moved": [c for c in by_size if c.outcome is ChangeOutcome.POSSIBLE],
@@ -71,7 +76,10 @@ def by_title(changes: Sequence[Change]) -> tuple[_Titled, _Titled]:
     rest: _Titled = {}
     for kind in NumberKind:
         others = [c for c in changes if c.kind is kind and c.outcome not in _SHOWN]
-        rest[f"The other {len(others):,} {plural(kind, len(others))}"] = others
+        if kind is NumberKind.SCORE and len(others) == sum(is_score.values()):
+            shown = {_UNMOVED_SCORES: others, **shown}
+        else:
+            rest[f"The other {len(others):,} {plural(kind, len(others))}"] = others
     return shown, rest
 
 
@@ -104,9 +112,10 @@ def differences_table(differences: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def csv_frame(changes: Sequence[Change], unpaired: Iterable[UnpairedMetric]) -> pd.DataFrame:
-    """Every metric, in the order of the tables: numbers exact, in their own units."""
+    """Every metric, first what moved or may have: numbers exact, in their own units."""
     shown, rest = by_title(changes)
-    rows = [_record(change) for some in (shown | rest).values() for change in some]
+    in_order = [change for some in (shown | rest).values() for change in some]
+    rows = [_record(change) for change in sorted(in_order, key=lambda c: c.outcome not in _SHOWN)]
     rows += [
         {
             "outcome": f"only in {only.selection}", "has_moved": "no", **only.key._asdict(),

@@ -5,16 +5,18 @@ Everything here is read off a sweep: no clock, no host, no address.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.analysis.verdict import Verdict, verdict
-from reports.document import Drawing, Exhibit, Section, Table, capitalized, readable
+from reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.budgets import budgets_exhibit
+from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
@@ -29,6 +31,8 @@ from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance
 
 SCALES = ("quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
+MAX_UNRANKED = 40  # variants of a table in the order of the ablation
+MOST_BEST = 8  # of more variants, those that the page shows unfolded
 _METRICS = {
     "bits_per_character": "how many bits the model needs, on average, to tell the next character "
     "of text that it was not trained on",
@@ -185,17 +189,39 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     along = tuple(axis_exhibits(sweep.about, measured, task)) if has_lines else ()
     has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
-    score = score_figure(sweep.about, judged) if judged and not is_elsewhere else None
+    best, folded = _best(table, judged)
+    shown = [row.name for row in best.rows if not row.is_floor] if folded else None
+    score = score_figure(sweep.about, judged, shown) if judged and not is_elsewhere else None
     comparison = Exhibit(
-        title="",
-        sentences=(_READING,),
-        tables=(table,),
-        drawings=(score,) if score else (),
-    )
+        title="", sentences=(_READING,), tables=(best,), drawings=(score,) if score else (),
+        folded=folded,
+    )  # fmt: skip
     return Section(
         title=table.title,
         sentences=(metric_in_words(judged.metric, judged.unit, judged.better),) if judged else (),
         exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
+    )
+
+
+def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]]:
+    """Of hundreds of variants the best, the baseline and the floors; and all of them, ranked."""
+    variants = [row for row in table.rows if not row.is_floor]
+    if judged is None or not judged.is_score or len(variants) <= MAX_UNRANKED:
+        return table, ()
+    place = [column.key for column in table.columns].index(judged.metric)
+    sign = -1.0 if judged.better == "higher" else 1.0
+
+    def rank(row: Row) -> float:
+        point = row.entries[place].estimate.point
+        return math.inf if point is None else sign * point
+
+    ranked = sorted(variants, key=rank)
+    best = [row for row in ranked if row in ranked[:MOST_BEST] or row.is_baseline]
+    floors = [row for row in table.rows if row.is_floor]
+    title = f"The best {MOST_BEST} of {len(variants):,} variants"
+    return (
+        replace(table, name=f"{table.name}-best", title=title, rows=(*best, *floors)),
+        (replace(table, title=f"All {len(variants):,} variants", rows=(*ranked, *floors)),),
     )
 
 
@@ -223,3 +249,6 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
+    tried = editions_section(about)
+    if tried:
+        yield tried

@@ -16,8 +16,9 @@ _FATES = {
     "not a number": "it ended with a result that is none",
     "out of memory": "it needed more memory than there was",
     "timeout": "it took longer than it was allowed",
-    "crashed": "its process died",
-    "error": "it stopped with an error",
+    "crashed": "its process died (bakeoff logs TRIAL prints what it had said)",
+    "error": "it stopped with an error (bakeoff logs TRIAL prints its traceback and output; "
+    "results.csv has each trial_id)",
     "missing": "planned, and not yet measured",
 }
 NOISE = "a stopping criterion was not met; results.csv has each, with its figures"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.analysis.editions import date, editions_with_results
 from reports.analysis.verdict import Verdict, judged_together, verdict
 from reports.document import listed
 from reports.escape import one_line, slug
@@ -133,6 +134,8 @@ def summary_points(
 ) -> Iterator[SummaryPoint]:
     """The points of a page, in the order in which a reader asks."""
     yield SummaryPoint(title="Compared", text=_compared(about))
+    if len(tried := editions_with_results(about)) > 1:
+        yield SummaryPoint(title="Edition", text=_edition(about, len(tried)))
     if judged is not None:
         yield SummaryPoint(
             title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
@@ -165,11 +168,11 @@ def stated_in_words(about: About, judged: Verdict | None) -> str:
     """Whether the claim was there before its results; empty where there is no claim."""
     if about.claim is None or judged is None:
         return ""
+    if judged.is_exploratory:
+        return judged.remark
     made = about.registration
     if made is None:
         return "Nothing is known of when this claim was stated: it may have been after its results."
-    if judged.is_exploratory:
-        return judged.remark
     changes = "; ".join(made.changes)
     changed = f" It was restated before any of them: {changes}." if changes else ""
     return (
@@ -206,6 +209,12 @@ def _compared(about: About) -> str:
         "times, processes), at "
         f"scale {scale_in_words(about.scale)}. The baseline is {baseline}."
     )
+
+
+def _edition(about: About, num_tried: int) -> str:
+    shown = next((each for each in about.editions if each.is_shown), None)
+    began = f", first planned {date(shown)}" if shown else ""
+    return f"{about.edition}{began}; {num_tried} editions of this ablation have results."
 
 
 def _count(number: int, noun: str) -> str:

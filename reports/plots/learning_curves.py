@@ -21,7 +21,7 @@ from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, 
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import for_quantities, mean_interval
+from reports.stats.intervals import Estimate, for_quantities, mean_interval
 from suite.schema import About, Better
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
@@ -205,16 +205,22 @@ def curves_figure(about: About, curves: Curves, budget: float | None = None) -> 
     )  # fmt: skip
 
 
+def mean_curve(seeds: Sequence[SeedCurve]) -> dict[float, Estimate]:
+    """What was spent -> mean over all seeds, at the steps that every seed reached."""
+    at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
+    places = zip(seeds[0].steps, seeds[0].spent, strict=True) if seeds else ()
+    return {
+        spent: mean_interval([scores[step] for scores in at_step])
+        for step, spent in places
+        if all(step in scores for scores in at_step)
+    }
+
+
 def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
     """Each seed, and their mean over the steps that every seed reached."""
     index, name = about.variants.index(variant), shown_name(about, variant)
     look, is_baseline = line_look(index), variant == about.baseline
-    at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
-    mean = {
-        spent: mean_interval([scores[step] for scores in at_step])
-        for step, spent in zip(seeds[0].steps, seeds[0].spent, strict=True)
-        if all(step in scores for scores in at_step)
-    }
+    mean = mean_curve(seeds)
     # One stroke with gaps: a thousand strokes would take matplotlib half a minute.
     thin = Stroke(
         x=[x for seed in seeds for x in (*seed.spent, math.nan)],

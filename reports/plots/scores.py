@@ -66,12 +66,21 @@ class _FloorName:
         return begin < other_end + _GAP and other_begin < end + _GAP
 
 
-def score_figure(about: About, series: Series) -> Drawing | None:
+def score_figure(
+    about: About, series: Series, variants: Sequence[str] | None = None
+) -> Drawing | None:
     """Each variant's score: every seed a dot, the mean a diamond with its 95 % interval.
 
-    None where there is no number, or there are too many variants to see anything.
+    Args:
+        about: Of the sweep.
+        series: The score.
+        variants: Those to show, from the top; by default all that meet the task.
+
+    Returns:
+        None where there is no number, or there are too many variants to see anything.
     """
-    variants = [variant for variant in about.variants if belongs(variant, series.task)]
+    if variants is None:
+        variants = [variant for variant in about.variants if belongs(variant, series.task)]
     if len(variants) > MAX_ROWS or not any(series.values(v) for v in variants):
         return None
     floors = floors_of(about, series)

@@ -133,6 +133,8 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
 def about_to_json(about: About) -> str:
     """The one spelling of an `About`; mappings keep their order, which is that of the page."""
     content = _ABOUT.dump_python(about, mode="json")
+    if not about.editions:  # a file from before there were any stays as it is
+        del content["editions"]
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
 
 

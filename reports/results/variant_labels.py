@@ -16,6 +16,8 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from reports.results.series import belongs
 from suite.schema import About
 
@@ -68,6 +70,20 @@ def _axes(about: About) -> list[str]:
     """The names before the equals signs of all labels, each once."""
     parts = (part for label in about.variants for part in label.split(", "))
     return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
+
+
+def with_axes(about: About, results: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a column more for each axis, as ``axis_heads``: the variant's value on it.
+
+    What a label does not name is as in the baseline. A floor has none.
+    """
+    known = {name: value_of_baseline(about, name) for name in _axes(about)}
+    named = {variant: {**known, **named_values(variant)} for variant in about.variants}
+    columns = {
+        f"axis_{name}": [named.get(variant, {}).get(name, "") for variant in results["variant"]]
+        for name in known
+    }
+    return results.assign(**columns)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,13 @@ import secrets
 import socket
 from urllib.parse import urlsplit
 
-from suite.cluster.head_client import HeadClient, check_head, is_loopback, token
+from suite.cluster.head_client import (
+    HeadClient,
+    check_head,
+    how_to_give_a_token,
+    is_loopback,
+    token,
+)
 from suite.errors import RefusedError, UsageError
 from suite.events import Unavailable
 
@@ -108,7 +114,7 @@ def _refuse_unprotected(address: str, host: str) -> None:
     if not is_loopback(host) and not token():
         raise RefusedAddress(
             f"--address {address}: not this machine, and there is no token. A cluster runs "
-            "whatever it is sent; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH."
+            f"whatever it is sent; {how_to_give_a_token()}."
         )
 
 

@@ -9,24 +9,21 @@ to have the dependencies.
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from suite.errors import QUIET
+from suite.planning.own_modules import OURS, own_modules, places
 from suite.provenance import COMMIT, commit
 from suite.schema import Plan
 from suite.spec import SpecError
 
-_OURS = ("suite", "models", "ablations", "reports")
 _MOST_BYTES = 100 * 1024**2  # what the dashboard of Ray 2.60 takes in one request
 _NEVER = frozenset({"__pycache__", "venv", "node_modules"})
 _OUTPUT = "journal.db"  # marks an output folder, which is left out
@@ -84,90 +81,21 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / target)
     return CodeBundle(
-        packages=tuple(_folder_of(name) for name in _OURS), files=folder,
+        packages=tuple(_folder_of(name) for name in OURS), files=folder,
         names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
     )  # fmt: skip
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
     """(place in the bundle, file) of everything of the user's own."""
-    for name in _own_modules(plans):
+    for name in own_modules(plans):
         module = sys.modules[name]
         if hasattr(module, "__path__"):  # a package, or a folder without __init__.py
             for folder in map(Path, module.__path__):
                 for file in _files(folder):
                     yield f"{name}/{file.relative_to(folder)}", file
         else:
-            yield f"{name}.py", Path(*_places(module))
-
-
-def _own_modules(plans: Sequence[Plan]) -> list[str]:
-    """Top-level names of the user's modules: those named by the plans, and what these import."""
-    waiting = [name for plan in plans for name in _named_in(plan)]
-    found: dict[str, None] = {}
-    while waiting:
-        top = waiting.pop().partition(".")[0]
-        if top not in found and _is_own(top):
-            found[top] = None
-            waiting += [name for file in _loaded_files(top) for name in _names_in(file)]
-    return list(found)
-
-
-def _named_in(plan: Plan) -> Iterator[str]:
-    if plan.source_paths:
-        yield plan.about.ablation
-    for trial in plan.trials:
-        for subject in trial.subjects:
-            module, colon, _ = subject.mixer.partition(":")
-            if colon:
-                yield module
-
-
-def _loaded_files(top: str) -> list[Path]:
-    """Of a top-level name, the source of all that was really imported."""
-    # A copy: a thread may import something meanwhile.
-    names = [name for name in list(sys.modules) if name == top or name.startswith(f"{top}.")]
-    files = (getattr(sys.modules[name], "__file__", None) for name in names)
-    return [Path(file) for file in files if file and file.endswith(".py")]
-
-
-def _names_in(file: Path) -> Iterator[str]:
-    """Every module that the source may import: named in an import, or in a string alone.
-
-    So `import_module("mine.parts")` and ``mixer="mine:Mixer"`` count. That a string may mean
-    something else does no harm: only what was imported, and is the user's own, travels.
-    """
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        match node:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module
-            case ast.Constant(value=str(text)):
-                yield text.partition(":")[0]
-
-
-def _is_own(top: str) -> bool:
-    """Imported, from a file or folder that no installation and no package of ours holds."""
-    module = sys.modules.get(top)
-    if module is None or top in (*_OURS, "__main__") or top in sys.stdlib_module_names:
-        return False
-    places = [Path(place).resolve() for place in _places(module)]
-    return bool(places) and not any(_is_installed(place) for place in places)
-
-
-def _places(module: ModuleType) -> list[str]:
-    if hasattr(module, "__path__"):
-        return list(module.__path__)
-    file = getattr(module, "__file__", None)
-    return [file] if file and file.endswith(".py") else []
-
-
-def _is_installed(place: Path) -> bool:
-    libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-    return bool({"site-packages", "dist-packages"} & set(place.parts)) or any(
-        place.is_relative_to(Path(library).resolve()) for library in libraries
-    )
+            yield f"{name}.py", Path(*places(module))
 
 
 def _files(folder: Path) -> Iterator[Path]:

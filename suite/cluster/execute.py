@@ -30,8 +30,9 @@ from suite.events import (
     Unavailable,
     Waiting,
 )
+from suite.execution.output import with_left_output
 from suite.provenance import provenance
-from suite.schema import Resources
+from suite.schema import Resources, Result
 from suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -189,7 +190,7 @@ class RayExecutor:
             self._failing.record_crash(node, running.attempt.trial.trial_id)
         again = retry.next_attempt(running.attempt, kind, node, nodes.live_nodes())
         if again is None:
-            return Finished(retry.failed_result(running.attempt, error))
+            return Finished(self._with_output(retry.failed_result(running.attempt, error)))
         queue.put_back(again)
         return retry.retry_remark(again, error)
 
@@ -199,9 +200,11 @@ class RayExecutor:
             if not running.has_ended and time.monotonic() > running.ends_at:
                 kill(running.stream, running.place)
                 self._forget(running)
-                yield Finished(
-                    retry.timeout_result(running.attempt, self.settings.trial_seconds or 0.0)
-                )
+                limit = self.settings.trial_seconds or 0.0
+                yield Finished(self._with_output(retry.timeout_result(running.attempt, limit)))
+
+    def _with_output(self, result: Result) -> Result:
+        return with_left_output(result, self.settings.checkpoints)
 
     def _report_waiting(self, queue: TaskQueue) -> Iterator[Waiting]:
         """From time to time: how many trials have no place yet, and why not."""

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from importlib.metadata import version
@@ -67,14 +68,26 @@ def token() -> str:
     """
     if os.environ.get("RAY_AUTH_MODE") == "disabled":
         return ""
-    path = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
     try:
-        found = (os.environ.get("RAY_AUTH_TOKEN") or Path(path).read_text()).strip()
+        found = (os.environ.get("RAY_AUTH_TOKEN") or token_file().read_text()).strip()
     except (OSError, UnicodeDecodeError):
         return ""
     if not found.isascii() or not all(character.isprintable() for character in found):
         raise Unavailable("The token of the cluster is invalid: it must be one line of ASCII.")
     return found
+
+
+def token_file() -> Path:
+    """Where Ray would look for the token."""
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+
+
+def how_to_give_a_token() -> str:
+    """What to do where there is none: a clause."""
+    return (
+        f"copy that of the cluster to {token_file()}, or name its file in RAY_AUTH_TOKEN_PATH, and "
+        "set RAY_AUTH_MODE=token"
+    )
 
 
 def check_head(address: str) -> None:
@@ -132,15 +145,22 @@ class HeadClient:
         _refuse_other_version(self.url, str(found["ray_version"]))
 
     def ask(
-        self, path: str, *, method: str = "GET", seconds: float = _SECONDS_OF_A_LONG_ANSWER
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: Mapping[str, Any] | None = None,
+        seconds: float = _SECONDS_OF_A_LONG_ANSWER,
     ) -> Any:
-        """The JSON at the path.
+        """The JSON at the path; a body is sent as JSON.
 
         Raises:
             NotThere: if there is nothing.
             Unavailable: if the cluster does not answer, or not as it should.
         """
-        request = Request(self.url + path, method=method)
+        sent = None if body is None else json.dumps(body).encode()
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        request = Request(self.url + path, method=method, data=sent, headers=kind)
         if ours := token():
             request.add_unredirected_header("Authorization", f"Bearer {ours}")
         # A proxy is for other machines: a token for this one must not leave it.
@@ -187,8 +207,10 @@ def _read(answer: IO[bytes], until: float) -> bytes:
 
 def _why_unauthorised() -> str:
     if token():
-        return "the cluster there does not know our token; is the right one in RAY_AUTH_TOKEN_PATH?"
-    return "the cluster there asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+        path = f"{token_file()} (RAY_AUTH_TOKEN_PATH)"
+        place = "RAY_AUTH_TOKEN" if os.environ.get("RAY_AUTH_TOKEN") else path
+        return f"the cluster there does not know our token; is the right one in {place}?"
+    return f"the cluster there asks for a token; {how_to_give_a_token()}"
 
 
 def _refuse_other_version(address: str, theirs: str) -> None:

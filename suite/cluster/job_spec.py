@@ -52,7 +52,7 @@ class JobSpec:
         out: The output folder there; a relative one is in the home of the head's user.
         tracking_uri: The MLflow store; None is an SQLite file in the output folder.
         trial_ids: Of all trials, sorted.
-        options: Further ones of `bakeoff run`, which do not change what is run.
+        options: Further ones of `bakeoff run`; what they change of the trials is in `trial_ids`.
     """
 
     names: tuple[str, ...]
@@ -101,11 +101,16 @@ def folder_on_head(out: Path) -> Path:
     """The folder on the head; ``~`` is the home that relative ones are in anyway.
 
     Raises:
-        SpecError: for the home folder itself.
+        SpecError: for the home folder itself, the root, and what leads out of either.
     """
     found = Path(*out.parts[1:]) if out.parts[:1] == ("~",) else out
-    if found == Path():
-        raise SpecError(f"--out {out}: give a folder of its own, not the home folder itself.")
+    if found in (Path(), Path("/")):
+        raise SpecError(f"--out {out}: give a folder of its own, not the home folder or the root.")
+    if ".." in found.parts or found.parts[0].startswith("~") or not str(found).isprintable():
+        raise SpecError(
+            f"--out {str(out)!r}: give a plain path on the head, without '..', the home folder of "
+            "another user, or characters that cannot be printed."
+        )
     return found
 
 

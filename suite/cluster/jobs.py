@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,6 +55,18 @@ class Job:
     def is_alive(self) -> bool:
         """Whether it may still start or work."""
         return self.status in _LIVE
+
+    def is_called(self, name: str) -> bool:
+        """By id, by that of the first attempt, or by an ablation's name or file."""
+        names = {Path(each).stem for each in self.names.split()}
+        ids = (self.submission_id, split_id(self.submission_id)[0])
+        return name in ids or Path(name).stem in names
+
+    @property
+    def submitted(self) -> str:
+        """As ``submitted 2026-05-04 13:07``, in local time; empty where that is not known."""
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.start_seconds))
+        return f"submitted {when}" if self.start_seconds else ""
 
 
 def list_jobs(url: str) -> list[Job]:

@@ -19,11 +19,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from suite.cluster.capacity import accelerator
 from suite.cluster.nodes import TIMING, live_nodes
+from suite.cluster.ray_private import end_process_after_this_task
 from suite.cluster.task_queue import TrialAttempt
-from suite.events import Event, ExecutorSettings
+from suite.events import Event, ExecutorSettings, Remarked, runs_own_code
 from suite.schema import Resources, Trial
 
 _SECONDS_TO_KILL = 5.0
+_MOST_CALLS = 1_000_000  # of a shared process
 _NODE_ID_LABEL = "ray.io/node-id"  # which Ray gives to every node
 
 
@@ -32,15 +34,16 @@ def submit(
 ) -> ray.ObjectRefGenerator:
     """Give the trial to Ray; never to the nodes of those ids, however long it then waits.
 
-    A trial that has a node to itself, or a GPU, gets a fresh process: what an earlier trial left
-    in caches or on the card would be in its number. An environment of its own keeps Ray from
-    giving it a used one, and `max_calls=1` from using it again.
+    A trial that has a node to itself, a GPU, or code of the user's, gets a fresh process: what an
+    earlier trial left in caches or on the card would be in its number, and what user code changes
+    in its process in that of a later one. An environment of its own keeps Ray from giving it a used
+    one, and `max_calls=1` from using it again. The others share processes under a guard.
     """
     if attempt.trial.parallel is not None:
         task = _stream_of_workers.options(num_cpus=0, runtime_env=_own_environment(attempt))
     elif attempt.node is not None:
         task = _stream_once.options(**_whole(attempt), runtime_env=_own_environment(attempt))
-    elif attempt.resources.num_gpus:
+    elif attempt.resources.num_gpus or runs_own_code(attempt.trial):
         asked = {**_share(attempt), **_away_from(avoided)}
         task = _stream_once.options(**asked, runtime_env=_own_environment(attempt))
     else:
@@ -91,6 +94,7 @@ def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
 def _stream_trial(
     trial: Trial, resources: Resources, settings: ExecutorSettings
 ) -> Iterator[Event]:
+    from suite.execution.output import captured_output, with_output
     from suite.execution.trial import run_trial
     from suite.timeouts import limited
     from suite.training.checkpoint import checkpointer_for
@@ -100,7 +104,27 @@ def _stream_trial(
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)
     events = run_trial(trial, resources, _place(), checkpointer)
-    yield from limited(events, settings.trial_seconds)
+    with captured_output(settings.checkpoints, trial.trial_id) as output:
+        for event in limited(events, settings.trial_seconds):
+            yield with_output(event, output)
+
+
+def _stream_trial_guarded(
+    trial: Trial, resources: Resources, settings: ExecutorSettings
+) -> Iterator[Event]:
+    """As `_stream_trial`, in a process that others use after it, unless the trial changed it."""
+    import torch
+
+    import suite.execution.trial  # noqa: F401 - first, so that nothing of ours is imported between
+    from suite.execution.global_state import GlobalState
+
+    torch.set_num_threads(resources.num_threads)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    before = GlobalState()
+    yield from _stream_trial(trial, resources, settings)
+    if changes := before.changes():
+        end_process_after_this_task(_MOST_CALLS)
+        yield Remarked(trial.trial_id, f"it changed {changes}: its process was ended")
 
 
 def _stream_trial_of_workers(
@@ -157,7 +181,9 @@ def _kill_family(pid: int) -> None:
 
 
 _kill = ray.remote(num_cpus=0, max_retries=0)(_kill_family)
-_stream = ray.remote(max_retries=0, num_returns="streaming")(_stream_trial)
+_stream = ray.remote(max_retries=0, max_calls=_MOST_CALLS, num_returns="streaming")(
+    _stream_trial_guarded
+)
 _stream_once = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(_stream_trial)
 _stream_of_workers = ray.remote(max_retries=0, max_calls=1, num_returns="streaming")(
     _stream_trial_of_workers

@@ -1,7 +1,7 @@
 """Queue trials and choose which of them Ray gets next; pure, so it is tested without Ray.
 
-Ray has no priorities, and long backlogs slow it down: so trials are submitted the largest first,
-and never many more than the cluster holds at once.
+Ray has no priorities, and long backlogs slow it down: so trials are submitted in the order of the
+work, and never many more than the cluster holds at once.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from suite.cluster import jobs
 from suite.cluster.address import check_url
-from suite.cluster.job_spec import split_id
 from suite.cluster.jobs import Job
 from suite.errors import DONE
 from suite.spec import SpecError
@@ -38,7 +36,7 @@ def _select(
         SpecError: if there is none, or the choice is ambiguous; with what there is.
     """
     for name in names:
-        if not any(_matches(name, job) for job in every):
+        if not any(job.is_called(name) for job in every):
             there = ", ".join(_describe(job) for job in every[:_MOST_LISTED]) or "nothing"
             raise SpecError(f"{name!r}: no such sweep was submitted to {url}; there is: {there}.")
     if not alive:
@@ -47,18 +45,16 @@ def _select(
     listed = ", ".join(map(_describe, alive))
     if not names and len(alive) > 1:
         raise SpecError(f"--address {url}: several sweeps are alive, name one of them: {listed}.")
-    found = [job for job in alive if not names or any(_matches(name, job) for name in names)]
+    found = [job for job in alive if not names or any(job.is_called(name) for name in names)]
     for name in names:
-        if not any(_matches(name, job) for job in found):
+        of_name = [job for job in found if job.is_called(name)]
+        if not of_name:
             raise SpecError(f"{name!r}: no such sweep is alive there; alive: {listed}.")
+        if len(of_name) > 1 and name not in {job.submission_id for job in of_name}:
+            several = ", ".join(map(_describe, of_name))
+            raise SpecError(f"{name!r}: several such sweeps are alive, give an id: {several}.")
     return found
 
 
-def _matches(name: str, job: Job) -> bool:
-    """By id, by that of the first attempt, or by an ablation's name or file."""
-    names = {Path(each).stem for each in job.names.split()}
-    return name in (job.submission_id, split_id(job.submission_id)[0]) or Path(name).stem in names
-
-
 def _describe(job: Job) -> str:
-    return f"{job.submission_id} ({job.status.lower()})"
+    return f"{job.submission_id} ({'; '.join(filter(None, (job.status.lower(), job.submitted)))})"

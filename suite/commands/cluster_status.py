@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from suite.cluster.address import check_url
 from suite.cluster.job_spec import split_id
 from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
-from suite.commands.status import progress_lines
+from suite.commands.status import follow, progress_lines
 from suite.errors import one_line
 from suite.journal.status_message import SweepStatus, is_status_line, last_status
 from suite.text import in_words, redact
@@ -45,13 +46,27 @@ def show_cluster_status(address: str, *, as_json: bool) -> None:
         print(json.dumps(as_objects(found), indent=1))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
+    for line in _lines(found, url):
+        console.print(line)
+
+
+def follow_cluster_status(address: str) -> int:
+    """Show them until none is alive; returns the exit code."""
+    url = check_url(address)
+
+    def look() -> tuple[list[Text], bool]:
+        found = submissions_on(url)
+        return _lines(found, url), any(each.job.is_alive for each in found)
+
+    return follow(look)
+
+
+def _lines(found: Sequence[JobProgress], url: str) -> list[Text]:
     newest: dict[str, JobProgress] = {}  # the progress of an older attempt is out of date
     for each in found:
         newest.setdefault(split_id(each.job.submission_id)[0], each)
-    for line in (line for each in newest.values() for line in lines_of(each)):
-        console.print(line)
-    if not found:
-        console.print(f"nothing was submitted to {url} yet")
+    lines = [line for each in newest.values() for line in lines_of(each)]
+    return [Text(line) for line in lines or [f"nothing was submitted to {url} yet"]]
 
 
 def submissions_on(url: str) -> list[JobProgress]:
@@ -91,6 +106,7 @@ def _as_object(each: JobProgress) -> dict[str, Any]:
     return {
         "submission": job.submission_id, "job_status": job.status, "message": job.message,
         "names": job.names, "scale": job.scale, "exit_code": job.exit_code,
+        "submitted_seconds": job.start_seconds,
         **asdict(each.status), "out": each.status.out or job.out,
     }  # fmt: skip
 
@@ -99,9 +115,8 @@ def lines_of(each: JobProgress) -> list[str]:
     """For people."""
     job, status = each.job, each.status
     ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
-    lines = [
-        f"{job.submission_id}: {job.status.lower()}{ended} ({job.names}, results in {job.out})"
-    ]
+    what = ", ".join(filter(None, (job.names, job.submitted, f"results in {job.out}")))
+    lines = [f"{job.submission_id}: {job.status.lower()}{ended} ({what})"]
     if status.counts:
         lines += [f"  {one_line(line)}" for line, _ in progress_lines(status)]
     elif job.is_alive:

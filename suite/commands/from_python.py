@@ -1,11 +1,17 @@
-"""Run sweeps from Python, as `suite.run`: with the progress display that `bakeoff run` has."""
+"""Plan and run sweeps from Python, as `suite.plan` and `suite.run`, with the progress display."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from suite.commands.progress import display_for
+from suite.planning.overrides import Setting
+from suite.planning.plan import plan as plan_ablation
+from suite.schema import Plan
 from suite.spec import Ablation
 from suite.sweep import driver
-from suite.sweep.driver import Options
+from suite.sweep.driver import Executor, Options
 from suite.sweep.finish import SweepOutcome
 
 
@@ -13,12 +19,48 @@ def run(
     *ablations: Ablation | str,
     scale: str = "quick",
     seeds: int | None = None,
+    out: Path | str | None = None,
+    executor: Executor | None = None,
     options: Options | None = None,
+    **overrides: Setting,
 ) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
 
-    See `suite.sweep.driver.run`, which shows nothing.
+    Args:
+        ablations: As values, by name, or by the path of a file.
+        scale: ``quick``, ``standard`` or ``paper``.
+        seeds: Number of seeds, instead of the scale's.
+        out: The output folder, instead of that of `options`.
+        executor: ``ray`` or ``inline``, instead of that of `options`.
+        options: How to run them.
+        overrides: What to change of each, as `bakeoff run --set` does: ``steps=200`` replaces the
+            scale's value, ``heads=[1, 2, 4]`` the values of an axis.
+
+    Raises:
+        SpecError: for a specification that cannot be meant; nothing has run then.
+        NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
+    options = options or Options()
+    options = replace(
+        options, out=Path(options.out if out is None else out),
+        executor=executor or options.executor,
+    )  # fmt: skip
     return driver.run(
-        *ablations, scale=scale, seeds=seeds, options=options, display_for=display_for
-    )
+        *ablations, scale=scale, seeds=seeds, options=options, settings=overrides,
+        display_for=display_for,
+    )  # fmt: skip
+
+
+def plan(
+    ablation: Ablation | str,
+    *,
+    scale: str = "quick",
+    seeds: int | None = None,
+    **overrides: Setting,
+) -> Plan:
+    """What `run` would run of the ablation, with the same arguments.
+
+    Raises:
+        SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.
+    """
+    return plan_ablation(ablation, scale=scale, seeds=seeds, settings=overrides)

@@ -12,8 +12,9 @@ from typing import Any
 
 from suite.commands.resource_usage import PlannedWork, planned_work
 from suite.planning.loader import find, shipped
-from suite.text import in_words
+from suite.text import in_words, some_of
 
+_MOST_NAMES = 20  # on a line; --json names them all
 OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` writes it
 
 
@@ -36,7 +37,9 @@ def _print_lines(name: str, value: Any) -> None:
         for key, text in value.items():
             print(f"  {key:<22}{text}")
         return
-    text = ", ".join(value) or "none" if isinstance(value, list) else value
+    text = value
+    if isinstance(value, list):  # a label of a variant may hold commas
+        text = some_of(value, _MOST_NAMES, "; " if name == "variants" else ", ") or "none"
     print(f"  {name:<22}{text}")
 
 

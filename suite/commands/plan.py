@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,17 +14,26 @@ from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
-from suite.planning.loader import find_all
-from suite.planning.plan import plan
+from suite.planning.plan import plans_of
 from suite.schema import FAILURES, Cell, Plan
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
-from suite.text import in_words
+from suite.text import in_words, some_of
+
+_MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
-def show(names: Sequence[str], *, scale: str, seeds: int | None, out: Path, as_json: bool) -> None:
-    """Print the plan of each ablation."""
-    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+def show(
+    names: Sequence[str],
+    *,
+    scale: str,
+    seeds: int | None,
+    out: Path,
+    as_json: bool,
+    settings: Sequence[str] = (),
+) -> None:
+    """Print the plan of each ablation, changed by `settings`."""
+    plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
@@ -41,9 +50,10 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
     if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
-        print(f"  learning rates of {FILE}: {rates_in_words(p.trials, p.about.scale)}")
+        rates = rates_in_words(p.trials, p.about.scale).split("; ")
+        print("\n    ".join([f"  learning rates of {FILE}:", *rates]))
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print(f"{len(states)} entries: {counts}; {_left(p, states)}\n")
+    print(f"{len(states)} trials: {counts}; {_left(p, states)}\n")
 
 
 def _left(p: Plan, states: Sequence[TrialState]) -> str:
@@ -62,7 +72,7 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     """Variants, seeds and places that are in the same state for the same reason share a line."""
     entries: dict[tuple[str, ...], list[TrialState]] = {}
     for s in states:
-        line = (s.state, s.probe, s.task, s.reason, s.variant.replace(" | ", "; "))
+        line = (s.state, s.probe, s.task, s.reason, s.variant)
         entries.setdefault(line, []).append(s)
     variants: dict[tuple[str, ...], list[str]] = {}
     for (*footing, variant), some in entries.items():
@@ -70,9 +80,14 @@ def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
     states_in_order = ("failed", "missing", "done", "skipped")
     ordered = sorted(variants.items(), key=lambda line: states_in_order.index(line[0][0]))
     return [
-        (state, probe, task, numbers, "; ".join(names) + (f": {reason}" if reason else ""))
+        (state, probe, task, numbers, _variants(names, reason))
         for (state, probe, task, reason, numbers), names in ordered
     ]
+
+
+def _variants(joined: Iterable[str], reason: str) -> str:
+    names = [name for some in joined for name in some.split(" | ")]
+    return some_of(names, _MOST_VARIANTS) + (f": {reason}" if reason else "")
 
 
 def _seeds(states: Sequence[TrialState]) -> str:

@@ -24,7 +24,7 @@ from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
 from suite.sweep.pending import Pending
-from suite.text import in_words
+from suite.text import in_words, short
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # at least, at most
@@ -104,7 +104,7 @@ class Tally:
         )  # fmt: skip
 
     def eta_seconds(self) -> float | None:
-        """The time left, as of a second ago; None until a trial has succeeded."""
+        """The time left, as of a second ago."""
         now = time.monotonic()
         if now >= self._next_estimate or len(self.finished) == len(self.trials):
             self._next_estimate = now + _SECONDS_BETWEEN_ESTIMATES
@@ -112,9 +112,14 @@ class Tally:
                 History(
                     trials=self.trials, done=self.finished, running=self._begun, starts=(),
                     ends=self._ends, now=now, driver_started=self.start, weights=self.estimates,
+                    shares=self._shares(),
                 )
             )  # fmt: skip
         return self._eta
+
+    def _shares(self) -> dict[str, float]:
+        steps = {key: self.points[key].step for key in self.running if key in self.points}
+        return {key: step / self.steps[key] for key, step in steps.items() if key in self.steps}
 
     def label(self, trial_id: str) -> str:
         """As ``heads=4 shakespeare_characters seed 1``."""
@@ -245,7 +250,8 @@ class LiveDisplay(Display):
 def outcome(result: Result) -> str:
     """The result in a few words: its first number, or why there is none."""
     if result.status is not Status.OK:
-        return f"{result.status.value}: {result.reason}"
+        logs = f"; bakeoff logs {short(result.trial_id)}" if result.status in FAILURES else ""
+        return f"{result.status.value}: {result.reason}{logs}"
     found = [m for m in result.measurements if m.metric not in CONTROLS]
     first = next((m for m in found if m.value is not None), None)
     if first is None:

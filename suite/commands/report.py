@@ -9,6 +9,7 @@ from suite.errors import DONE
 from suite.planning.loader import name_of
 from suite.reporting.build import reports_of, sweeps_in
 from suite.reporting.compare import compare as compare_selections
+from suite.reporting.edition_table import editions_side_by_side
 from suite.tracking.location import Store
 
 
@@ -37,4 +38,17 @@ def report(
     for name in dict.fromkeys(map(name_of, names)):
         headline, page = compare_selections(compare, name, open_store, folder, scale)
         print(headline, page, sep="\n", flush=True)
+    return DONE
+
+
+def print_editions(names: Sequence[str], open_store: Callable[[], Store], scale: str | None) -> int:
+    """Print the editions of each ablation side by side; returns the exit code.
+
+    Raises:
+        SpecError: for what is not recorded.
+        StoreUnavailable: if the store cannot be reached.
+    """
+    for name in dict.fromkeys(map(name_of, names)):
+        for line in editions_side_by_side(open_store(), name, scale):
+            print(line, flush=True)
     return DONE

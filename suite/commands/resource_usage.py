@@ -7,8 +7,7 @@ its node to itself keeps idle is not counted.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -21,6 +20,9 @@ from suite.schema import FAILURES, Resources, Trial
 _RECENT_SECONDS = 600.0
 _SHORTEST_SECONDS = 1.0  # that a rate is taken over
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
+_LEAST_SHARE = 0.02  # of a trial's steps: before, it has hardly started
+_PRIOR_WORK = 5.0  # seconds of work for which the estimates count as measured
+_EVERY = "every trial"
 _HOUR = 3600.0
 
 
@@ -47,7 +49,8 @@ class History:
         starts: Every attempt at these trials.
         ends: How those ended that did.
         driver_started: When the driver that works now began; None where none does.
-        weights: trial_id -> its work compared to others of its kind; 1 if it is not named.
+        weights: trial_id -> its work, estimated in seconds; 1 of each where there is no estimate.
+        shares: trial_id -> the share of its steps that a running trial has done.
     """
 
     trials: Mapping[str, Listed]
@@ -58,28 +61,55 @@ class History:
     now: float
     driver_started: float | None
     weights: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def left(self) -> list[tuple[Listed, float]]:
-        """Trials with the seconds that they still need, as long as others of the kind took.
+        """Trials with the seconds that they still need; those that nothing is known of are not in.
 
-        Those of which nothing is known are left out.
+        What runs needs as long as its steps so far foretell, or as others of its kind took.
         """
-        totals: dict[object, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-        for end in self.ends:
-            if end.status not in FAILURES and end.is_kept:
-                for group in _groups(self.trials[end.trial_id]):
-                    seconds, weight = totals[group]
-                    weight += self.weights.get(end.trial_id, 1.0)
-                    totals[group] = seconds + end.seconds, weight
         found = []
         for key, trial in self.trials.items():
-            group = next((group for group in _groups(trial) if group in totals), None)
-            if group in totals and (key in self.running or key not in self.done):
-                seconds, weight = totals[group]
-                expected = seconds / weight * self.weights.get(key, 1.0)
-                found.append((trial, max(0.0, expected - self._seconds_since_begin(key))))
+            rate = next((self._rates[each] for each in _groups(trial) if each in self._rates), None)
+            if rate is not None and (key in self.running or key not in self.done):
+                found.append((trial, self._rest(key, rate * self.weights.get(key, 1.0))))
         return found
+
+    def _rest(self, key: str, expected: float) -> float:
+        since, share = self._seconds_since_begin(key), self.shares.get(key, 0.0)
+        return since * (1 / share - 1) if share >= _LEAST_SHARE else max(0.0, expected - since)
+
+    @cached_property
+    def _rates(self) -> dict[object, float]:
+        """Seconds for a unit of work, by group.
+
+        Where the work was estimated, in seconds, little work moves the rate of a group little:
+        trials of milliseconds say nothing of those of minutes.
+        """
+        totals: dict[object, tuple[float, float]] = {}
+        for key, seconds, share in self._worked():
+            for group in _groups(self.trials[key]):
+                so_far, work = totals.get(group, (0.0, 0.0))
+                work += share * self.weights.get(key, 1.0)
+                totals[group] = so_far + seconds, work
+        if not self.weights:
+            return {each: s / work for each, (s, work) in totals.items() if each != _EVERY}
+        seconds, work = totals.pop(_EVERY, (0.0, 0.0))
+        rates: dict[object, float] = {_EVERY: (seconds + _PRIOR_WORK) / (work + _PRIOR_WORK)}
+        for group in sorted(totals, key=lambda each: isinstance(each, tuple)):  # probes first
+            (seconds, work), outer = totals[group], group[2] if isinstance(group, tuple) else _EVERY
+            rates[group] = (seconds + rates[outer]) / (work + 1.0)
+        return rates
+
+    def _worked(self) -> Iterator[tuple[str, float, float]]:
+        """Trial, seconds, and the share of its work that they did."""
+        for end in self.ends:
+            if end.status not in FAILURES and end.is_kept:
+                yield end.trial_id, end.seconds, 1.0
+        for key, share in self.shares.items():
+            if share >= _LEAST_SHARE and key in self.running:
+                yield key, self._seconds_since_begin(key), share
 
     @cached_property
     def spans(self) -> list[_Span]:
@@ -118,7 +148,8 @@ class History:
     @property
     def has_basis(self) -> bool:
         """Whether the rest can be estimated, or there is none."""
-        return bool(self.left) or not (self.running or len(self.done) < len(self.trials))
+        left = self.running.keys() | (self.trials.keys() - set(self.done))
+        return len(self.left) == len(left)
 
     def _seconds_since_begin(self, trial_id: str) -> float:
         return max(0.0, self.now - self.running.get(trial_id, self.now))
@@ -126,7 +157,7 @@ class History:
 
 def _groups(trial: Listed) -> tuple[object, ...]:
     """Trials of one kind take about the same time; if none has ended, those of a probe, or all."""
-    return trial.kind, trial.probe, "all"
+    return trial.kind, trial.probe, _EVERY
 
 
 def resource_usage(history: History) -> dict[str, Any]:
@@ -225,7 +256,9 @@ def _throughput(history: History) -> float | None:
     if not num_ended:
         return None if history.driver_started is None else 0.0
     since, until = history.window
-    seconds = until - max(since, min(begin for _, begin, _ in history.recent))
+    if history.driver_started is None:
+        since = max(since, min(begin for _, begin, _ in history.recent))
+    seconds = until - since
     return 60.0 * num_ended / max(_SHORTEST_SECONDS, seconds)
 
 

@@ -17,8 +17,7 @@ from suite.commands.progress import display_for
 from suite.commands.status import status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
 from suite.journal.status_message import SweepStatus, are_wanted, line_of
-from suite.planning.loader import find_all
-from suite.planning.plan import plan
+from suite.planning.plan import plans_of
 from suite.reporting.literature import refuse_broken_literature
 from suite.schema import Plan
 from suite.spec import SpecError
@@ -30,11 +29,18 @@ from suite.text import in_words, redact
 from suite.tracking.location import sqlite_path
 
 
-def run(names: Sequence[str], *, scale: str, seeds: int | None, options: Options) -> int:
-    """Run what is missing of these ablations; returns the exit code."""
+def run(
+    names: Sequence[str],
+    *,
+    scale: str,
+    seeds: int | None,
+    options: Options,
+    settings: Sequence[str] = (),
+) -> int:
+    """Run what is missing of these ablations, changed by `settings`; returns the exit code."""
     console = Console(stderr=True)
     _check(options)
-    plans = [plan(entry, scale=scale, seeds=seeds) for entry in find_all(names)]
+    plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     if options.is_patient and is_held(options.out):
         _report_waiting(plans, options, console)
     try:
@@ -114,6 +120,8 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
     console.print(f"{outcome.num_run} trials run; {outcome.in_words()}", highlight=False)
     for sentence in _notes(outcome, options):
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    for line in outcome.summary:
+        print(_printable(line))
     for page in outcome.reports:
         print(f"report:    {page}")
     for where in _comparisons(outcome, options):
@@ -133,10 +141,19 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
             f"the time limit of {limit} came: {outcome.num_left} {trials} left, and the same "
             "command continues from here"
         )
+    if outcome.num_failed or outcome.num_failed_beside:
+        logs = f"{_own_command()} logs TRIAL{_out_option(options)}"
+        yield f"`{logs}` prints the traceback and the output of a failed trial"
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
         yield f"{number} {trials} failed here, with findings of another environment, which stand"
     yield from filter(None, (outcome.note, outcome.error))
+
+
+def _printable(line: str) -> str:
+    """What the output's encoding has no character for becomes a question mark."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return line.encode(encoding, errors="replace").decode(encoding)
 
 
 def _own_command() -> str:
@@ -153,6 +170,9 @@ def _comparisons(outcome: SweepOutcome, options: Options) -> list[str]:
     if outcome.note or outcome.error:  # not recorded
         return []
     uri = f" --tracking-uri {redact(options.tracking_uri)}" if options.tracking_uri else ""
-    out = "" if options.out == Path("out") else f" --out {options.out}"
     names = [page.parent.name for page in outcome.reports]
-    return [f"{_own_command()} ui {name}{out}{uri}" for name in names]
+    return [f"{_own_command()} ui {name}{_out_option(options)}{uri}" for name in names]
+
+
+def _out_option(options: Options) -> str:
+    return "" if options.out == Path("out") else f" --out {options.out}"

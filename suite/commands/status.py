@@ -11,42 +11,101 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.text import Text
 
 from suite.commands.resource_usage import History, resource_usage
-from suite.errors import one_line
+from suite.errors import DONE, INTERRUPTED, one_line
 from suite.journal.journal import Journal
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End, journal_in
 from suite.journal.status_message import SweepStatus
 from suite.schema import FAILURES, Plan
+from suite.spec import SpecError
 from suite.sweep.folder_lock import is_held
-from suite.text import in_words
+from suite.text import in_words, short, some_of
 
 _DIGITS = 6  # of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node
 _MOST_GROUPS = 10  # of failures
 _MOST_NAMES = 3  # in one group
+_SECONDS_BETWEEN_LOOKS = (15.0, 2.0)  # elsewhere, and on a terminal
+OUT = Path("out")  # the default output folder, which the first run makes
+_LOGS = "`bakeoff logs TRIAL` prints the traceback and the output of a failed trial"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def show_status(out: Path, *, as_json: bool) -> None:
-    """Print the status of all sweeps of the folder."""
+    """Print the status of all sweeps of the folder.
+
+    Raises:
+        SpecError: if there is no such folder, unless it is the default one.
+    """
+    _refuse_missing(out)
     found = status_of(out)
     if as_json:
         print(json.dumps(asdict(found), indent=1))
-    elif found.counts:
-        print_status(found, Console())
-    else:
-        Console(soft_wrap=True).print(
-            f"nothing was run in {out} yet", markup=False, highlight=False
-        )
+        return
+    print_status(found, Console())
+
+
+def _refuse_missing(out: Path) -> None:
+    if not out.is_dir() and out != OUT:
+        raise SpecError(f"--out {out}: there is no such folder.")
+
+
+def _lines(found: SweepStatus) -> list[Text]:
+    if not found.counts:
+        return [Text(one_line(f"nothing was run in {found.out} yet"))]
+    logs = [(_LOGS, "red")] if found.failed else []
+    lines = (*progress_lines(found), *logs, *_costs(found))
+    return [Text(one_line(line), style=style) for line, style in lines]
+
+
+def follow_status(out: Path) -> int:
+    """Show the status until no driver works in the folder; returns the exit code.
+
+    Raises:
+        SpecError: as `show_status`.
+    """
+    _refuse_missing(out)
+
+    def look() -> tuple[Sequence[Text], bool]:
+        goes_on = is_held(out)  # asked first: what is shown last is how it ended
+        return _lines(status_of(out)), goes_on
+
+    return follow(look)
+
+
+def follow(look: Callable[[], tuple[Sequence[Text], bool]]) -> int:
+    """Show what `look` sees until it says that nothing goes on; returns the exit code.
+
+    A terminal is redrawn; elsewhere what has changed is printed.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    live = Live(console=console, auto_refresh=False)
+    seen: Sequence[Text] = ()
+    try:
+        with live if console.is_terminal else nullcontext():
+            while True:
+                lines, goes_on = look()
+                if console.is_terminal:
+                    live.update(Group(*lines), refresh=True)
+                elif lines != seen:
+                    console.print(*lines, "", sep="\n")
+                if not goes_on:
+                    return DONE
+                seen = lines
+                time.sleep(_SECONDS_BETWEEN_LOOKS[console.is_terminal])
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def status_of(out: Path) -> SweepStatus:
@@ -153,8 +212,8 @@ def _failed(ends: Sequence[End], states: Mapping[str, str]) -> dict[str, str]:
 
 def print_status(status: SweepStatus, console: Console) -> None:
     """Print it; names and reasons are printed as they are, without markup or control codes."""
-    for line, style in (*progress_lines(status), *_costs(status)):
-        console.print(Text(one_line(line), style=style), soft_wrap=True, highlight=False)
+    for line in _lines(status):
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def progress_lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
@@ -197,7 +256,7 @@ def _places(status: SweepStatus) -> Iterator[str]:
         node = place.rpartition(", process")[0] or "this machine"
         by_node.setdefault(node, []).append(name.get(key, key))
     for node, names in sorted(by_node.items()):
-        yield f"running {len(names)} on {node}: {_some(names)}"
+        yield f"running {len(names)} on {node}: {some_of(names, _MOST_NAMES)}"
 
 
 def _failures(status: SweepStatus) -> Iterator[str]:
@@ -208,15 +267,13 @@ def _failures(status: SweepStatus) -> Iterator[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     for keys in ordered[:_MOST_GROUPS]:
         names = [status.labels.get(key, key) for key in keys]
-        yield f"failed {len(keys)}: {status.failed[keys[0]]} ({_some(names)})"
+        trial = f"trial {short(keys[0])}"
+        yield (
+            f"failed {len(keys)}: {status.failed[keys[0]]} ({some_of(names, _MOST_NAMES)}; {trial})"
+        )
     rest = ordered[_MOST_GROUPS:]
     if rest:
         yield f"failed {sum(map(len, rest))}: for {len(rest)} other reasons; --json lists them all"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return "; ".join(names[:_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:

@@ -12,13 +12,12 @@ from suite.cluster import jobs
 from suite.cluster.address import check_url, url_of
 from suite.cluster.capacity import why_never
 from suite.cluster.code_bundle import CodeBundle, bundle_code
-from suite.cluster.job_spec import JobSpec, folder_on_head, public_uri
+from suite.cluster.job_spec import JobSpec, folder_on_head, public_uri, split_id
 from suite.cluster.jobs import SUCCEEDED, Job
 from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
 from suite.events import Unavailable
-from suite.journal.status_message import is_status_line
-from suite.planning.loader import find_all
-from suite.schema import Plan
+from suite.journal.status_message import SweepStatus, is_status_line, last_status
+from suite.schema import FAILURES, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +25,7 @@ class SubmitOptions:
     """How to submit a sweep: the options of `bakeoff run` there, and what to do here.
 
     Attributes:
+        settings: The values of `--set`, as typed: ``("steps=200",)``.
         options: Further ones of `bakeoff run`, as typed there: ``("--fail-fast",)``.
         follow: Stay, and show the driver's log until its end.
         again: Submit once more what has succeeded.
@@ -36,6 +36,7 @@ class SubmitOptions:
     seeds: int | None
     out: Path
     tracking_uri: str | None
+    settings: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     follow: bool = False
     again: bool = False
@@ -44,10 +45,11 @@ class SubmitOptions:
 
 def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
     """Plan here, submit, and print the commands that follow; returns the exit code."""
+    folder_on_head(options.out)  # refused first
     url = url_of(address) if options.dry_run else check_url(address)
-    from suite.planning.plan import plan  # slow, so it comes after the check of the address
+    from suite.planning.plan import plans_of  # slow, so it comes after the check of the address
 
-    plans = [plan(entry, scale=options.scale, seeds=options.seeds) for entry in find_all(names)]
+    plans = plans_of(names, scale=options.scale, seeds=options.seeds, options=options.settings)
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
         bundle = bundle_code(plans, Path(folder))
         spec = _job_spec(plans, bundle, options)
@@ -55,7 +57,8 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
             return _show(spec, bundle)
         _refuse_infeasible(plans, url)
         job, is_new = jobs.submit_job(url, spec, bundle, again=options.again)
-    _report(job, url, len(spec.trial_ids), is_new=is_new)
+    num_done = _num_done(url, job.submission_id) if is_new else 0
+    _report(job, url, len(spec.trial_ids), min(num_done, len(spec.trial_ids)), is_new=is_new)
     return _follow(url, job.submission_id) if options.follow else DONE
 
 
@@ -65,7 +68,7 @@ def _job_spec(plans: Sequence[Plan], bundle: CodeBundle, options: SubmitOptions)
         names=bundle.names, scale=options.scale, seeds=options.seeds,
         out=folder_on_head(options.out), tracking_uri=None if uri is None else public_uri(uri),
         trial_ids=tuple(sorted({t.trial_id for plan in plans for t in plan.trials})),
-        options=options.options,
+        options=(*(f"--set={setting}" for setting in options.settings), *options.options),
     )  # fmt: skip
 
 
@@ -92,10 +95,23 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
             raise Unavailable(f"--address {url}: {reason}")
 
 
-def _report(job: Job, url: str, num_trials: int, *, is_new: bool) -> None:
+def _num_done(url: str, submission_id: str) -> int:
+    """Trials of the sweep that its earlier attempt had done, as its log says last."""
+    first_id, attempt = split_id(submission_id)
+    if attempt == 1:
+        return 0
+    log = jobs.job_log(url, first_id if attempt == 2 else f"{first_id}-{attempt - 1}")
+    status = last_status(log) or SweepStatus()
+    to_run = ("missing", "running", *FAILURES)
+    return sum(number for state, number in status.counts.items() if state not in to_run)
+
+
+def _report(job: Job, url: str, num_trials: int, num_done: int, *, is_new: bool) -> None:
     where = f"--address {url}"
     if is_new:
-        print(f"submitted {job.submission_id}: {num_trials} trials, results in {job.out} there")
+        before = f" to run, {num_done} done before" if num_done else ""
+        trials = f"{num_trials - num_done} trials{before}"
+        print(f"submitted {job.submission_id}: {trials}, results in {job.out} there")
     elif job.status == SUCCEEDED:
         print(f"{job.submission_id} has done this sweep already; --again submits it once more")
     else:

@@ -1,6 +1,7 @@
 """Runs trials one after the other on this machine, without Ray or MLflow.
 
-Training trials run in this process, timing trials each in a process of its own.
+Training trials run in this process; timing trials, and those with code of the user's, each in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -9,15 +10,25 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 
 import torch
 
-from suite.events import Assignments, Event, ExecutorSettings, Unavailable
-from suite.execution.subprocess import run_in_subprocess
+from suite.events import (
+    Assignments,
+    Event,
+    ExecutorSettings,
+    Remarked,
+    Unavailable,
+    runs_own_code,
+)
+from suite.execution.global_state import GlobalState
+from suite.execution.process_template import ProcessTemplate
+from suite.execution.subprocess import environment_of, run_in_subprocess
 from suite.execution.trial import run_trial
 from suite.provenance import provenance
-from suite.schema import Resources
+from suite.schema import Resources, Trial
 from suite.timeouts import limited
 from suite.training.checkpoint import checkpointer_for
 
@@ -33,10 +44,30 @@ class InlineExecutor:
 
     def execute(self, work: Assignments) -> Iterator[Event]:
         """Run the trials in the order given."""
-        for trial, resources in work:
-            checkpointer = checkpointer_for(trial, self._settings.checkpoints)
-            events = run_trial(trial, resources, f"process {os.getpid()}", checkpointer)
-            yield from limited(events, self._settings.trial_seconds)
+        templates: dict[Resources, ProcessTemplate] = {}
+        with ExitStack() as ending:
+            for trial, resources in work:
+                if not runs_own_code(trial):
+                    yield from self._here(trial, resources)
+                    continue
+                if resources not in templates:
+                    templates[resources] = ProcessTemplate(environment_of(resources))
+                    ending.callback(templates[resources].close)
+                limit, checkpoints = self._settings.trial_seconds, self._settings.checkpoints
+                yield from run_in_subprocess(
+                    trial, resources, limit, checkpoints, templates[resources]
+                )
+
+    def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
+        """Run it in this process, and undo what it changes of it."""
+        torch.set_num_threads(resources.num_threads)
+        before = GlobalState()
+        checkpointer = checkpointer_for(trial, self._settings.checkpoints)
+        events = run_trial(trial, resources, f"process {os.getpid()}", checkpointer)
+        yield from limited(events, self._settings.trial_seconds)
+        if changes := before.changes():
+            before.restore()
+            yield Remarked(trial.trial_id, f"it changed {changes}, which was undone")
 
     def execute_alone(self, work: Assignments, environment_id: str) -> Iterator[Event]:
         """Run each in a process of its own, all in this machine's one environment."""

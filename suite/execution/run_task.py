@@ -7,13 +7,14 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
-from suite.spec import default_warmup_steps
+from suite.spec import Scale, SpecError, default_warmup_steps
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode
@@ -74,8 +75,12 @@ def run_task(
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
         ModuleError: if the module cannot be called with a batch, or gives no such logits.
+        SpecError: for a number that is none, or lies outside its bounds.
         Diverged: if the loss or the score stops being a number.
     """
+    _refuse_no_module(module)
+    _refuse_numbers(seed, steps=steps, length=1 if length is None else length, batch=batch,
+                    learning_rate=learning_rate)  # fmt: skip
     if length is None:
         length = task_class(task).fixed_length or LENGTH
     training = Training(
@@ -84,6 +89,22 @@ def run_task(
     )  # fmt: skip
     data = build_task(task, length)
     return _trained(module, Exercise(task=data, training=training, batch=batch, seed=seed))
+
+
+def _refuse_no_module(module: object) -> None:
+    if isinstance(module, type):
+        raise ModuleError(f"{module.__name__} is a class; give a module, {module.__name__}(...)")
+    if not isinstance(module, nn.Module):
+        raise ModuleError(f"the module must be an nn.Module, not of type {type(module).__name__}")
+
+
+def _refuse_numbers(seed: int, **numbers: Any) -> None:
+    if type(seed) is not int or seed < 0:
+        raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
+    try:
+        Scale(dim=1, depth=1, **numbers)
+    except SpecError as error:
+        raise SpecError(str(error).replace("Scale", "run_task", 1)) from None
 
 
 def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:

@@ -1,8 +1,9 @@
 """Runs a trial in a process of its own, without Ray.
 
 Every timing gets a new process: where a process's memory lies changes its numbers, and so does what
-an earlier trial left in caches. The program that runs now is not imported again, and nothing is
-unpickled; `suite.execution.subprocess_main` is the other side.
+an earlier trial left in caches. So does every trial with code of the user's. The program that runs
+now is not imported again, and nothing is unpickled; `suite.execution.subprocess_main` is the other
+side.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 from pydantic import ValidationError
 
-from suite.events import Event, Finished
+from suite.events import Checkpoints, Event, Finished
+from suite.execution.output import appended_only, end_of, with_output
+from suite.execution.process_template import ForkedProcess, ProcessEnd, ProcessTemplate
 from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from suite.provenance import COMMIT, commit, provenance
 from suite.schema import Resources, Result, Status, Trial
@@ -33,51 +36,66 @@ from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
 _START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; " + (
     "from suite.execution.subprocess_main import main; main()"
 )
-_MOST_BYTES_KEPT = 16_384  # of standard error
+_Process = subprocess.Popen[bytes] | ForkedProcess
 _BYTES_PER_READ = 65_536
 _POLL_SECONDS = 0.2
 _SECONDS_TO_END = 5.0  # after its last output
 
 
 def run_in_subprocess(
-    trial: Trial, resources: Resources, trial_seconds: float | None = None
+    trial: Trial,
+    resources: Resources,
+    trial_seconds: float | None = None,
+    checkpoints: Checkpoints | None = None,
+    template: ProcessTemplate | None = None,
 ) -> Iterator[Event]:
     """Run one trial in a process of its own; however the process ends, a result comes last.
 
     The process and all that it has started are killed when this ends or is closed, and
-    `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself.
+    `SECONDS_OF_GRACE` after `trial_seconds` if the trial has not ended itself. With a template it
+    is forked and not started: no timing is, since its memory would lie as another's did.
     """
     with (
-        tempfile.TemporaryFile() as errors,
-        _process(resources, errors) as process,
+        _output_file() as errors,
+        _process(resources, errors, template) as process,
         _killed_after(trial_seconds, process) as is_late,
     ):
-        assert process.stdin is not None, "it is a pipe"
-        with suppress(BrokenPipeError):  # it died at once; the reason is found below
-            request = TrialRequest(trial=trial, resources=resources, trial_seconds=trial_seconds)
-            process.stdin.write(REQUEST.dump_json(request) + b"\n")
-            process.stdin.flush()
+        asked: dict[str, Any] = {"trial_seconds": trial_seconds, "checkpoints": checkpoints}
+        _ask(process, TrialRequest(trial=trial, resources=resources, **asked))
         for line in _lines(process):
             try:
                 event = EVENT.validate_json(line)
             except ValidationError:  # such as a line that was cut short
                 break
-            yield event
+            yield with_output(event, errors.fileno())
             if isinstance(event, Finished):
                 return
         reason = timeout_reason(trial_seconds) if trial_seconds and is_late.is_set() else ""
-        errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_BYTES_KEPT))
+        status = Status.TIMEOUT if reason else Status.CRASHED
+        reason, said = reason or _how_it_ended(process), end_of(errors.fileno())
         yield Finished(
             Result(
-                trial_id=trial.trial_id, status=Status.TIMEOUT if reason else Status.CRASHED,
-                reason=reason or _how_it_ended(process),
-                traceback=errors.read().decode(errors="replace"),
+                trial_id=trial.trial_id, status=status, reason=reason, output=said,
                 provenance=provenance(resources), seconds=0.0,
             )
         )  # fmt: skip
 
 
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+def _ask(process: _Process, request: TrialRequest) -> None:
+    assert process.stdin is not None, "it is a pipe"
+    with suppress(BrokenPipeError):  # it died at once; the reason is found later
+        process.stdin.write(REQUEST.dump_json(request) + b"\n")
+        process.stdin.flush()
+
+
+@contextmanager
+def _output_file() -> Iterator[IO[bytes]]:
+    with tempfile.TemporaryFile() as file:
+        appended_only(file.fileno())
+        yield file
+
+
+def _lines(process: _Process) -> Iterator[bytes]:
     """What the process writes, until it ends: a process that it forked may hold the pipe open."""
     assert process.stdout is not None, "it is a pipe"
     rest = b""
@@ -88,7 +106,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _chunks(process: subprocess.Popen[bytes], pipe: int) -> Iterator[bytes]:
+def _chunks(process: _Process, pipe: int) -> Iterator[bytes]:
     """What is in the pipe, until it is closed, or is empty although the process had ended."""
     has_ended = False
     with selectors.DefaultSelector() as selector:
@@ -105,12 +123,11 @@ def _chunks(process: subprocess.Popen[bytes], pipe: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def _process(resources: Resources, errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _process(
+    resources: Resources, errors: IO[bytes], template: ProcessTemplate | None
+) -> Iterator[_Process]:
     """Started here and killed with the block; in a session of its own, which Ctrl-C spares."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _START, *sys.path], env=_environment(resources),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
-    )  # fmt: skip
+    process = _started(resources, errors, template)
     try:
         yield process
     finally:
@@ -122,15 +139,23 @@ def _process(resources: Resources, errors: IO[bytes]) -> Iterator[subprocess.Pop
                 pipe.close()
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _started(resources: Resources, errors: IO[bytes], template: ProcessTemplate | None) -> _Process:
+    if template is not None:
+        with suppress(OSError):  # it has gone
+            return template.fork(errors)
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, *sys.path], env=environment_of(resources),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+    )  # fmt: skip
+
+
+def _kill_group(process: _Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
-def _killed_after(
-    trial_seconds: float | None, process: subprocess.Popen[bytes]
-) -> Iterator[threading.Event]:
+def _killed_after(trial_seconds: float | None, process: _Process) -> Iterator[threading.Event]:
     """Watch the time from a thread, since the consumer of the events may be busy for long.
 
     The event is set once the process was killed for being late.
@@ -155,7 +180,7 @@ def _killed_after(
         watcher.join()  # before the process's number may become another's
 
 
-def _environment(resources: Resources) -> dict[str, str]:
+def environment_of(resources: Resources) -> dict[str, str]:
     """Threads must be set before torch is imported; a GPU is visible only where one is asked."""
     environment = {
         **os.environ, "OMP_NUM_THREADS": str(resources.num_threads), COMMIT: commit(),
@@ -165,7 +190,7 @@ def _environment(resources: Resources) -> dict[str, str]:
     return environment
 
 
-def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+def _how_it_ended(process: _Process) -> str:
     until = time.monotonic() + _SECONDS_TO_END
     while not (end := _end_of(process)):
         if time.monotonic() > until:
@@ -177,6 +202,8 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     return f"its process was ended by signal {end.si_status} ({name})"
 
 
-def _end_of(process: subprocess.Popen[bytes]) -> os.waitid_result | None:
+def _end_of(process: _Process) -> os.waitid_result | ProcessEnd | None:
     """How it ended; None while it runs. It stays a zombie, so that its number is not reused."""
+    if isinstance(process, ForkedProcess):
+        return process.end()
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)

@@ -8,7 +8,9 @@ process lives: when it closes, this process exits, whatever it is doing.
 from __future__ import annotations
 
 import faulthandler
+import io
 import os
+import socket
 import sys
 import threading
 from dataclasses import dataclass
@@ -16,17 +18,20 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
-from suite.events import Event
+from suite.events import Checkpoints, Event
+from suite.execution.output import cut_when_long
+from suite.execution.process_template import END, PID
 from suite.schema import Resources, Trial
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """What to run, with what, and how long it may take."""
+    """What to run, with what, how long it may take, and where its checkpoints are."""
 
     trial: Trial
     resources: Resources
     trial_seconds: float | None = None
+    checkpoints: Checkpoints | None = None
 
 
 REQUEST = TypeAdapter(TrialRequest)
@@ -39,11 +44,15 @@ def main() -> None:
     out = _take_standard_output()
     request = REQUEST.validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=_exit_with_the_input, daemon=True).start()
+    threading.Thread(target=cut_when_long, args=(2, threading.Event()), daemon=True).start()
     # Only now, so that a parent that dies during these slow imports ends this process too.
     from suite.execution.trial import run_trial
     from suite.timeouts import limited
+    from suite.training.checkpoint import checkpointer_for
 
-    events = run_trial(request.trial, request.resources, f"process {os.getpid()}")
+    where = request.checkpoints
+    kept = checkpointer_for(request.trial, where) if where else None
+    events = run_trial(request.trial, request.resources, f"process {os.getpid()}", kept)
     for event in limited(events, request.trial_seconds):
         out.write(EVENT.dump_json(event) + b"\n")
         out.flush()
@@ -51,10 +60,40 @@ def main() -> None:
     os._exit(0)  # at once: a user's threads, or a library's exit handlers, may never end
 
 
+def serve(connection_number: int) -> None:
+    """Fork a process for each trial that is asked for; end with the connection."""
+    import torch._dynamo  # noqa: F401 - what takes long is imported once, here
+
+    import suite.execution.trial
+    import suite.probes.quality  # noqa: F401
+
+    connection = socket.socket(fileno=connection_number)
+    while files := socket.recv_fds(connection, 1, 3)[1]:
+        pid = os.fork()
+        if not pid:
+            connection.close()
+            os.setsid()
+            for number, file in enumerate(files):
+                os.dup2(file, number)
+                os.close(file)
+            main()
+        for file in files:
+            os.close(file)
+        connection.sendall(PID.pack(pid))
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert end is not None, "it was waited for"
+        connection.sendall(END.pack(end.si_code, end.si_status))
+        connection.recv(1)  # until then it stays a zombie, so that its number is not reused
+        os.waitpid(pid, 0)
+    os._exit(0)
+
+
 def _take_standard_output() -> BinaryIO:
     """Where events go; whatever else is printed, by C code too, joins the errors."""
     ours = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # the last words of a process that dies count
     return ours
 
 

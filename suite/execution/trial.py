@@ -7,15 +7,29 @@ with the traceback.
 from __future__ import annotations
 
 import math
+import os
+import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
 from suite.errors import Diverged, TrialTimeout, classified
-from suite.events import Event, Finished, Progressed, Remarked, Started, TrainedState, TrialRemark
+from suite.events import (
+    Event,
+    Finished,
+    Progressed,
+    Remarked,
+    Started,
+    TrainedState,
+    TrialRemark,
+    runs_own_code,
+    writable_event,
+)
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
 from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
@@ -24,6 +38,11 @@ from suite.training.checkpoint import Checkpointer
 Measure = Callable[[], Iterator[Said]]
 
 _SECONDS_BETWEEN_REPORTS = 0.5
+_OURS = Path(__file__).parents[2]
+_NOT_OWN = (
+    *(f"{_OURS / package}{os.sep}" for package in ("suite", "models", "reports")),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 
 
 @dataclass
@@ -94,18 +113,18 @@ def run_measuring(
         if _ends_more_than_the_trial(error):
             raise
         status, reason = classified(error)
+        reason += own_frame(error) if runs_own_code(trial) else ""
         trace = "".join(traceback.format_exception(error))
     is_ok = status is Status.OK
-    yield Finished(
-        Result(
-            trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
-            provenance=here, seconds=time.perf_counter() - start,
-            measurements=tuple(collected.measurements) if is_ok else (),
-            points=tuple(collected.points),
-            specimens=tuple(collected.specimens) if is_ok else (),
-            state_sha256=collected.state_sha256 if is_ok else "",
-        )
+    result = Result(
+        trial_id=trial.trial_id, status=status, reason=reason, traceback=trace,
+        provenance=here, seconds=time.perf_counter() - start,
+        measurements=tuple(collected.measurements) if is_ok else (),
+        points=tuple(collected.points),
+        specimens=tuple(collected.specimens) if is_ok else (),
+        state_sha256=collected.state_sha256 if is_ok else "",
     )  # fmt: skip
+    yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
 
 
 def _events(
@@ -121,6 +140,18 @@ def _events(
         if is_due and collected.num_reported < len(collected.points):
             last = time.monotonic()
             yield Progressed(trial_id, collected.unreported())
+
+
+def own_frame(error: BaseException) -> str:
+    """As `` (at mine.py, line 7: return x / 0)``: the last line of the user's that was passed."""
+    passed = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in passed if not frame.filename.startswith((*_NOT_OWN, "<"))]
+    if not own:
+        return ""
+    folders = sorted((path for path in sys.path if path), key=len, reverse=True)
+    within = (path for path in folders if own[-1].filename.startswith(path + os.sep))
+    file = os.path.relpath(own[-1].filename, next(within, os.path.dirname(own[-1].filename)))
+    return f" (at {file}, line {own[-1].lineno}: {own[-1].line})"
 
 
 def _ends_more_than_the_trial(error: BaseException) -> bool:

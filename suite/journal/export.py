@@ -1,7 +1,8 @@
 """Converts a sweep of the journal to a file of lines, and back.
 
-The first line is the plan with the statements of its claim, every other one a result. A result's
-line is the journal's own JSON, so that it keeps its hash; the same rows give the same bytes.
+The first line is the plan with the statements of its claim, its editions and their sources; every
+other one a result, those of earlier editions too. A result's line is the journal's own JSON, so
+that it keeps its hash; the same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import TypeAdapter
 
 from models.model_spec import canonical_json
+from suite.journal.editions import KeptEdition, Sources, bare_json
+from suite.journal.journal import Journal
 from suite.journal.plans import Statement
 from suite.journal.sqlite_schema import Kept
 from suite.schema import Plan, Result
@@ -23,7 +26,6 @@ from suite.text import redact
 JOURNAL_FILE = "journal.jsonl.gz"
 
 _LEVEL = 6  # of gzip: the next ones take twice the time for a twentieth of the size
-_PLAN = TypeAdapter(Plan)
 _RESULT = TypeAdapter(Result)
 _BODY = b',"result":'
 
@@ -38,18 +40,48 @@ class SweepExport:
 
     plan: Plan
     statements: tuple[Statement, ...]
+    editions: tuple[KeptEdition, ...] = ()
+    sources: Sources = field(default_factory=dict)
     results: tuple[Kept, ...] = ()
 
 
 _SWEEP = TypeAdapter(SweepExport)  # of the first line, which is all but the results
 
 
-def packed(plan: Plan, statements: Iterable[Statement], results: Iterable[Kept]) -> bytes:
+def exported(
+    plan: Plan, journal: Journal, each: Callable[[Iterable[Kept]], Iterable[Kept]] = iter
+) -> bytes:
+    """The file of a journal's sweep; the results pass through `each` on their way."""
+    editions = journal.kept_editions(plan)
+    kept = each(journal.kept(journal.trials_of_editions(plan)))
+    statements = journal.statements(plan.key)
+    return packed(plan, statements, kept, editions, journal.sources(editions))
+
+
+def packed(
+    plan: Plan,
+    statements: Iterable[Statement],
+    results: Iterable[Kept],
+    editions: Iterable[KeptEdition] = (),
+    sources: Sources | None = None,
+) -> bytes:
     """The file. It says nothing of where the user's files lie, and holds no password."""
-    bare = replace(plan, about=replace(plan.about, registration=None), source_paths=())
     stated = canonical_json([asdict(statement) for statement in statements])
-    head = b'{"plan":%s,"statements":%s}' % (_PLAN.dump_json(bare), stated.encode())
-    return gzip.compress(b"\n".join([head, *map(_line, results), b""]), _LEVEL, mtime=0)
+    head = b'{"plan":%s,"statements":%s' % (_plan_json(plan), stated.encode())
+    if listed := b",".join(map(_edition_json, editions)):  # older journals have none
+        head += b',"editions":[%s],"sources":%s' % (listed, canonical_json(sources or {}).encode())
+    return gzip.compress(b"\n".join([head + b"}", *map(_line, results), b""]), _LEVEL, mtime=0)
+
+
+def _plan_json(plan: Plan) -> bytes:
+    return bare_json(replace(plan, source_paths=()))
+
+
+def _edition_json(edition: KeptEdition) -> bytes:
+    said = canonical_json({**vars(edition), "plan": None}).encode()
+    if edition.plan is None:
+        return said
+    return said.replace(b'"plan":null', b'"plan":' + _plan_json(edition.plan))
 
 
 def unpacked(body: bytes) -> bytes:
@@ -101,7 +133,10 @@ def _without_secrets(kept: Kept) -> Kept:
     if redact(text) == text:
         return kept
     result = _RESULT.validate_json(kept.body)
-    plain = replace(result, reason=redact(result.reason), traceback=redact(result.traceback))
+    plain = replace(
+        result, reason=redact(result.reason), traceback=redact(result.traceback),
+        output=redact(result.output),
+    )  # fmt: skip
     if plain == result:
         return kept
     return kept._replace(sha256=plain.sha256, body=_RESULT.dump_json(plain))

@@ -13,24 +13,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from models.model_spec import canonical_json
-from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
-from suite.schema import About, Cell, ClaimSpec, Plan, Registration, Status, Trial
+from suite.journal.editions import (
+    CITED,
+    PLACE,
+    JournalEditions,
+    KeptEdition,
+    Source,
+    Sources,
+    bare_json,
+    parsed_plan,
+)
+from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
+from suite.schema import About, Cell, Plan, Registration, Status, Trial
 
 ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
-_CITED = frozenset({"source", "published"})  # what others found is no part of the test
-# Where a trial runs. Times of different machines and thread counts are never compared anyway.
-_PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +61,8 @@ def content_of(about: About) -> str | None:
     """All that fixes the test of the claim, as canonical JSON; None where there is no claim."""
     if about.claim is None:
         return None
-    claim = {name: value for name, value in asdict(about.claim).items() if name not in _CITED}
-    settings = {name: value for name, value in about.settings.items() if name not in _PLACE}
+    claim = {name: value for name, value in asdict(about.claim).items() if name not in CITED}
+    settings = {name: value for name, value in about.settings.items() if name not in PLACE}
     return canonical_json(
         {"alpha": ALPHA, "claim": claim, "seeds": about.num_seeds, "settings": settings}
     )
@@ -70,14 +73,14 @@ def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
 
     `has_result` says whether a trial has one, whichever ablation it was run for.
     """
+    return len({cell.seed for cell in claim_cells(plan) if has_result(cell.trial_id)})
+
+
+def claim_cells(plan: Plan) -> Iterator[Cell]:
+    """Both sides of the claim; of one that names no coordinate, at each."""
     claim = plan.about.claim
-    cells = _cells_of(claim, plan.cells) if claim else ()
-    return len({cell.seed for cell in cells if has_result(cell.trial_id)})
-
-
-def _cells_of(claim: ClaimSpec, cells: Iterable[Cell]) -> Iterator[Cell]:
-    """Both sides; of a claim that names no coordinate, at each."""
-    for cell in cells:
+    for cell in plan.cells if claim else ():
+        assert claim is not None, "without a claim there are no cells"
         is_side = cell.task == claim.task and cell.variant in (claim.a, claim.b)
         is_there = not claim.at or cell.at == claim.at
         if is_side and is_there and any(metric.name == claim.metric for metric in cell.metrics):
@@ -182,24 +185,27 @@ def _label(trial: Trial, cell: Cell) -> str:
     return f"{cell.variant}, {where}, seed {trial.seed}"
 
 
-_PLAN = TypeAdapter(Plan)
 _KEY = "(ablation, scale) = (?, ?)"
 
 
-class JournalPlans:
+class JournalPlans(JournalEditions):
     """The tables `sweeps`, `trials` and `statements` of a journal, which `Journal` opens."""
 
-    path: Path
-    _db: sqlite3.Connection
     _format: int  # of the file; older ones lack some of the tables
 
-    def keep_plan(self, plan: Plan) -> Plan:
+    def keep_plan(self, plan: Plan, source: Source | None = None) -> Plan:
         """Remember what the sweep is made of, before any of its trials runs, and state its claim.
 
+        Args:
+            plan: It becomes an edition of its sweep, unless it is one already.
+            source: The user's files that it was made from.
+
         Returns:
-            The plan with the registration of its claim: the plan that results are published with.
+            The plan with the registration of its claim and its editions: the plan that results are
+            published with.
         """
         with self._db:
+            self._keep_edition(plan, source or {})
             self._state_what_was_kept(plan.key)
             self._state(plan, self._num_seen(plan), time.time())
             self._write_plan(plan)
@@ -208,7 +214,7 @@ class JournalPlans:
         return self._registered(plan)
 
     def adopt_plan(self, plan: Plan, other: JournalPlans) -> Plan:
-        """Take a plan over from another folder's journal, with every statement of its claim.
+        """Take a plan over from another folder's journal: its editions, and every claim stated.
 
         Where the same was stated in both, the earlier one holds. A claim that the other journal
         has results of, and does not say when it was stated, counts as not known here too.
@@ -221,21 +227,31 @@ class JournalPlans:
             self._take_over(plan.key, other.statements(plan.key))
             is_unknown = bool(other._num_seen(plan))
             self._state(plan, None if is_unknown else self._num_seen(plan), time.time())
+            editions = other.kept_editions(plan)
+            known = editions or [other._first_edition(plan)]
+            self._take_over_editions(plan, known, other.sources(editions))
             self._write_plan(plan)
         return self._registered(plan)
 
-    def restore_plan(self, plan: Plan, statements: Iterable[Statement]) -> None:
-        """Write a plan as it was here before, with the statements of its claim.
+    def restore_plan(
+        self,
+        plan: Plan,
+        statements: Iterable[Statement],
+        editions: Iterable[KeptEdition] = (),
+        sources: Sources | None = None,
+    ) -> None:
+        """Write a plan as it was here before, with the statements of its claim, and its editions.
 
         A plan that is here already stays.
         """
         with self._db:
             self._take_over(plan.key, statements)
+            self._take_over_editions(plan, editions, sources or {})
             if not one(self._db, f"SELECT 1 FROM sweeps WHERE {_KEY}", plan.key):
                 self._write_plan(plan)
 
     def plans(self) -> list[Plan]:
-        """Every sweep that was ever started here, each with the registration of its claim."""
+        """Every sweep that was ever started here, with its claim's registration and editions."""
         return [self._registered(self._plan(body)) for body in self._bodies()]
 
     def readable_plans(self) -> Iterator[Plan]:
@@ -263,12 +279,14 @@ class JournalPlans:
         return [Listed(*row) for row in self._db.execute(query)]
 
     def _plan(self, body: bytes) -> Plan:
-        return understood(_PLAN, body, self.path)
+        return parsed_plan(body, self.path)
 
     def _registered(self, plan: Plan) -> Plan:
-        """The plan with the registration of its claim."""
+        """The plan with the registration of its claim, and its editions."""
         registration = registration_of(plan.about, self.statements(plan.key))
-        return replace(plan, about=replace(plan.about, registration=registration))
+        editions = tuple(edition for edition, _ in self.history(plan))
+        about = replace(plan.about, registration=registration, editions=editions)
+        return replace(plan, about=about)
 
     def _bodies(self) -> list[bytes]:
         rows = self._db.execute("SELECT plan FROM sweeps ORDER BY ablation, scale")
@@ -308,7 +326,7 @@ class JournalPlans:
 
     def _write_plan(self, plan: Plan) -> None:
         """A no-op where the plan is there already, with its list of trials."""
-        body = _PLAN.dump_json(replace(plan, about=replace(plan.about, registration=None)))
+        body = bare_json(plan)
         is_known = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", plan.key) == body
         num_listed = one(self._db, f"SELECT COUNT(*) FROM trials WHERE {_KEY}", plan.key)
         if is_known and num_listed == len(plan.trials):

@@ -18,8 +18,8 @@ from suite.errors import UnavailableError
 from suite.schema import FAILURES
 
 # 2: what waits, and why; 3: statements of claims, how attempts ended, lists of trials; 4: hashes of
-# what attempts found.
-FORMAT = 4
+# what attempts found; 5: editions of plans, and their sources.
+FORMAT = 5
 
 # What results said before their ends were kept apart. Of the time only the start was written down.
 ENDS_OF_RESULTS = """
@@ -67,6 +67,14 @@ CREATE TABLE IF NOT EXISTS trials (
     label TEXT NOT NULL, num_workers INTEGER NOT NULL, num_cpus REAL NOT NULL,
     num_gpus REAL NOT NULL, is_alone INTEGER NOT NULL,
     PRIMARY KEY (ablation, scale, trial_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS editions (
+    ablation TEXT NOT NULL, scale TEXT NOT NULL, number INTEGER NOT NULL, sha256 TEXT NOT NULL,
+    started_seconds REAL NOT NULL, plan BLOB NOT NULL, source_sha256 TEXT NOT NULL,
+    PRIMARY KEY (ablation, scale, number), UNIQUE (ablation, scale, sha256)
+);
+CREATE TABLE IF NOT EXISTS sources (
+    sha256 TEXT PRIMARY KEY NOT NULL, body BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS driver (
     only INTEGER PRIMARY KEY CHECK (only = 1), started_seconds REAL NOT NULL

@@ -11,6 +11,7 @@ import json
 from functools import cache
 
 from models import ModelError, ModelSpec, build_shapes
+from suite.planning.loader import tried
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -63,7 +64,15 @@ def _flops(spec: ModelSpec, length: int) -> float:
 @cache
 def _flops_of(spec_json: str, length: int) -> float:
     """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
-    model = build_shapes(ModelSpec(**json.loads(spec_json)))
+    spec = ModelSpec(**json.loads(spec_json))
+    if ":" not in spec.mixer:
+        return _flops_by_formula(spec, length)
+    with tried():
+        return _flops_by_formula(spec, length)
+
+
+def _flops_by_formula(spec: ModelSpec, length: int) -> float:
+    model = build_shapes(spec)
     try:
         return float(model.flops(length, batch=1))
     except ModelError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Union, get_type_hints
 
 from models import MIXERS, SKELETONS, Knob, ModelError, skeleton_class
 from models.model_spec import config_from_knobs
-from suite.errors import unknown_name, words_of
+from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.user_mixers import NOT_KNOBS, knob_names, load_mixer, skeleton_knob_names
 from suite.planning.variants import Baseline, Variant
 from suite.spec import SWEEPS, WHOLE_MODEL, Ablation, Model, Scale, SpecError
@@ -74,7 +74,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     """
     mixers = {baseline.ablation.baseline.mixer}
     if baseline.ablation.combine != "one_at_a_time":
-        mixers |= _mixers_varied(baseline)
+        mixers |= _mixers_varied(baseline.ablation)
     knobs = set().union(*(knob_names(load_mixer(mixer)) for mixer in mixers))
     for skeleton in _skeletons(baseline.ablation):
         knobs |= knob_names(skeleton_class(skeleton))
@@ -84,10 +84,30 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
             raise SpecError(_foreign_axis(baseline, name, allowed))
 
 
-def _mixers_varied(baseline: Baseline) -> set[str]:
+def knob_types(ablation: Ablation) -> dict[str, Any]:
+    """Knob -> its type, of every mixer and skeleton that the ablation meets.
+
+    Raises:
+        SpecError: if a mixer or a task is not known.
+    """
+    mixers = sorted(_mixers_varied(ablation) | {ablation.baseline.mixer})
+    kinds: list[Any] = [load_mixer(mixer) for mixer in mixers]
+    kinds += [skeleton_class(name) for name in _skeletons(ablation)]
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        try:
+            hints = get_type_hints(kind.Config)
+        except Exception as error:  # a user's own Config may name anything
+            raise SpecError(f"{kind.__name__}.Config cannot be read: {words_of(error)}.") from None
+        for name in sorted(knob_names(kind)):
+            found[name] = Union[found.get(name, hints[name]), hints[name]]  # noqa: UP007
+    return found
+
+
+def _mixers_varied(ablation: Ablation) -> set[str]:
     values = [
         value
-        for axis in baseline.ablation.axes
+        for axis in ablation.axes
         if axis.name in ("mixer", WHOLE_MODEL)
         for value in axis.values
     ]
@@ -96,7 +116,7 @@ def _mixers_varied(baseline: Baseline) -> set[str]:
 
 def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
     """The nearest names, or which mixers have such a knob and how to compare with them."""
-    own, varied = baseline.ablation.baseline.mixer, sorted(_mixers_varied(baseline))
+    own, varied = baseline.ablation.baseline.mixer, sorted(_mixers_varied(baseline.ablation))
     every = dict.fromkeys((*varied, *MIXERS))
     having = [mixer for mixer in every if name in knob_names(load_mixer(mixer))]
     unknown = unknown_name("axis", name, allowed)
@@ -168,6 +188,7 @@ def _checked(
 def in_words(mixer: str, error: Exception) -> str:
     """Why a mixer cannot be built, by what its building raised."""
     if isinstance(error, ModelError):
-        return str(error)
+        return writable(str(error), MOST_OF_A_REASON)
     first_line = words_of(error).partition("\n")[0]
-    return f"{mixer} cannot be built and called as a block would: {first_line}"
+    said = f"{mixer} cannot be built and called as a block would: {first_line}"
+    return writable(said, MOST_OF_A_REASON)

@@ -8,6 +8,7 @@ user can.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import re
 import sys
@@ -15,7 +16,14 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    chdir,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -23,13 +31,14 @@ from types import CodeType, ModuleType
 
 from pydantic import ValidationError
 
-from suite.errors import unknown_name, words_of
+from suite.errors import unknown_name, words_of, writable
 from suite.spec import Ablation, SpecError
 from suite.timeouts import import_time_limit
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _OURS = frozenset({"suite", "models", "ablations", "reports"})
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
+_MOST_PRINTED = 2_000  # characters of what an import prints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +48,7 @@ class LoadedAblation:
     Attributes:
         note: The docstring of its file.
         source_paths: The folder of a user's own file, from which workers import its mixers.
+        options: The `--set` options that it was changed by, as a command has them; mostly none.
     """
 
     name: str
@@ -46,6 +56,7 @@ class LoadedAblation:
     note: str
     file: Path
     source_paths: tuple[str, ...] = ()
+    options: str = ""
 
 
 def shipped() -> dict[str, Path]:
@@ -129,7 +140,7 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
     note = str(module.__doc__ or "").strip()
     return LoadedAblation(
         name=path.stem, ablation=_the_ablation(module, path), file=path, source_paths=source_paths,
-        note=note.encode(errors="backslashreplace").decode(),  # a report can write that down
+        note=writable(note),
     )  # fmt: skip
 
 
@@ -205,8 +216,9 @@ class LeftThread(SpecError):
 def guarded(what: str) -> Iterator[None]:
     """Import code of the user's in the block, for a few seconds at most.
 
-    What it prints goes to stderr, since programs read our output; a folder that it changes to is
-    left again, since `--out` is meant from where the command was called.
+    What it prints goes to stderr, since programs read our output, and is cut where it is long. A
+    folder that it changes to is left again, since `--out` is meant from where the command was
+    called; so is what it changes of torch and of the process, since trials run here too.
 
     Args:
         what: Its name in a sentence, as ``the file``.
@@ -216,7 +228,7 @@ def guarded(what: str) -> Iterator[None]:
         LeftThread: if it leaves a thread that keeps a program alive.
     """
     before = threading.enumerate()
-    with chdir("."), redirect_stdout(sys.stderr), import_time_limit(what):
+    with chdir("."), redirect_stdout(_Few()), import_time_limit(what), _state_kept():
         yield
     left = [each.name for each in threading.enumerate() if each not in before and not each.daemon]
     if left:
@@ -224,3 +236,42 @@ def guarded(what: str) -> Iterator[None]:
             f"{what} leaves the thread {left[0]!r} running, so that no command could end; do "
             "not start it, or make it a daemon."
         )
+
+
+@contextmanager
+def tried() -> Iterator[None]:
+    """Call code of the user's in the block: its prints are dropped, its changes undone."""
+    with (
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        _state_kept(),
+    ):
+        yield
+
+
+def _state_kept() -> AbstractContextManager[None]:
+    """Without torch no trial runs here: then what is kept besides the folder does not matter."""
+    if "torch" not in sys.modules:
+        return nullcontext()
+    from suite.execution.global_state import state_restored
+
+    return state_restored()
+
+
+class _Few(io.TextIOBase):
+    """Passes the first characters on to stderr, then one line that says so."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_PRINTED
+
+    def write(self, text: str) -> int:
+        if self._left >= 0:
+            sys.stderr.write(text[: self._left])
+            self._left -= len(text)
+            if self._left < 0:
+                sys.stderr.write("\n(the rest of what it prints is left out)\n")
+        return len(text)
+
+    def fileno(self) -> int:
+        return sys.stderr.fileno()

@@ -17,7 +17,8 @@ from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
-from suite.planning.loader import LoadedAblation, find
+from suite.planning.loader import LoadedAblation, find, find_all
+from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
 from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
@@ -82,7 +83,10 @@ def _refuse_foreign_sides(
                 f"baseline's variant is called {reference.label!r}."
             )
         if label not in labels:
-            raise SpecError(f"the claim: {unknown_name('variant', label, labels)}")
+            raise SpecError(
+                f"the claim: {unknown_name('variant', label, labels)} `--set claim=none` runs "
+                "without the claim."
+            )
 
 
 def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
@@ -113,7 +117,11 @@ MOST_TRIALS = 100_000
 
 
 def plan(
-    ablation: Ablation | LoadedAblation | str, *, scale: str = "quick", seeds: int | None = None
+    ablation: Ablation | LoadedAblation | str,
+    *,
+    scale: str = "quick",
+    seeds: int | None = None,
+    settings: Mapping[str, Setting] | None = None,
 ) -> Plan:
     """What would run.
 
@@ -121,15 +129,29 @@ def plan(
         ablation: An ablation, or the name or path of one.
         scale: ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
+        settings: What to change of the ablation first, by field; see `suite.planning.overrides`.
 
     Raises:
         SpecError: for anything misspelt, mistyped, impossible in the baseline, or too large.
     """
     entry = _entry(ablation)
     try:
-        return _expanded(entry, scale, seeds)
+        return _expanded(edited(entry, scale, settings or {}), scale, seeds)
     except SpecError as error:
-        raise SpecError(f"{entry.file}: {error}") from None
+        changed = f" with{as_options(settings)}" if settings else ""
+        raise SpecError(f"{entry.file}{changed}: {error}") from None
+
+
+def plans_of(
+    names: Sequence[str], *, scale: str, seeds: int | None, options: Sequence[str] = ()
+) -> list[Plan]:
+    """The plans of what a command names, each changed by the `--set` options, as typed.
+
+    Raises:
+        SpecError: as `plan` and `find_all`.
+    """
+    settings = parsed(options)
+    return [plan(each, scale=scale, seeds=seeds, settings=settings) for each in find_all(names)]
 
 
 def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
@@ -344,7 +366,7 @@ def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
     name = entry.file.name if entry.source_paths else entry.name
     asked = _num_seeds(_scale(entry.ablation, scale_name), scale_name, None)
     seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
-    return f"bakeoff run {name} --scale {scale_name}{seeds}"
+    return f"bakeoff run {name} --scale {scale_name}{seeds}{entry.options}"
 
 
 def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:

@@ -17,6 +17,7 @@ from models import POSITIONS, SKELETONS, Knob, ModelSpec, build_shapes, skeleton
 from models.model_spec import RUNTIMES, Runtime
 from models.registry import relative_position
 from suite.errors import unknown_name
+from suite.planning.examination import try_own_mixer
 from suite.planning.knobs import (
     Impossible,
     checked_knobs,
@@ -26,7 +27,8 @@ from suite.planning.knobs import (
     task_named,
 )
 from suite.planning.learning_rates import tuned_rate
-from suite.planning.user_mixers import load_mixer, try_own_mixer
+from suite.planning.loader import tried
+from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
 from suite.spec import TUNED, Model, Scale, SpecError
@@ -66,7 +68,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         length=max(length, *test_lengths, 0), input_kind=task.input_kind,
         input_size=task.input_size, output_size=task.output_size,
     )  # fmt: skip
-    spec = _model_spec(model, variant, scale, frame)
+    spec = _model_spec(model, variant, scale, frame, is_padded=task.is_padded)
     return Subject(
         task=task, model=spec, training=_training(baseline, scale, task, spec.mixer), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
@@ -114,7 +116,10 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
 def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     """The scale with what the variant changes of it."""
     changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
-    return Scale(**{**scale.model_dump(), **changed}) if changed else scale
+    if not changed:
+        return scale
+    before = scale.model_dump(exclude_unset=True) | {"warmup_steps": scale.warmup_steps}
+    return Scale(**{**before, **changed})
 
 
 def _training(baseline: Baseline, scale: Scale, task: type[Task], mixer: str) -> Training:
@@ -168,7 +173,12 @@ def _with_article(name: str) -> str:
 
 
 def _model_spec(
-    model: Model, variant: Variant, scale: Scale, frame: partial[ModelSpec]
+    model: Model,
+    variant: Variant,
+    scale: Scale,
+    frame: partial[ModelSpec],
+    *,
+    is_padded: bool = False,
 ) -> ModelSpec:
     """The whole model, tried without memory; `frame` has what surrounds the mixer."""
     skeleton = frame.keywords["skeleton"]
@@ -179,7 +189,7 @@ def _model_spec(
         settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
     )  # fmt: skip
     flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
-    if reason := _why_unbuildable(flat.spelling):
+    if reason := _why_unbuildable(flat.spelling, is_padded=is_padded and ":" in spec.mixer):
         raise Impossible(reason)
     return spec
 
@@ -207,13 +217,15 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
 
 
 @cache
-def _why_unbuildable(spec_json: str) -> str:
+def _why_unbuildable(spec_json: str, *, is_padded: bool) -> str:
     """Why the model cannot be built, tried without memory; empty where it can."""
     spec = ModelSpec(**json.loads(spec_json))
     try:
-        build_shapes(spec)
-        if ":" in spec.mixer:
-            try_own_mixer(spec)
+        if ":" not in spec.mixer:
+            build_shapes(spec)
+            return ""
+        with tried():
+            try_own_mixer(spec, is_padded=is_padded)
     except Exception as error:  # torch, at absurd sizes, and a user's mixer may raise anything
         return in_words(spec.mixer, error)
     return ""

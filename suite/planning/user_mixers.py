@@ -1,20 +1,17 @@
-"""Load a user's own mixer and try it once, on one sequence, before anything runs."""
+"""Load a mixer, shipped or a user's own, and name its knobs."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
+from contextlib import nullcontext
 from functools import cache
-
-import torch
 
 from models import (
     SKELETONS,
     Mixer,
     ModelError,
-    ModelSpec,
     Skeleton,
-    build_model,
     mixer_class,
     skeleton_class,
 )
@@ -24,7 +21,6 @@ from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Scale, SpecError
 
 # Names that mean something else in an ablation.
 NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL}
-_LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 
 
 def load_mixer(name: str) -> type[Mixer]:
@@ -70,7 +66,8 @@ def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:
 def _imported(name: str) -> type[Mixer]:
     """As `_found`, of a module of the user's own, which may raise anything."""
     try:
-        with guarded(f"mixer {name!r}"):
+        is_loaded = name.partition(":")[0] in sys.modules
+        with nullcontext() if is_loaded else guarded(f"mixer {name!r}"):
             return _found(name)
     except (SpecError, KeyboardInterrupt):
         raise
@@ -85,23 +82,3 @@ def _found(name: str) -> type[Mixer]:
         return mixer_class(name)
     except ModelError as error:
         raise SpecError(f"{error}.") from None
-
-
-def try_own_mixer(spec: ModelSpec) -> None:
-    """Mix one sequence as a block of the model would, and evaluate the FLOPs formula.
-
-    Raises:
-        ModelError: if another shape comes out, or something that is no number.
-        Exception: whatever the user's code raises.
-    """
-    shape = (1, min(spec.length, _LONGEST_TRIED), spec.dim)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = build_model(dataclasses.replace(spec, depth=1))
-        mixer = next(module for module in model.modules() if isinstance(module, Mixer))
-        mixed: object = mixer(torch.zeros(shape), None)
-    found = tuple(mixed.shape) if isinstance(mixed, torch.Tensor) else type(mixed).__name__
-    if found != shape:
-        raise ModelError(f"it must return the shape {shape} that it is given, not {found}")
-    flops: object = mixer.flops(spec.length, batch=1) if mixer.has_flops_formula() else 0
-    if not isinstance(flops, int | float) or not math.isfinite(flops) or flops < 0:
-        raise ModelError(f"its flops(length, batch) must be a number of at least 0, not {flops!r}")

@@ -21,10 +21,14 @@ from reports.compare.page import render_comparison
 from reports.compare.pairs import Selection
 from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
+from suite.journal.editions import Source
 from suite.reporting.build import refuse_missing, sweeps_in
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import Store, sqlite_path, store_of
+from suite.tracking.read_runs import StoreReader
+from suite.tracking.restore import exported_sweep
+from suite.tracking.run_fields import Key
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
 _MOST_LISTED = 12
@@ -39,17 +43,23 @@ class _Candidate:
         title: As on a page.
         identity: Two names with the same one mean the same.
         sweeps: Its rows at each scale that it has any at.
+        store: Where the source of the user's files is; None where the two have the same.
     """
 
     name: str
     title: str
     identity: tuple[str, str]
     sweeps: tuple[Sweep, ...]
+    store: Store | None = None
 
     def shown(self, scale: str | None) -> Selection:
         """Its rows at that scale; by default at the largest that has results."""
         sweep = shown_sweep(self.sweeps, scale)
-        return Selection(name=self.name, title=self.title, about=sweep.about, results=sweep.results)
+        key = (sweep.about.ablation, sweep.about.scale)
+        return Selection(
+            name=self.name, title=self.title, about=sweep.about, results=sweep.results,
+            source=_source_in(self.store, key) if self.store else {},
+        )  # fmt: skip
 
 
 def compare(
@@ -120,7 +130,13 @@ def _resolve(name: str, ablation: str, own: Callable[[], Sequence[Sweep]]) -> _C
     store = _named_store(name)
     if store is not None:
         return _whole_store(redact(name), store, ablation)
-    sweeps = own()
+    try:
+        sweeps = own()
+    except SpecError as error:
+        raise SpecError(
+            f"--compare {redact(name)!r}: no output folder with a store is named so; nor can it be "
+            f"a commit or a device: {error}"
+        ) from None
     rows = pd.concat([sweep.results for sweep in sweeps])
     candidates = [_with_value(*named, sweeps) for named in _meanings(name, rows)]
     if len(candidates) == 1:
@@ -151,7 +167,16 @@ def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
     if not sweeps:
         raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
     identity = str(file.resolve()) if file is not None else redact(store.uri)
-    return _Candidate(name, f"store {name}", ("store", identity), sweeps)
+    return _Candidate(name, f"store {name}", ("store", identity), sweeps, store)
+
+
+def _source_in(store: Store, key: Key) -> Source:
+    """Of the edition that the store shows; empty where that is unknown."""
+    held = exported_sweep(StoreReader(store.uri), key)
+    if held is None:
+        return {}
+    shown = (each.source_sha256 for each in held.editions if each.plan is None)
+    return held.sources.get(next(shown, ""), {})
 
 
 def _meanings(name: str, rows: pd.DataFrame) -> Iterator[tuple[str, str, str]]:

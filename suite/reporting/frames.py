@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from suite.schema import About, Cell, Measurement, MetricSpec, Plan, Result, Specimen, Status
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from reports.results.frame import Sweep
 
 RESULTS_FILE = "results.parquet"
@@ -30,9 +32,10 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     # Here, since it needs pyarrow, which a machine without a store may lack.
     from reports.results.frame import Sweep, curves_frame, results_frame
 
+    found = results_frame(result_rows(plan, results))
     return Sweep(
-        about=about_with_provenance(plan, results),
-        results=results_frame(result_rows(plan, results)),
+        about=_judged(about_with_provenance(plan, results), found),
+        results=found,
         curves=curves_frame(curve_rows(plan, results)),
     )
 
@@ -92,6 +95,24 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
     return replace(
         plan.about, provenances=dict(sorted(found.items())), specimens=_specimens(plan, results)
     )
+
+
+def _judged(about: About, found: pd.DataFrame) -> About:
+    """With the verdict of the edition that it shows, if that has results."""
+    from reports.analysis.verdict import verdict
+    from reports.results.series import all_series
+    from reports.tables.comparison import without_controls
+
+    if about.claim is None or not any(each.is_shown and each.num_done for each in about.editions):
+        return about
+    judged = verdict(about, without_controls(all_series(about, found)))
+    assert judged is not None, "there is a claim"
+    word, sentence = str(judged.outcome), judged.sentence
+    editions = tuple(
+        replace(each, verdict=word, sentence=sentence) if each.is_shown else each
+        for each in about.editions
+    )
+    return replace(about, editions=editions)
 
 
 def _specimens(plan: Plan, results: Results) -> dict[str, _ByVariant]:

@@ -5,15 +5,16 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from rich.console import Console
 
+from suite.errors import unknown_name
 from suite.events import (
     SECONDS_BETWEEN,
     Checkpoints,
@@ -22,14 +23,17 @@ from suite.events import (
     Finished,
     TrialExecutor,
     Unavailable,
+    writable_event,
 )
 from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
 from suite.execution.process_cleanup import process_cleanup
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
+from suite.planning.overrides import Setting
+from suite.planning.own_modules import source_of
 from suite.planning.plan import plan as plan_of
 from suite.schema import FAILURES, Plan, Resources
-from suite.spec import Ablation
+from suite.spec import Ablation, SpecError
 from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.mlflow_sync import EventLog, MlflowSync
@@ -48,6 +52,7 @@ from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, mlflow_is_installed, store_of
+from suite.tracking.rebase import try_rebase
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove
@@ -134,6 +139,12 @@ class Options:
     is_patient: bool = False
     deadline: Deadline | None = None
 
+    def __post_init__(self) -> None:
+        """Take the folder as text, too; refuse an executor that is none."""
+        object.__setattr__(self, "out", Path(self.out))
+        if self.executor not in get_args(Executor):
+            raise SpecError(unknown_name("executor", str(self.executor), get_args(Executor)))
+
     @property
     def journal(self) -> Path:
         """The journal's file."""
@@ -150,6 +161,7 @@ def run(
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
+    settings: Mapping[str, Setting] | None = None,
     display_for: DisplayFor = Display,
 ) -> SweepOutcome:
     """Run what is missing of these ablations, record it, and make their reports.
@@ -159,13 +171,14 @@ def run(
         scale: See `suite.spec.Ablation`.
         seeds: Instead of the scale's own number.
         options: How to run them.
+        settings: What to change of each first, by field; see `suite.planning.overrides`.
         display_for: Makes the display of the progress; `suite.run` shows it on stderr.
 
     Raises:
         SpecError: for a specification that cannot be meant; nothing has run then.
         NotAFolder, FolderUnavailable, ClusterUnavailable: where something outside is not there.
     """
-    plans = [plan_of(ablation, scale=scale, seeds=seeds) for ablation in ablations]
+    plans = [plan_of(each, scale=scale, seeds=seeds, settings=settings) for each in ablations]
     return run_plans(plans, options or Options(), Console(stderr=True), display_for)
 
 
@@ -176,10 +189,9 @@ def run_plans(
     _refuse_what_cannot_run(plans, options)
     with held(options.out, is_patient=options.is_patient), Journal(options.journal) as journal:
         journal.refuse_damaged()
-        keys = [plan.key for plan in plans]
-        if options.store.may_exist and (sentence := taken_over(journal, options.store, keys)):
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        plans = [journal.keep_plan(plan) for plan in plans]  # states each claim before its trials
+        _meet_store(plans, options, journal, console)
+        # States each claim before its trials.
+        plans = [journal.keep_plan(plan, source_of(plan)) for plan in plans]
         sync = _started_sync(plans, options)
         sweep = _Sweep(plans, options, journal, EventLog(journal, sync))
         try:
@@ -203,12 +215,22 @@ def record_journal(file: Path, options: Options) -> SweepOutcome:
         plans = other.plans()
         with held(options.out), Journal(options.journal) as journal:
             journal.refuse_damaged()
-            taken_over(journal, options.store, [plan.key for plan in plans])
+            _meet_store(plans, options, journal, Console(stderr=True))
             plans = [journal.adopt_plan(plan, other) for plan in plans]
-            trial_ids = [trial.trial_id for trial, _ in distinct_work(plans)]
+            trial_ids = dict.fromkeys(name for p in plans for name in other.trials_of_editions(p))
             num_new = sum(journal.adopt(result) for result in other.results(trial_ids))
             sync = _started_sync(plans, options)
             return _concluded(plans, options, journal, sync, _Ran(num_new))
+
+
+def _meet_store(
+    plans: Sequence[Plan], options: Options, journal: Journal, console: Console
+) -> None:
+    """Rebase the store of a copied folder, take over what only the store has, and say so."""
+    keys = [plan.key for plan in plans]
+    for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys)):
+        if sentence:
+            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _concluded(
@@ -291,7 +313,7 @@ class _Sweep:
         num_finished, was_cut = 0, False
         failed: list[str] = []
         try:
-            for event in events:
+            for event in map(writable_event, events):
                 self.log.write(event)
                 if isinstance(event, Finished):
                     num_finished += 1

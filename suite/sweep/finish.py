@@ -13,8 +13,8 @@ from suite.schema import FAILURES, Plan, Status
 from suite.sweep.pending import distinct_work
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store
-from suite.tracking.run_fields import address_at
 from suite.tracking.run_writer import RunWriter
+from suite.tracking.shared_views import address_at
 
 if TYPE_CHECKING:
     from suite.reporting.build import Sweeps
@@ -45,6 +45,7 @@ class SweepOutcome:
         error: One sentence if the store could not be reached; the journal keeps the results.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
+        summary: Lines for people: the scores and the verdict of each sweep.
         comparisons: Of each sweep, the page of MLflow that sets its trials side by side, where the
             store serves pages.
     """
@@ -57,6 +58,7 @@ class SweepOutcome:
     error: str = ""
     note: str = ""
     reports: tuple[Path, ...] = ()
+    summary: tuple[str, ...] = ()
     comparisons: tuple[str, ...] = ()
 
     @property
@@ -106,6 +108,7 @@ def conclude(
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
         from suite.reporting.build import reports_of, sweeps_to_report
+        from suite.reporting.end_summary import summary_lines
     except ImportError as error:  # a machine for training may have torch and little else
         return replace(outcome, note=outcome.note + _WITHOUT_REPORT.format(error=error))
     names = list(dict.fromkeys(plan.about.ablation for plan in plans))
@@ -113,7 +116,9 @@ def conclude(
     try:
         sweeps = sweeps_to_report(journal, folder, store if writer else None)
         pages = reports_of(names, sweeps, folder)
-        outcome = replace(outcome, reports=pages)
+        own = [s for p in plans for s in sweeps[p.about.ablation] if s.about.scale == p.about.scale]
+        lines = tuple(line for sweep in own for line in summary_lines(sweep))
+        outcome = replace(outcome, reports=pages, summary=lines)
         if writer is None:
             return outcome
         _record(writer, plans, journal, sweeps, dict(zip(names, pages, strict=True)))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEvent, Waiting
-from suite.journal.export import JOURNAL_FILE, packed
+from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
 from suite.reporting.frames import by_trial
@@ -246,6 +246,7 @@ class MlflowSync(threading.Thread):
                     name: variant_of(trial, cells) for name, (trial, cells) in trials.items()
                 }
                 lacking = writer.delete_stale(plan.key, variants)
+                writer.mark_edition(plan.key, trials)
                 lacking |= {e.trial_id for e in entries if shown.get(e.trial_id) != e.sha256}
                 trial_ids = [t.trial_id for t in plan.trials if t.trial_id in lacking]
                 for result in self._gate.each(journal.results(trial_ids)):
@@ -303,12 +304,14 @@ class MlflowSync(threading.Thread):
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """The two frames, and the journal's own lines."""
+        from suite.reporting.editions import with_history
         from suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]
-        lines = packed(plan, journal.statements(plan.key), gate.each(journal.kept(trial_ids)))
+        lines = exported(plan, journal, gate.each)
         gate.enter()
-        files = sweep_files(plan, by_trial(gate.each(journal.results(trial_ids))))
+        shown = with_history(plan, journal)
+        files = sweep_files(shown, by_trial(gate.each(journal.results(trial_ids))))
         return {**files, JOURNAL_FILE: lines}
 
 

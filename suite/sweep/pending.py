@@ -17,7 +17,7 @@ Where = Callable[[Resources], str]  # the environment in which timings with thes
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """What is to be run, largest first, in two phases: timing never shares a machine."""
+    """What is to be run, in order, in two phases: timing never shares a machine."""
 
     packed: tuple[Work, ...]
     alone: tuple[Work, ...]
@@ -51,19 +51,27 @@ def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources)
 
 
 def pending_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Pending:
-    """The work that is left; a trial that two plans share is in it once.
+    """The work that is left, in order; a trial that two plans share is in it once.
+
+    First each variant gets one seed, the shortest trials first, so that there is soon something to
+    see of all; the rest is packed best if the longest come first.
 
     A timing that two plans share is in it once for each of their resources: on other threads it is
     made in another environment, and neither comparison may be filled from both.
     """
     every = _work_by_environment(plans)
     left = [work for work in every if not is_done(*work, done, where)]
-    left.sort(key=lambda work: -seconds_of(*work))
+    left.sort(key=_place_in_line)
     return Pending(
         packed=tuple(work for work in left if not work[0].is_timing),
         alone=tuple(work for work in left if work[0].is_timing),
         num_done=len(every) - len(left),
     )
+
+
+def _place_in_line(work: Work) -> tuple[bool, float]:
+    seconds = seconds_of(*work)
+    return (True, -seconds) if work[0].seed else (False, seconds)
 
 
 def distinct_work(plans: Iterable[Plan]) -> list[Work]:
@@ -91,10 +99,10 @@ def is_done(trial: Trial, resources: Resources, done: Done, where: Where = here)
 def in_order(pending: Pending, *, may_be_cut: bool) -> Iterator[tuple[Pending, int | None]]:
     """The work in parts to be run one after the other, each with its two phases.
 
-    Without a limit there is one part: the largest trial first packs best. Where the sweep may be
-    cut, all variants with two seeds say something, and half of the variants with three say
-    nothing: so seed 0 of everything, training and timing, comes before seed 1; within a part the
-    largest first again. It costs a cluster some idle places at the end of each part.
+    Without a limit there is one part, which packs best. Where the sweep may be cut, all variants
+    with two seeds say something, and half of the variants with three say nothing: so seed 0 of
+    everything, training and timing, comes before seed 1. It costs a cluster some idle places at
+    the end of each part.
 
     Yields:
         The part's work, and the last seed whose timings belong to it; None where all do that are

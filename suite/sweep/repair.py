@@ -21,6 +21,7 @@ from suite.sweep.verify import Verification, found_in, refuse_empty, verificatio
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, store_of
 from suite.tracking.read_runs import StoreReader
+from suite.tracking.rebase import try_rebase
 from suite.tracking.restore import DamagedStore, rebuild
 from suite.tracking.run_writer import RunWriter
 
@@ -42,6 +43,7 @@ def repaired(out: Path, tracking_uri: str | None) -> Verification:
     store = store_of(out, tracking_uri)
     refuse_empty(out, store)
     with held(out):
+        moved = try_rebase(store)
         found = before = found_in(out, store)
         if any(each.is_lost for each in found):
             _restore(found, store, out)
@@ -50,8 +52,8 @@ def repaired(out: Path, tracking_uri: str | None) -> Verification:
             _send_again(found, store, out)
             found = found_in(out, store)
         left = {each.sentence for each in found}
-        mended = tuple(each.sentence for each in before if each.sentence not in left)
-        return verification(out, found, mended)
+        mended = [moved, *(each.sentence for each in before if each.sentence not in left)]
+        return verification(out, found, tuple(filter(None, mended)))
 
 
 def _restore(found: Sequence[Difference], store: Store, out: Path) -> None:

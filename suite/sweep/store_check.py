@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.journal.export import JOURNAL_FILE, ExportError, packed, unpacked
+from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
-from suite.reporting.frames import by_trial, sweep_files
+from suite.reporting.build import findings_of
+from suite.reporting.editions import with_history
+from suite.reporting.frames import by_trial, sweep_files, sweep_of
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
 from suite.tracking.artifacts import digest_of, files_in
 from suite.tracking.client import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
+from suite.tracking.findings import VARIANT_SHA256_TAG, VariantNumbers
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep
 from suite.tracking.run_fields import (
     Key,
@@ -28,6 +31,7 @@ from suite.tracking.run_fields import (
     trial_tags,
 )
 from suite.tracking.run_index import TrialRun
+from suite.tracking.shared_views import EDITION_TAG
 
 _OUR_TAGS = "bakeoff."
 
@@ -66,7 +70,10 @@ class StoreCheck:
             yield self._difference(f"the parent is in the store {number} times.")
         results = list(self._journal.results(self._trials))
         yield from self._of_trials(results)
-        yield from self._of_files(results)
+        of_files = list(self._of_files(results))
+        yield from of_files
+        if self._stored.edition and not of_files:  # an older version wrote no variants
+            yield from self._of_variants(results)
         yield from self._of_sent_report(reports / self._plan.about.ablation)
 
     def _difference(self, sentence: str, **what: Any) -> Difference:
@@ -117,6 +124,7 @@ class StoreCheck:
         tags = trial_tags(self._plan.key, trial, cells) | result_tags(trial, cells, result)
         # One that is too long is a hash in the store, beside a file that holds it.
         ours = {k: v for k, v in tags.items() if k.startswith(_OUR_TAGS) and len(v) <= TAG_LIMIT}
+        ours |= {EDITION_TAG: self._stored.edition} if self._stored.edition else {}
         yield from _unlike("tag", ours, run.tags)
         rows = result_rows(trial, cells, result, run.start_ms)
         # A failure may show more live points than its result has: they came before it died.
@@ -142,10 +150,44 @@ class StoreCheck:
                 if not (logged >= set(curve) if may_have_more else logged == set(curve)):
                     yield f"another curve of {name}"
 
+    def _of_variants(self, results: Sequence[Result]) -> Iterator[Difference]:
+        """There should be one run for each row of the report's tables, and nothing else."""
+        about = self._plan.about
+        shown: dict[str, list[TrialRun]] = {}
+        for run in self._stored.variants:
+            shown.setdefault(run.result_sha256 if run.is_complete else "", []).append(run)
+        for numbers in findings_of(sweep_of(self._plan, by_trial(results))).variants:
+            head = f"the variant {numbers.variant} on {numbers.task}"
+            runs = shown.pop(numbers.tags(about)[VARIANT_SHA256_TAG], [])
+            wrong = [run for run in runs[:1] if self._is_altered(run, numbers)] + runs[1:]
+            if wrong or not runs:
+                run_ids = tuple(run.run_id for run in wrong)
+                sentence = f"{head} in the store is not what the journal gives."
+                yield self._difference(sentence, run_ids=run_ids)
+        if others := tuple(run.run_id for runs in shown.values() for run in runs):
+            sentence = f"variants that the journal does not give are in the store ({len(others)})."
+            yield self._difference(sentence, run_ids=others)
+
+    def _is_altered(self, run: TrialRun, numbers: VariantNumbers) -> bool:
+        rows = numbers.rows(run.start_ms)
+        newest = {row.key: row.value for row in rows}  # a curve's last point is its last row
+        curves = {row.key: row for row in rows if row.step}
+        params = shortened(numbers.params, PARAM_LIMIT, "the report")[0]
+        ours = {k: v for k, v in numbers.tags(self._plan.about).items() if len(v) <= TAG_LIMIT}
+        ours = {name: value for name, value in ours.items() if name.startswith(_OUR_TAGS)}
+        return (
+            (run.params, run.metrics) != (params, newest)
+            or any(_unlike("tag", ours, run.tags))
+            or any(
+                set(self._stored.history(run.run_id, name)) != {r for r in rows if r.key == name}
+                for name in curves
+            )
+        )
+
     def _of_files(self, results: Sequence[Result]) -> Iterator[Difference]:
-        statements = self._journal.statements(self._plan.key)
-        wanted = sweep_files(self._plan, by_trial(results))
-        wanted[JOURNAL_FILE] = packed(self._plan, statements, self._journal.kept(self._trials))
+        shown = with_history(self._plan, self._journal)
+        wanted = sweep_files(shown, by_trial(results))
+        wanted[JOURNAL_FILE] = exported(self._plan, self._journal)
         for name, body in wanted.items():
             if fault := _fault_of_file(name, self._stored.file(name), body):
                 yield self._difference(fault, files=(name,))

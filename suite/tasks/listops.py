@@ -89,6 +89,7 @@ class ListOps(GeneratedTask):
     skeleton = "classifier"
     source = SOURCE
     lengths = (16, 8_192)
+    is_padded = True
     input_size = NUM_SYMBOLS
     output_size = NUM_CLASSES
 

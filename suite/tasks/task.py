@@ -114,6 +114,7 @@ class Task(ABC):
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
+    is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
     source: ClassVar[DataSource]
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS
     asks_for_numbers: ClassVar[bool] = False  # and not for classes or symbols

@@ -306,23 +306,24 @@ class MlflowStore:
     def held_folder(self, run: Any, name: str, folder: Path) -> Path:
         """Return a folder of artifacts; it does not exist where they cannot be fetched."""
         try:
-            return self._moved_artifact(run, name) or Path(
+            return self._local_artifact(run, name) or Path(
                 self.client.download_artifacts(run.info.run_id, name, str(folder))
             )
         except self._errors:
             return folder / name
 
-    def _moved_artifact(self, run: Any, name: str) -> Path | None:
-        """Return where an artifact lies if database and artifacts were moved together."""
-        database, old = sqlite_path(self.uri), Path(run.info.artifact_uri)
-        if database is None or not old.is_absolute() or old.is_dir():
+    def _local_artifact(self, run: Any, name: str) -> Path | None:
+        """Return where an artifact lies beside the database, also where its folder was copied."""
+        database, recorded = sqlite_path(self.uri), Path(run.info.artifact_uri)
+        if database is None or not recorded.is_absolute():
             return None
-        return database.parent.joinpath("artifacts", *old.parts[-3:], name)
+        here = database.parent.joinpath("artifacts", *recorded.parts[-3:])
+        return here / name if here.is_dir() or not recorded.is_dir() else None
 
     def _download(self, run: Any, name: str, folder: Path) -> bytes:
-        moved = self._moved_artifact(run, name)
-        if moved is not None:
-            return Path(shutil.copy(moved, folder / name)).read_bytes()
+        local = self._local_artifact(run, name)
+        if local is not None:
+            return Path(shutil.copy(local, folder / name)).read_bytes()
         self.client.download_artifacts(run.info.run_id, name, str(folder))
         return (folder / name).read_bytes()
 

@@ -1,15 +1,18 @@
 """Opens an MLflow store, and fetches the files that reports are made of.
 
-The only module that imports mlflow; `run_writer` writes what is read here.
+The only module that imports mlflow, beside its server; `run_writer` writes what is read here.
 """
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import re
+import shutil
 import socket
 import sqlite3
+import tempfile
 import warnings
 from collections.abc import Callable, Collection
 from contextlib import closing
@@ -65,9 +68,12 @@ def _import_and_open(uri: str, is_new_allowed: bool) -> MlflowStore:
             Error as UnexpectedAnswer,
         )
         from mlflow import entities
+        from mlflow.tracking._tracking_service import utils
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
         raise StoreUnavailable(f"MLflow cannot be imported: {error}.") from None
+    # It remembers, by run, where artifacts are: of a copied folder that would be the original.
+    utils._artifact_repos_cache.clear()
     # Those of requests are OSErrors.
     failures = (
         mlflow.exceptions.MlflowException, SQLAlchemyError, CommandError, UnexpectedAnswer, OSError,
@@ -96,17 +102,23 @@ def _check_reachable(uri: str, database: Path | None) -> None:
 
 
 def _create_database(database: Path, client: Callable[[str], object]) -> None:
-    """Create the tables in a file beside it, which takes its name once it is complete.
+    """Create the tables in a folder beside it, from which it is moved once it is complete.
 
     MLflow creates them in some sixty migrations; a database whose creation was killed in between
-    can never be opened again.
+    can never be opened again. Each attempt has a folder of its own, since MLflow keeps its
+    connection to a file of the same name, even to one that was deleted.
     """
-    database.parent.mkdir(parents=True, exist_ok=True)
-    new = database.with_name(f"{database.name}.new")
-    for old in (new, Path(f"{new}-journal")):
-        old.unlink(missing_ok=True)
-    client(f"sqlite:///{new}")
-    new.replace(database)
+    prefix = f".{database.name}.unfinished-"
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        for left in database.parent.glob(f"{glob.escape(prefix)}*"):  # of a killed process
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=database.parent) as folder:
+            client(f"sqlite:///{folder}/{database.name}")
+            Path(folder, database.name).replace(database)
+    except Exception as error:  # of MLflow, alembic, SQLAlchemy or the disk
+        said = re.sub(rf"/?{re.escape(prefix)}\w+", "", str(error).strip().partition("\n")[0])
+        raise OSError(f"its tables cannot be created: {said}") from error
 
 
 def load_artifacts(

@@ -21,8 +21,9 @@ from suite.spec import SpecError
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.connect import connect
 from suite.tracking.location import check_tracking_uri, sqlite_path
-from suite.tracking.run_fields import TRAINING_RUNS, VIEW_TAG, comparison_page
+from suite.tracking.shared_views import TRAINING_RUNS, VIEW_TAG, page_of
 
+SERVED_STORE = "BAKEOFF_SERVED_STORE"  # environment variable of the server: address of its store
 _HOST = "127.0.0.1"  # the dashboard has no password
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -54,7 +55,7 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
     if not _has_tables(database):
         raise SpecError(f"There is nothing to show in {out} yet: start with `bakeoff run`.")
     return [
-        sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri,
+        sys.executable, "-m", "suite.tracking.mlflow_server", "server", "--backend-store-uri", uri,
         "--artifacts-destination", str(out.resolve() / "artifacts"),
         "--host", _HOST, "--port", str(port), "--workers", "1",
     ]  # fmt: skip
@@ -70,7 +71,8 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, and `say` where.
 
-    It opens at the comparison of the ablation; by default at that of the newest sweep.
+    It opens at the comparison of the ablation; by default at that of the newest sweep. A sweep that
+    has no report yet opens at its trials.
 
     Raises:
         SpecError: if nothing is recorded of the ablation; and as `dashboard_command`.
@@ -104,7 +106,7 @@ def running_dashboard(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=os.environ | _ENVIRONMENT,
+            env=os.environ | _ENVIRONMENT | {SERVED_STORE: tracking_uri},
             start_new_session=True,  # one group to end; and Ctrl-C reaches only us
         )
         try:
@@ -135,7 +137,7 @@ def landing_page(tracking_uri: str, ablation: str) -> str:
     for run in sorted(sweeps, key=lambda run: run.info.end_time or float("inf"), reverse=True):
         experiment_id, scale = run.info.experiment_id, run.data.tags["bakeoff.scale"]
         if VIEW_TAG + scale in experiments[experiment_id].tags:  # an older version wrote none
-            return comparison_page(experiment_id, scale)
+            return page_of(experiment_id, run.data.tags)
     experiment = f"/{max(experiments, key=int)}/runs" if experiments else ""
     return f"#/experiments{experiment}?{TRAINING_RUNS}"
 

@@ -14,6 +14,7 @@ from suite.tracking.client import NO_FILE, SHA256_TAG, MetricRow, MlflowStore
 from suite.tracking.connect import connect
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import has_role, trial_run
+from suite.tracking.shared_views import EDITION_TAG
 
 REPORT = "report"  # the parent's folder with a copy of the report
 
@@ -47,12 +48,19 @@ class StoredSweep:
     Attributes:
         parents: There should be one.
         trials: The children, duplicates and unfinished ones included.
+        variants: Children too: the numbers of the report.
     """
 
     def __init__(self, store: MlflowStore, runs: Sequence[Any]) -> None:
         self._store = store
         self.parents = [run for run in runs if has_role(run, "sweep")]
         self.trials = [trial_run(run) for run in runs if has_role(run, "trial")]
+        self.variants = [trial_run(run) for run in runs if has_role(run, "variant")]
+
+    @property
+    def edition(self) -> str:
+        """The number of the newest edition; empty where an older version wrote all of it."""
+        return str(self.parents[0].data.tags.get(EDITION_TAG, "")) if self.parents else ""
 
     def digest(self, name: str) -> str:
         """What the earliest parent says of an artifact's hash; empty where it was never sent."""

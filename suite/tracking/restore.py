@@ -30,12 +30,12 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
     since the writer publishes what the journal holds, and nothing of what other folders recorded
     there may be missing in that. For the start of a run: call it inside the lock, with the journal
     open, BEFORE `keep_plan`, so that the claims keep the moment at which they were stated. Without
-    MLflow, without a store, or where it does not answer within seconds, nothing happens. It never
+    MLflow, without a store, or where it does not answer within seconds, nothing is taken. It never
     makes a store.
 
     Returns:
-        One sentence to show, as "the journal was empty: 12 results were taken over from the
-        store"; empty where nothing was.
+        What to show, as "the journal was empty: 12 results were taken over from the store", or
+        that the store does not answer; else empty.
 
     Raises:
         DamagedStore: if what the store holds of a sweep is damaged, by its SHA-256: to run on
@@ -50,8 +50,8 @@ def taken_over(journal: Journal, store: Store, keys: Sequence[Key]) -> str:
         number = rebuild(journal, store, keys)
     except DamagedStore:
         raise
-    except StoreUnavailable:
-        return ""
+    except StoreUnavailable as error:
+        return f"The run goes on without a store; the journal keeps the results. {error}"
     results = "result was" if number == 1 else "results were"
     why = "the journal was empty: " if was_empty else ""
     return f"{why}{number} {results} taken over from the store" if number else ""
@@ -71,13 +71,18 @@ def rebuild(journal: Journal, store: Store, keys: Sequence[Key]) -> int:
         StoreUnavailable: if the store cannot be reached.
     """
     reader = StoreReader(store.uri)
-    found = [sweep for key in keys if (sweep := _exported(reader, key)) is not None]
+    found = [sweep for key in keys if (sweep := exported_sweep(reader, key)) is not None]
     for sweep in found:
-        journal.restore_plan(sweep.plan, sweep.statements)
+        journal.restore_plan(sweep.plan, sweep.statements, sweep.editions, sweep.sources)
     return sum(journal.restore(kept) for sweep in found for kept in sweep.results)
 
 
-def _exported(reader: StoreReader, key: Key) -> SweepExport | None:
+def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
+    """What the store has of a sweep's journal; None where it has nothing.
+
+    Raises:
+        DamagedStore: if it is not what was published.
+    """
     held = reader.sweep(key).file(JOURNAL_FILE)
     if not held.is_published:
         return None

@@ -2,20 +2,14 @@
 
 MLflow would store infinity as 1.8e308, and keep a point twice whose time stamp differs. So numbers
 that are not finite become tags, and time stamps follow from the steps.
-
-MLflow keeps a view that people share as a tag of the experiment: the filter, the order, the columns
-and what the runs are grouped by. A sweep has one, under the name of its scale; an MLflow that does
-not know such views shows the same runs as a table.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from urllib.parse import quote, urlsplit, urlunsplit
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.schema import (
@@ -23,7 +17,6 @@ from suite.schema import (
     Cell,
     ClaimSpec,
     Measurement,
-    MetricSpec,
     Point,
     Result,
     Status,
@@ -31,97 +24,12 @@ from suite.schema import (
 )
 from suite.text import redact
 from suite.tracking.client import MetricRow, entity_key
-
-VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
-TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
-_QUALITY = "quality"  # the probe whose trials are trained and scored
-_AXES = {
-    "lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "xAxisKey": "step",
-    "yAxisKey": "metric", "yAxisExpressions": [], "range": {}, "ignoreOutliers": False,
-    "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True, "selectedXAxisMetricKey": "",
-}  # fmt: skip
-
-
-def judged_metric(about: About) -> MetricSpec | None:
-    """Return the score of the claim, else the first one; None where nothing trains."""
-    tasks = (about.claim.task, *about.tasks) if about.claim else about.tasks
-    named = about.claim.metric if about.claim else ""
-    for task in tasks:
-        specs = about.metrics.get(task, {}).get(_QUALITY, ())
-        if specs:
-            return next((spec for spec in specs if spec.name == named), specs[0])
-    return None
-
-
-def view_tag(about: About) -> tuple[str, str]:
-    """Return name and value of the experiment's tag that holds the view of this sweep."""
-    view = {
-        "name": f"{about.scale}: variants side by side",
-        "createdAt": 0,  # the same sweep gives the same tag
-        "state": json.dumps(_state(about), sort_keys=True),
-    }
-    return VIEW_TAG + about.scale, json.dumps(view, sort_keys=True)
-
-
-def comparison_page(experiment_id: str, scale: str) -> str:
-    """Return the address after the server's: charts of the trials, a line a variant."""
-    query = f"viewStateShareKey={quote(scale, safe='')}&compareRunsMode=CHART"
-    return f"#/experiments/{experiment_id}/runs?{query}&{TRAINING_RUNS}"
-
-
-def report_page(experiment_id: str, run_id: str) -> str:
-    """Return the same for the report among the parent's artifacts."""
-    page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report/index.html"
-    return f"{page}?{TRAINING_RUNS}"
-
-
-def address_at(tracking_uri: str, page: str) -> str:
-    """Return the whole address, without the password; empty where a store serves no pages."""
-    parts = urlsplit(tracking_uri)
-    if parts.scheme not in ("http", "https"):
-        return ""
-    host = parts.netloc.rpartition("@")[2]
-    return f"{urlunsplit((parts.scheme, host, parts.path.rstrip('/'), '', ''))}/{page}"
-
-
-def _state(about: About) -> dict[str, object]:
-    """MLflow's names; what is left out has its default."""
-    metric = judged_metric(about)
-    trials = [("bakeoff.role", "trial"), ("bakeoff.scale", about.scale)]
-    state: dict[str, object] = {"runsHiddenMode": "SHOW_ALL"}
-    columns = ["params.`variant`", "params.`task`", "params.`seed`", "tags.`bakeoff.status`"]
-    if metric is not None:
-        trials.append(("bakeoff.probe", _QUALITY))
-        score = f"metrics.`{entity_key(metric.name)}`"
-        state |= {"orderByKey": score, "orderByAsc": metric.better == "lower"}
-        state |= {"groupBy": _by_variant(about), **_charts(metric)}
-        columns.append(score)
-    state["searchFilter"] = " and ".join(f"tags.`{name}` = '{value}'" for name, value in trials)
-    return state | {"selectedColumns": columns}
-
-
-def _by_variant(about: About) -> dict[str, object]:
-    """One line a variant, the mean over seeds; apart by task where there are several."""
-    names = ["task", "variant"] if len(about.tasks) > 1 else ["variant"]
-    keys = [{"mode": "param", "groupByData": name} for name in names]
-    return {"aggregateFunction": "average", "groupByKeys": keys}
-
-
-def _charts(metric: MetricSpec) -> dict[str, object]:
-    """The score and its curve; below them MLflow makes charts of all other metrics by itself."""
-    section = {"uuid": "score", "name": "the score", "display": True}
-    flags = {"deleted": False, "isGenerated": False}
-    curve = entity_key(f"validation_{metric.name}")
-    bar = {"uuid": "score-bar", "type": "BAR", "metricKey": entity_key(metric.name)}
-    line = {"uuid": "score-line", "type": "LINE", "metricKey": curve}
-    drawn = {"selectedMetricKeys": [curve], **_AXES}
-    of_section = {"metricSectionId": section["uuid"], "runsCountToCompare": 10, **flags}
-    return {
-        "compareRunCharts": [{**bar, **of_section}, {**line, **drawn, **of_section}],
-        "compareRunSections": [{**section, **flags, "isReordered": True}],
-        "isAccordionReordered": True,  # else sections stand in the order of their names
-    }
-
+from suite.tracking.shared_views import (
+    EDITION_TAG,
+    comparison_page,
+    judged_metric,
+    report_page,
+)
 
 RESULT_SHA256_TAG = "bakeoff.result_sha256"  # the last that a complete trial gets
 VARIANT_TAG = "bakeoff.variant"  # the variants that a trial measures
@@ -133,21 +41,6 @@ FINDING_TAG = "bakeoff.finding"  # the sentence behind it
 Key = tuple[str, str]  # (ablation, scale)
 
 _ROWS_IN_DESCRIPTION = 40
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What a sweep found, as far as it has come.
-
-    Attributes:
-        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
-        sentence: The same with claim, size and interval, for a reader.
-        means: Metric of the parent -> mean over seeds, as ``bits_per_character/heads:8``.
-    """
-
-    verdict: str = ""
-    sentence: str = ""
-    means: Mapping[str, float] = field(default_factory=dict)
 
 
 def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
@@ -212,8 +105,14 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
 
 
 def result_tags(trial: Trial, cells: Sequence[Cell], result: Result) -> dict[str, str]:
-    """How a trial ended, where, and whatever of it is no finite number. The hash comes last."""
+    """How a trial ended, where, and whatever of it is no finite number. The hash comes last.
+
+    MLflow's own status would say FINISHED of a trial that diverged: the name says so too.
+    """
+    is_noisy = any(each.status is Status.NOISY for each in result.measurements)
+    fate = (Status.NOISY if is_noisy else "") if result.status is Status.OK else result.status
     tags = {
+        **({"mlflow.runName": f"{fate}: {trial_name(trial, cells)}"} if fate else {}),
         "bakeoff.status": result.status.value,
         "bakeoff.environment_id": result.provenance.environment_id,
         "bakeoff.device": result.provenance.device,
@@ -296,6 +195,7 @@ def sweep_tags(about: About) -> dict[str, str]:
         "bakeoff.role": "sweep",
         "bakeoff.ablation": about.ablation,
         "bakeoff.scale": about.scale,
+        EDITION_TAG: str(about.edition),
     }
 
 
@@ -306,14 +206,21 @@ def sweep_description(
 
     `finding` is the verdict in a sentence; empty while there is none.
     """
-    trials = comparison_page(experiment_id, about.scale)
-    page = report_page(experiment_id, run_id)
-    report = f"[The report]({page}), [the" if has_report else "[The"
-    links = f"{report} trials side by side]({trials})"
+    pages = {"The report": report_page(experiment_id, run_id)} if has_report else {}
+    if judged_metric(about):
+        pages["The variants side by side"] = comparison_page(experiment_id, about.scale)
+    pages["The trials"] = comparison_page(experiment_id, about.scale, has_variants=False)
+    links = " · ".join(f"[{title}]({page})" for title, page in pages.items())
+    number = about.edition
+    earlier = "edition 1 stays" if number == 2 else f"editions 1 to {number - 1} stay"
     parts = [  # MLflow shows three lines of it, the last one faded; the rest unfolds
         f"**{_text(about.question)}** {links}",
         f"Verdict: {_text(finding or 'none yet')}" if about.claim else "",
         _text(_claim(about.claim)) if about.claim else "",
+        f"This is edition {number}; what belonged to {earlier} under its number, in the tag "
+        f"`{EDITION_TAG}`."
+        if number > 1
+        else "",
         f"Again: `{about.regenerate}`",
         _text(about.note, keep_lines=True),
     ]

@@ -8,15 +8,18 @@ from typing import Any
 
 from suite.schema import Result
 from suite.tracking.client import TAG_LIMIT
+from suite.tracking.findings import VARIANT_SHA256_TAG
 from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
+from suite.tracking.shared_views import EDITION_TAG
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRun:
-    """A trial as MLflow holds it: a child of the sweep's run.
+    """A trial, or a variant, as MLflow holds it: a child of the sweep's run.
 
     Attributes:
-        result_sha256: Of the result that it shows; empty while it has none.
+        trial_id: Empty of a variant; so is `environment_id`.
+        result_sha256: Of the result, or of the numbers, that it shows; empty while it has none.
         status: MLflow's: RUNNING, FINISHED, FAILED or KILLED.
         start_ms: Milliseconds since 1970; time stamps of its points are this plus their step.
         tags: All of them; so are `params`, and `metrics` with the newest number under each name.
@@ -44,7 +47,7 @@ def trial_run(run: Any) -> TrialRun:
     return TrialRun(
         trial_id=tags.get("bakeoff.trial_id", ""),
         environment_id=tags.get("bakeoff.environment_id", ""),
-        result_sha256=tags.get(RESULT_SHA256_TAG, ""),
+        result_sha256=tags.get(RESULT_SHA256_TAG) or tags.get(VARIANT_SHA256_TAG, ""),
         status=info.status,
         run_id=info.run_id,
         start_ms=info.start_time,
@@ -55,8 +58,13 @@ def trial_run(run: Any) -> TrialRun:
 
 
 def has_role(run: Any, role: str) -> bool:
-    """Whether a run of MLflow's client is a ``trial``, or the parent of a ``sweep``."""
+    """Whether a run of MLflow's client is a ``trial``, a ``variant``, or the ``sweep``'s parent."""
     return bool(run.data.tags.get("bakeoff.role") == role)
+
+
+def is_child(run: Any) -> bool:
+    """Whether it is a trial's or a variant's."""
+    return has_role(run, "trial") or has_role(run, "variant")
 
 
 @dataclass(kw_only=True)
@@ -64,19 +72,20 @@ class SweepRuns:
     """The parent run of an ablation at one scale, and its children, the earliest first.
 
     Attributes:
-        run_id: Of the parent; so are `status`, `tags` and `metrics`.
+        run_id: Of the parent; so are `status` and `tags`.
         axes: Names of what is varied.
         children: trial_id -> run_id -> run. More than one where environments differ, or where
             a crash left an incomplete one behind.
+        variants: run_id -> run of a variant, of an older edition too.
     """
 
     experiment_id: str
     run_id: str
     status: str
     tags: dict[str, str]
-    metrics: dict[str, float] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
     children: dict[str, dict[str, TrialRun]] = field(default_factory=dict)
+    variants: dict[str, TrialRun] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TrialRun]:
         for runs in self.children.values():
@@ -88,11 +97,16 @@ class SweepRuns:
 
     def put(self, run: TrialRun) -> None:
         """Add a run, or replace its state."""
-        self.children.setdefault(run.trial_id, {})[run.run_id] = run
+        self._of_its_kind(run)[run.run_id] = run
 
     def drop(self, run: TrialRun) -> None:
         """Remove a run that was deleted."""
-        del self.children[run.trial_id][run.run_id]
+        self._of_its_kind(run).pop(run.run_id)
+
+    def _of_its_kind(self, run: TrialRun) -> dict[str, TrialRun]:
+        if run.tags.get("bakeoff.role") == "variant":
+            return self.variants
+        return self.children.setdefault(run.trial_id, {})
 
     def showing(self, result: Result) -> TrialRun | None:
         """Return the run that has this result."""
@@ -117,6 +131,12 @@ class SweepRuns:
             if not is_same and len(wanted) <= TAG_LIMIT:
                 found.append(run)
         return found
+
+    def of_other_editions(self, trial_ids: Container[str]) -> list[TrialRun]:
+        """Return complete runs of these trials that carry another edition's number, or none."""
+        edition = self.tags[EDITION_TAG]
+        runs = [run for run in self if run.is_complete and run.trial_id in trial_ids]
+        return [run for run in runs if run.tags.get(EDITION_TAG) != edition]
 
     def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
         """Return what a result replaces: incomplete runs, and those of the same environment."""

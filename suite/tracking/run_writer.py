@@ -30,9 +30,12 @@ from suite.tracking.client import (
     shortened,
 )
 from suite.tracking.connect import connect
+from suite.tracking.findings import VARIANT_SHA256_TAG, Findings, VariantNumbers
 from suite.tracking.location import Store
-from suite.tracking.run_fields import Findings, Key, comparison_page, view_tag
-from suite.tracking.run_index import SweepRuns, TrialRun, has_role, trial_run
+from suite.tracking.rebase import rebased
+from suite.tracking.run_fields import Key
+from suite.tracking.run_index import SweepRuns, TrialRun, has_role, is_child, trial_run
+from suite.tracking.shared_views import EDITION_TAG, SHOWN_EDITION_TAG, page_of, view_tags
 
 
 @dataclass
@@ -62,6 +65,8 @@ class RunWriter:
 
     def __init__(self, store: Store) -> None:
         self._store = connect(store.uri, is_new_allowed=True)
+        with self._store.reached():
+            rebased(store)  # else what is recorded for a copied folder goes to the original's
         self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
         self._abouts: dict[Key, About] = {}
         self._sweeps: dict[Key, SweepRuns] = {}
@@ -93,6 +98,17 @@ class RunWriter:
             stale = sweep.stale(variants)
             self._delete(sweep, stale)
             return {run.trial_id for run in stale}
+
+    def mark_edition(self, key: Key, trial_ids: Collection[str]) -> None:
+        """Tag the runs of these trials, which belong to the newest edition, with its number.
+
+        What belongs to older ones only keeps the last number that it had.
+        """
+        with self._sweep(key) as sweep:
+            edition = {EDITION_TAG: sweep.tags[EDITION_TAG]}
+            for run in sweep.of_other_editions(trial_ids):
+                self._store.log(run.run_id, tags=edition)
+                sweep.put(replace(run, tags={**run.tags, **edition}))
 
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         """Show the trial as running, and delete incomplete runs of older attempts.
@@ -153,9 +169,13 @@ class RunWriter:
             self._tag(sweep, {SHA256_TAG + name: NO_FILE for name in names})
 
     def delete_trials(self, key: Key, run_ids: Collection[str]) -> None:
-        """Delete runs that do not show what their result gives; `finish_trial` makes others."""
+        """Delete runs that do not show what their result gives, of trials and of variants.
+
+        `finish_trial` and `publish_findings` make others.
+        """
         with self._sweep(key) as sweep:
-            self._delete(sweep, [run for run in sweep if run.run_id in run_ids])
+            runs = [*sweep, *sweep.variants.values()]
+            self._delete(sweep, [run for run in runs if run.run_id in run_ids])
 
     def publish_report(self, key: Key, folder: Path) -> None:
         """Send the report's files, under ``report/`` of the parent, unless they are unchanged."""
@@ -167,24 +187,41 @@ class RunWriter:
                 self._describe(sweep, self._abouts[key])
 
     def publish_findings(self, key: Key, findings: Findings) -> None:
-        """Write the verdict as tags and in the description, each variant's mean as a metric."""
+        """Write the verdict as tags and in the description, and each variant's numbers as a run."""
         verdict = {fields.VERDICT_TAG: findings.verdict, fields.FINDING_TAG: findings.sentence}
         with self._sweep(key) as sweep:
-            means, shown = findings.means, sweep.metrics
-            changed = {name: mean for name, mean in means.items() if shown.get(name) != mean}
-            stamp = now_ms()  # of two values at one step, MLflow shows the later
-            rows = [MetricRow(name, mean, stamp, 0) for name, mean in changed.items()]
-            self._store.log(sweep.run_id, rows=rows)
-            shown.update(changed)
+            self._show_variants(sweep, self._abouts[key], findings.variants)
             # A claim may have been removed since the last verdict.
             if findings.verdict or fields.VERDICT_TAG in sweep.tags:
                 self._tag(sweep, verdict)
             self._describe(sweep, self._abouts[key])
 
+    def _show_variants(
+        self, sweep: SweepRuns, about: About, variants: Sequence[VariantNumbers]
+    ) -> None:
+        """Write those that are not shown yet, and delete all others, of older editions too."""
+        hashes = [numbers.tags(about)[VARIANT_SHA256_TAG] for numbers in variants]
+        lacking = dict(zip(hashes, variants, strict=True))
+        for run in list(sweep.variants.values()):
+            if not run.is_complete or lacking.pop(run.result_sha256, None) is None:
+                self._delete(sweep, [run])
+        latest = now_ms()  # MLflow lists the latest first: so they come in the report's order
+        for place, numbers in enumerate(lacking.values()):
+            start_ms = latest - place
+            tags = numbers.tags(about) | {"mlflow.parentRunId": sweep.run_id}
+            fitting = shortened(tags, TAG_LIMIT, "the report")[0]
+            run = trial_run(self._store.create(sweep.experiment_id, fitting, start_ms))
+            sweep.put(run)
+            params = shortened(numbers.params, PARAM_LIMIT, "the report")[0]
+            self._store.log(run.run_id, params=params, rows=numbers.rows(start_ms))
+            self._store.end(run.run_id, "FINISHED")
+            sweep.put(replace(run, status="FINISHED"))
+        self._tag(sweep, {SHOWN_EDITION_TAG: sweep.tags[EDITION_TAG] if variants else "none"})
+
     def comparison_page(self, key: Key) -> str:
-        """Return the page that compares the sweep's trials: the address after the server's."""
+        """Return the page that compares the sweep's variants, else its trials."""
         with self._sweep(key) as sweep:
-            return comparison_page(sweep.experiment_id, key[1])
+            return page_of(sweep.experiment_id, sweep.tags)
 
     def close_sweep(self, key: Key, summary: Mapping[str, str | int], *, finished: bool) -> None:
         """End the parent, FINISHED, or KILLED where trials are left; tag it with its counts."""
@@ -229,17 +266,16 @@ class RunWriter:
             run_id=parent.info.run_id,
             status=parent.info.status,
             tags=dict(parent.data.tags),
-            metrics=dict(parent.data.metrics),
             axes=fields.axes_of(about.variants),
         )
         self._tag(sweep, tags)
         self._describe(sweep, about)
         if about.data_sets and not (parent.inputs and parent.inputs.dataset_inputs):
             self._store.log_data_sets(sweep.run_id, about.data_sets)
-        for trial in [trial_run(run) for run in runs if has_role(run, "trial")]:
-            if trial.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
-                self._store.log(trial.run_id, tags={"mlflow.parentRunId": sweep.run_id})
-            sweep.put(trial)
+        for child in [trial_run(run) for run in runs if is_child(run)]:
+            if child.tags.get("mlflow.parentRunId") != sweep.run_id:  # its own was deleted
+                self._store.log(child.run_id, tags={"mlflow.parentRunId": sweep.run_id})
+            sweep.put(child)
         self._delete(sweep, sweep.duplicates())
         return sweep
 
@@ -250,7 +286,7 @@ class RunWriter:
             "mlflow.experimentKind": "custom_model_development",  # opens at runs, not at traces
             fields.DESCRIPTION_TAG: about.question,
             "bakeoff.ablation": about.ablation,
-            **dict([view_tag(about)]),
+            **view_tags(about),
         }
         location = str(self._artifacts / folder) if self._artifacts else None
         experiment = self._store.experiment(about.ablation, location, tags)
@@ -258,8 +294,8 @@ class RunWriter:
         is_gone = "://" not in held and not Path(held).is_dir()
         if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
-                f"The store keeps its artifacts in {held}, which is gone: was the output "
-                "folder moved? Move it back, or choose a new --out."
+                f"The store keeps the artifacts of {about.ablation} in {held}, which is gone: put "
+                "it back, or choose a new --tracking-uri."
             )
         return str(experiment.experiment_id)
 
@@ -283,7 +319,7 @@ class RunWriter:
         start_ms: int,
     ) -> TrialRun:
         """Create a child, and show the parent as running again."""
-        own_tags = {"mlflow.parentRunId": sweep.run_id}
+        own_tags = {"mlflow.parentRunId": sweep.run_id, EDITION_TAG: sweep.tags[EDITION_TAG]}
         if sweep.axes:  # not every server takes an empty tag
             own_tags[fields.AXES_TAG] = ", ".join(sweep.axes)
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]
@@ -315,6 +351,8 @@ class RunWriter:
         files = sample_files(result)
         if result.traceback:
             files["traceback.txt"] = redact(result.traceback).encode()
+        if result.output:
+            files["output.txt"] = redact(result.output).encode()
         if files:
             self._store.put_files(run.run_id, files)
         rows = fields.result_rows(trial, cells, result, run.start_ms)

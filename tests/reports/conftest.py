@@ -105,6 +105,24 @@ def sweep(scale: str = "quick", *, is_troubled: bool = True, random_seed: int = 
     return Sweep(about=said, results=results_frame(rows), curves=curves_frame(points))
 
 
+def many() -> Sweep:
+    """A cross of two axes with 300 variants, of which the last is the best."""
+    labels = tuple(
+        f"heads={heads}, dim={dim}" for heads in range(1, 16) for dim in range(20, 0, -1)
+    )
+    said = about(
+        ablation="many", variants=labels, baseline=labels[0], probes=("quality",), claim=None
+    )
+    rows = [
+        row(said, label, task, "quality", score, seed=seed, value=value)
+        for task, score in TASKS.items()
+        for place, label in enumerate(labels)
+        for seed in range(3)
+        for value in [0.3 + (place if score.better == "higher" else 300 - place) / 1e3 + seed / 1e5]
+    ]
+    return Sweep(about=said, results=results_frame(rows), curves=curves_frame([]))
+
+
 def _mishap(variant: str, task: str, seed: int) -> dict[str, Any]:
     if (variant, task, seed) == ("heads=16", "shakespeare_characters", 1):
         return {

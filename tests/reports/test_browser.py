@@ -51,6 +51,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "heads": _with_sizes(synthetic.sweep()),
         "complexity": mixers_alone.whole(),
         "hostile": hostile.sweep("hostile"),
+        "many": synthetic.many(),
     }
     for name, sweep in sweeps.items():
         render(name, [sweep], folder)
@@ -166,12 +167,25 @@ def test_a_page_is_as_wide_as_its_window(page: Page, reports: Path, name: str, w
         _picture(page, f"{name}-{width}-{scheme}")
 
 
+def test_of_hundreds_of_variants_the_best_stand_first_and_all_are_folded(
+    page: Page, reports: Path
+) -> None:
+    _open(page, reports, "many/index.html")
+    _picture(page, "many")
+    assert page.evaluate("document.documentElement.scrollHeight") < 6_000
+    assert _order(page)[:2] == ["heads=15, dim=1", "heads=15, dim=2"]
+    assert "heads=1, dim=20" in _order(page)[:9]  # the baseline
+    folded = page.locator("details", has_text="All 300 variants").first
+    assert not folded.get_attribute("open")
+    assert folded.locator("tbody tr").count() == 300
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_the_overview_is_as_wide_as_its_window(page: Page, reports: Path, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
     _open(page, reports, "index.html")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".claim").count() == 3
+    assert page.locator(".claim").count() == 4
     _picture(page, f"overview-{width}")
     page.locator("a", has_text="complexity").first.click()
     assert page.url.endswith("/complexity/index.html")

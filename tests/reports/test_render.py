@@ -207,6 +207,9 @@ def test_results_csv_holds_every_scale_under_its_key(page: Path) -> None:
     assert [row["scale"] for row in rows] == ["quick"] * 60 + ["standard"] * 60
     assert len({tuple(row[name] for name in RESULT_KEY) for row in rows}) == len(rows)
     assert all(row["unit"] for row in rows)
+    assert {(row["variant"], row["axis_heads"]) for row in rows} == {
+        (variant, variant.removeprefix("heads=")) for variant in synthetic.about().variants
+    }
 
 
 def test_ablations_with_names_of_paths_stay_inside(tmp_path: Path) -> None:
@@ -290,7 +293,7 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
         "How many attention heads at a fixed width?", "Nothing?", "8 heads beat one",
         "standard (for one GPU and some hours)", "56 of 60 planned measurements",
         "1 diverged, 3 skipped", "arXiv:1706.03762, Table 3 (A)", "supported",
-        "The claims of the literature, tested", "1 claim: 1 supported.",
+        "The claims, tested", "1 claim: 1 supported.",
     ):  # fmt: skip
         assert fact in words, fact
         assert fact in markdown, fact

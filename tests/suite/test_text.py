@@ -3,7 +3,7 @@
 import pytest
 
 from suite.spec import SpecError
-from suite.text import in_words, seconds_in
+from suite.text import in_words, seconds_in, some_of
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,8 @@ def test_what_is_no_time_is_refused(said: str) -> None:
     assert str(refused.value) == (
         f"--time-limit {said!r}: give seconds above 0, or minutes or hours as 30m, 2h."
     )
+
+
+def test_a_list_of_names_stays_short() -> None:
+    assert some_of(["a", "b", "c"], 3) == "a; b; c"
+    assert some_of([f"v{k}" for k in range(2_000)], 2, ", ") == "v0, v1, and 1,998 more"

@@ -36,6 +36,7 @@ class TextClassification(LabelledTask):
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 512)
     token_name = "words"
+    is_padded = True
     input_size = NUM_SYMBOLS
 
     def batch_of(self, examples: Examples) -> Batch:

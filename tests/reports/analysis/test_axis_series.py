@@ -160,10 +160,11 @@ def test_a_claim_is_judged_at_its_coordinate(at: str) -> None:
 
 def test_the_store_is_told_the_whole_scores() -> None:
     sweep = made_along.positions()
-    told = findings_of(sweep).means
-    assert len(told) == len(sweep.about.variants)
-    (alibi,) = (mean for key, mean in told.items() if "alibi" in key)
-    assert alibi == pytest.approx(_values(sweep, "position=alibi", "bits_per_character", "").mean())
+    told = findings_of(sweep).variants
+    assert [each.variant for each in told] == list(sweep.about.variants)
+    (alibi,) = (each.metrics for each in told if "alibi" in each.variant)
+    wanted = _values(sweep, "position=alibi", "bits_per_character", "").mean()
+    assert alibi["bits_per_character"] == pytest.approx(wanted)
 
 
 def test_times_and_strange_coordinates_are_no_lines() -> None:

@@ -76,6 +76,13 @@ def test_lower_is_better_and_the_sentence_says_it_all() -> None:
     )
 
 
+def test_equal_to_the_last_bit_is_identical_and_not_merely_equivalent() -> None:
+    same = [2.0, 2.1, 2.2]
+    assert _judged(same, same).outcome is ClaimOutcome.IDENTICAL
+    assert _judged(same, [2.0, 2.1, 2.2 + 1e-12]).outcome is ClaimOutcome.EQUIVALENT
+    assert _judged([None], [None]).outcome is ClaimOutcome.INVALID
+
+
 def test_higher_is_better_turns_the_sign() -> None:
     answer = _judged([2.0, 2.1, 2.2], [2.03, 2.13, 2.24], better="higher")
     assert answer.outcome is ClaimOutcome.REFUTED

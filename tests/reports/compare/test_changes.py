@@ -178,7 +178,7 @@ def test_what_is_clear_survives_holm_and_counts_are_no_part_of_it() -> None:
     assert [c.kind for c in found if c.p is not None] == [NumberKind.SCORE] * 6
 
 
-def test_the_largest_change_stands_first_and_both_ways_round_it_is_the_same() -> None:
+def test_scores_then_the_largest_change_stand_first_and_both_ways_round_it_is_the_same() -> None:
     a = selection(rows("num_parameters", [100.0]), rows("peak_bytes", [100.0]),
                   rows("bits", BITS), rows("seconds", SECONDS))  # fmt: skip
     b = selection(rows("num_parameters", [101.0]), rows("peak_bytes", [10.0]),
@@ -186,7 +186,7 @@ def test_the_largest_change_stands_first_and_both_ways_round_it_is_the_same() ->
                   rows("seconds", [3 * x for x in SECONDS]))  # fmt: skip
     found = by_title(changes(a, b))[0]["What moved"]
     assert [c.pair.key.metric for c in found] == [
-        "peak_bytes", "seconds", "bits", "num_parameters",
+        "bits", "peak_bytes", "seconds", "num_parameters",
     ]  # fmt: skip
     for there, back in zip(changes(a, b), changes(b, a), strict=True):
         assert there.p == pytest.approx(back.p)

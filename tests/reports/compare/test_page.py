@@ -57,6 +57,16 @@ def test_it_writes_a_page_and_its_numbers_and_the_same_bytes_again(
         assert one.with_name(name).read_bytes() == two.with_name(name).read_bytes()
 
 
+def test_the_source_is_compared_and_scores_stand_first(a: Selection, tmp_path: Path) -> None:
+    slower = selection(of("heads=1", 2.5, 2.6, 2.7), of("heads=8", 2.0, 2.1, 2.2),
+                       rows("seconds", [2 * s for s in SECONDS]), name="new")  # fmt: skip
+    one, two = (replace(each, source={"mine.py": f"{each.name}\n"}) for each in (a, slower))
+    text = markdown(one, two, tmp_path)
+    assert text.index("## Scores, none of which moved") < text.index("## What moved")
+    assert text.index("own source") < text.index("-old\n+new\n")
+    assert "mine.py" not in markdown(one, slower, tmp_path)  # not known of both
+
+
 def test_page_and_markdown_say_the_same(a: Selection, b: Selection, tmp_path: Path) -> None:
     unchanged = "Nothing moved for certain: 2 of 2 scores identical; 1 of 1 time identical."
     assert render_comparison(a, a, tmp_path)[0] == unchanged

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import ray
 import torch
 
 from suite.cluster import execute
+from suite.cluster.ray_private import end_process_after_this_task
 from suite.events import (
     Checkpoints,
     Event,
@@ -29,6 +31,7 @@ from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
+from tests.suite.execution.test_isolation import MIXERS, POLLUTIONS, here, numbers
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.ray
@@ -91,6 +94,25 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
     assert max(len(result.points) for result in here.values()) == 31
 
 
+def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
+    polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
+    (mixers.path / "polluting.py").write_text(polluter)
+    values = ["polluting:Loss", "fnet"]
+    file = mixers.ablation(mixer="fnet", axis="mixer", values=values, probes=["quality"])
+    work = work_of(plan(file))
+    assert numbers(executor.execute(work)) == numbers(here(work))
+
+    @ray.remote(max_calls=1_000_000, num_returns="streaming")
+    def changed() -> Iterator[int]:
+        end_process_after_this_task(1_000_000)
+        for _ in range(3):
+            yield os.getpid()
+
+    first, second = ([ray.get(pid) for pid in changed.remote()] for _ in range(2))
+    assert len(first) == len(second) == 3
+    assert first != second
+
+
 def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
     planned = plan(mixers.ablation(values=[1e-3 * n for n in range(1, 31)], seeds=1, steps=1,
                                    probes=["quality"]))  # fmt: skip
@@ -134,7 +156,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert died.reason.startswith("given up after 3 attempts; in the last its process")
     assert "\n" not in died.reason
     assert died.measurements == ()
-    assert raised.reason == "RuntimeError: the mixer has a fault"
+    assert raised.reason.startswith("RuntimeError: the mixer has a fault (at cluster_mixers.py, ")
     assert "cluster_mixers.py" in raised.traceback
 
 

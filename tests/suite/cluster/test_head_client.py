@@ -87,7 +87,7 @@ def test_everything_else_is_one_sentence(status: int, body: bytes, why: str) -> 
 def test_without_a_token_the_answer_is_that_one_is_asked_for(no_token: None) -> None:
     with (
         dashboard(401, b"") as (client, heard),
-        pytest.raises(Unavailable, match="asks for a token"),
+        pytest.raises(Unavailable, match=r"asks for a token; copy .* to .*/\.ray/auth_token"),
     ):
         client.check_version()
     assert heard == [None]

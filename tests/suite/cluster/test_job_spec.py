@@ -18,7 +18,9 @@ from suite.cluster.job_spec import (
     public_uri,
     split_id,
 )
+from suite.commands import submit
 from suite.commands.submit import SubmitOptions, _job_spec
+from suite.journal.status_message import SweepStatus, line_of
 from suite.planning.plan import plan
 from suite.spec import SpecError
 from suite.tracking.location import BadUri, RefusedUri
@@ -42,12 +44,15 @@ def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
 
 
 def test_all_trials_of_all_plans_are_in_it_once_and_sorted() -> None:
-    options = SubmitOptions(scale="quick", seeds=None, out=Path("out"), tracking_uri=None)
+    options = SubmitOptions(
+        scale="quick", seeds=None, out=Path("out"), tracking_uri=None, settings=("steps=9",)
+    )
     bundle = CodeBundle((), Path(), SWEEP.names)
     plans = [plan(make_ablation(), seeds=number) for number in (5, 3)]
     sweeps = [_job_spec(some, bundle, options) for some in (plans, plans[::-1])]
     assert list(sweeps[0].trial_ids) == sorted({trial.trial_id for trial in plans[0].trials})
     assert sweeps[0] == sweeps[1]
+    assert "--scale quick --set=steps=9 --out" in sweeps[0].command
 
 
 def test_a_long_list_of_names_makes_no_endless_id() -> None:
@@ -156,6 +161,19 @@ def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
 def test_the_output_folder_is_never_the_home_itself() -> None:
     assert folder_on_head(Path("~/results")) == Path("results")
     assert replace(SWEEP, out=Path("results")).place == "~/results"
-    for out in (Path("~"), Path()):
+    for out in (Path("~"), Path(), Path("/")):
         with pytest.raises(SpecError, match="give a folder of its own"):
             folder_on_head(out)
+    for out in (Path("../out"), Path("/data/../.."), Path("~ada/out"), Path("a\nb")):
+        with pytest.raises(SpecError, match="give a plain path on the head"):
+            folder_on_head(out)
+
+
+def test_what_an_earlier_attempt_has_done_does_not_count_as_submitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status = SweepStatus(counts={"ok": 3, "diverged": 1, "error": 2, "missing": 1, "running": 1})
+    logs = {SWEEP.first_id: f"{line_of(status)}\n"}
+    monkeypatch.setattr(submit.jobs, "job_log", lambda url, key: logs[key])
+    assert submit._num_done("http://h:1", SWEEP.first_id) == 0
+    assert submit._num_done("http://h:1", f"{SWEEP.first_id}-2") == 4

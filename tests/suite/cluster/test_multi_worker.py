@@ -185,9 +185,8 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
 def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: Path) -> None:
     *_, last = executor.execute([(trial_with("Raises"), Resources())])
     assert isinstance(last, Finished)
-    assert (last.result.status, last.result.reason) == (
-        Status.ERROR, "RuntimeError: the mixer has a fault",
-    )  # fmt: skip
+    assert last.result.status is Status.ERROR
+    assert last.result.reason.startswith("RuntimeError: the mixer has a fault (at worker_mixers.py")
     assert "worker_mixers.py" in last.result.traceback
     assert len(passes(folder, 1)) == 1, "what raises is a finding, and not tried again"
     wait_until(lambda: free_cpus() == os.cpu_count())

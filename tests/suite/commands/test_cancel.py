@@ -18,6 +18,7 @@ HEADS = Job(
 MINE = replace(
     HEADS, submission_id="bakeoff-mine-quick-0123456789ac", names="mine.py", status="PENDING"
 )
+OTHER = replace(HEADS, submission_id="bakeoff-heads-quick-0123456789ad")
 ENDED = replace(HEADS, submission_id="bakeoff-heads-quick-0123456789ab", status="FAILED")
 
 
@@ -63,8 +64,9 @@ def test_a_sweep_is_named_by_ablation_file_or_id(
     ("names", "jobs", "why"),
     [
         ([], [HEADS, MINE], r"several sweeps are alive, name one of them: .*-2 \(run.*, .*mine"),
+        (["heads"], [HEADS, OTHER], "several such sweeps are alive, give an id: .*-2 .*ad "),
         ([], [], "no submitted sweep is alive there"),
-        (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed\)"),
+        (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed; sub"),
         (["heads", "haeds"], [HEADS], "'haeds': no such sweep was submitted to .*; there is: "),
         (["haeds"], [], "'haeds': no such sweep was submitted to http://h:1; there is: nothing"),
     ],

@@ -79,20 +79,31 @@ def test_a_person_reads_names_places_and_reasons_as_they_are(cluster, capsys) ->
     put(cluster)
     show_cluster_status("http://h:1", as_json=False)
     assert capsys.readouterr().out.splitlines() == [
-        "bakeoff-heads-quick-0123456789ab: running (heads, results in ~/out)",
+        f"bakeoff-heads-quick-0123456789ab: running (heads, {JOB.submitted}, results in ~/out)",
         "  2 missing, 3 ok, 1 running, 1 error",
         "  running heads=4, seed 0 on node 1",
         "  2 of the missing wait for a place: no node is free",
-        "  failed 1: error: [bold]x (b)",
+        "  failed 1: error: [bold]x (b; trial b)",
         "  1 min 30 s left",
     ]
+
+
+def test_it_is_followed_until_all_have_ended(cluster, capsys, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    put(cluster)
+    monkeypatch.setattr(
+        "suite.commands.status.time.sleep", lambda _: put(cluster, status="SUCCEEDED", exit_code=0)
+    )
+    assert cluster_status.follow_cluster_status("http://h:1") == 0
+    said = capsys.readouterr().out
+    assert said.index(": running (") < said.index(": succeeded, exit code 0 (")
+    assert JOB.submitted.startswith("submitted 1970-01-01 ")
 
 
 def test_a_driver_that_could_not_begin_is_quoted(cluster) -> None:  # type: ignore[no-untyped-def]
     put(cluster, log="Running entrypoint\nbakeoff: no such thing\n", status="FAILED", exit_code=2)
     (seen,) = submissions_on("http://h:1")
     assert lines_of(seen) == [
-        "bakeoff-heads-quick-0123456789ab: failed, exit code 2 (heads, results in ~/out)",
+        f"{JOB.submission_id}: failed, exit code 2 (heads, {JOB.submitted}, results in ~/out)",
         "  bakeoff: no such thing",
     ]
 

@@ -51,7 +51,7 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert quality[0][:5] == ["missing", "quality", "shakespeare_characters", "seeds", "0-2"]
     assert quality[0][5:] == ["heads=1;", "heads=4"]
     assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
-    assert lines[-2].startswith("18 entries: 11 missing, 7 skipped; about ")
+    assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; about ")
 
 
 def test_the_places_of_a_sweep_share_a_line(

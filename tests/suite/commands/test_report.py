@@ -67,6 +67,7 @@ def test_two_output_folders_side_by_side_through_the_installed_command(work: Wor
     assert all(row["outcome"] != "identical" and row["n"] == "3" for row in scores)
     text = Path(page).read_text()
     assert "setting: steps" in text
+    assert "steps=30" in text[text.index("small.py, from A to B") :]  # the diff of the user's file
     assert all(commit in text for commit in COMMITS)
 
 
@@ -102,6 +103,7 @@ def test_a_commit_and_a_device_of_one_store(
 REFUSED = {
     "a store with itself": (("out", "./out"), 2, ["both are store out"]),
     "nothing recorded": (("out", "nobody"), 2, ["'nobody'", "commits aaaa00000000 (", "("]),
+    "a folder that is not there": (("out", "no/such"), 2, ["'no/such': no output folder"]),
     "one name": (("out",), 2, ["--compare"]),
     "a bare folder": (("out", "file:///etc"), 3, ["plain files are refused"]),
 }
@@ -125,5 +127,13 @@ def test_another_ablation_is_not_there(
     code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "out", "other")
     assert code == 2
     assert "nothing is recorded of 'heads' there" in said
+    code, said = _here(capsys, monkeypatch, "report", "smal")
+    assert code == 2
+    assert "'smal' yet; did you mean 'small'? Recorded are: small." in said
+    monkeypatch.chdir(work.path / "other")
+    code, said = _here(capsys, monkeypatch, "report", "small", "--compare", "../out", "nosuch")
+    assert code == 2
+    assert "--compare 'nosuch': no output folder with a store is named so" in said
+    monkeypatch.chdir(work.path)
     code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "aaaa", "bbbb")
     assert "nothing is recorded of 'heads' yet" in said

@@ -155,13 +155,59 @@ def test_each_kind_of_trial_takes_as_long_as_its_finished_ones() -> None:
     ]  # fmt: skip
     ends = [end("a", 100.0), end("p", 1.0), end("x", 10.0)]
     left = seconds_left(history(trials, ends))
-    assert left == {"b": 100.0, "q": 1.0, "y": 10.0, "f": pytest.approx(37.0)}
+    assert left == {"b": 100.0, "q": 1.0, "y": 10.0}
+    assert usage(trials, ends).eta_seconds is None  # of f nothing is known
+    assert usage(trials[:-1], ends).eta_seconds is not None
 
 
 def test_a_trial_of_more_work_takes_longer_than_others_of_its_kind() -> None:
     trials = [trial("a"), trial("b"), trial("c"), trial("p", probe="parameters")]
     ends, weights = [end("a", 100.0), end("b", 50.0)], {"a": 3.0, "b": 2.0, "c": 7.0, "p": 0.1}
-    assert seconds_left(history(trials, ends, weights=weights)) == {"c": 210.0, "p": 3.0}
+    left = seconds_left(history(trials, ends, weights=weights))
+    assert left["c"] == pytest.approx(30 * 7, rel=0.05)
+    assert left["p"] < 3.0
+
+
+def test_trials_of_milliseconds_say_nothing_of_trainings() -> None:
+    """They once made 0 s of nine trainings, or hours where the first one had to load torch."""
+    counts = [trial(f"p{k}", probe="parameters") for k in range(9)]
+    trials = [*counts, *numbered(9)]
+    weights = {each.trial_id: 0.02 for each in counts} | {f"t{k}": 30.0 for k in range(9)}
+    for seconds in (0.0, 0.5):
+        ends = [end(each.trial_id, seconds) for each in counts]
+        found = usage(trials, ends, weights=weights)
+        assert 9 * 30 / 4 < found.cpu_hours_left * 3600 < 9 * 30 * 4
+
+
+def test_the_steps_of_what_runs_foretell_its_end() -> None:
+    running = {"t0": NOW - 50.0}
+    found = history(
+        numbered(2), running=running, weights={"t0": 1.0, "t1": 1.0}, shares={"t0": 0.25}
+    )
+    left = seconds_left(found)
+    assert left["t0"] == pytest.approx(150.0)
+    assert left["t1"] > 70.0
+
+
+@pytest.mark.parametrize("estimates_are_off_by", [0.2, 1.0, 5.0])
+def test_after_a_tenth_of_the_work_the_time_left_is_right_within_half(
+    estimates_are_off_by: float,
+) -> None:
+    """Two at a time: short counts, then trainings of 10 to 80 s, shortest seeds first."""
+    seconds = {f"p{k}": 0.05 for k in range(10)}
+    seconds |= {f"t{k}": 10.0 * 2 ** (k % 4) for k in range(40)}
+    trials = [trial(n, probe="parameters" if n[0] == "p" else "quality") for n in seconds]
+    weights = {n: s / estimates_are_off_by if n[0] == "t" else 0.02 for n, s in seconds.items()}
+    total, ends, slots = sum(seconds.values()), [], [0.0, 0.0]
+    for name in sorted(seconds, key=seconds.__getitem__):
+        slot = slots.index(min(slots))
+        slots[slot] += seconds[name]
+        ends.append(end(name, seconds[name], slots[slot]))
+        if sum(each.seconds for each in ends) >= total / 10:
+            break
+    found = usage(trials, ends, weights=weights, now=max(slots), driver_started=0.0)
+    truth = total / 2 - max(slots)
+    assert truth / 1.5 < found.eta_seconds < truth * 1.5
 
 
 def test_failures_say_nothing_of_how_long_a_trial_takes() -> None:

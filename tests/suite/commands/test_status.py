@@ -14,11 +14,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands.status import print_status, show_status, status_of, status_of_plans
+from suite.commands import status
+from suite.commands.status import (
+    _LOGS,
+    print_status,
+    show_status,
+    status_of,
+    status_of_plans,
+)
 from suite.journal.journal import Journal
 from suite.journal.status_message import SweepStatus
 from suite.planning.plan import plan
 from suite.schema import Measurement, Plan, Result, Status, Trial
+from suite.spec import SpecError
 from suite.sweep.folder_lock import held
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
@@ -179,9 +187,23 @@ def test_a_sweep_at_its_end_stands_by_its_own_trials(
 def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = status_of(tmp_path / "never")
     assert (found.counts, found.eta_seconds) == ({}, None)
-    show_status(tmp_path / "never", as_json=False)
+    show_status(tmp_path, as_json=False)
     assert "nothing was run in" in capsys.readouterr().out
+    with pytest.raises(SpecError, match="there is no such folder"):
+        show_status(tmp_path / "never", as_json=True)
     assert not (tmp_path / "never").exists()
+
+
+def test_it_is_followed_until_no_driver_works(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    works = iter([True, True, False])
+    monkeypatch.setattr(status, "_SECONDS_BETWEEN_LOOKS", (0.0, 0.0))
+    monkeypatch.setattr(status, "is_held", lambda out: next(works, False))
+    assert status.follow_status(out) == 0
+    said = capsys.readouterr().out
+    assert said.count("2 ok") == 2  # what has not changed is not said again
+    assert "1 running" in said.split("\n\n")[0]
 
 
 def test_without_a_finished_trial_there_is_no_estimate(tmp_path: Path, sweep: Plan) -> None:
@@ -245,7 +267,8 @@ def test_a_sweep_under_way() -> None:
         "1 error, 4 missing, 3 ok, 1 running",
         "running heads=4, seed 0 on node 1 at 10.0.0.7, process 3",
         "3 of the missing wait for a place: no node is free",
-        "failed 1: error: x (b)",
+        "failed 1: error: x (b; trial b)",
+        _LOGS,
         "1.25 trials a minute lately; 1 min 30 s left",
         "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
         "2 attempts were lost with a driver or node before the end: not counted, at most 0.25 "
@@ -289,16 +312,17 @@ def test_failures_are_grouped_by_their_reason() -> None:
     failed |= {"u": "error: it raised"}
     lines = printed(SweepStatus(counts={"timeout": 500, "error": 1}, failed=failed)).splitlines()
     assert lines[1:] == [
-        "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more)",
-        "failed 1: error: it raised (u)",
+        "failed 500: timeout: it took 0.5 seconds (t0; t1; t2; and 497 more; trial t0)",
+        "failed 1: error: it raised (u; trial u)",
+        _LOGS,
     ]
 
 
 def test_many_reasons_are_cut_and_counted() -> None:
     failed = {f"t{k}": f"error: {'x' * k}" for k in range(50)}
     lines = printed(SweepStatus(counts={"error": 50}, failed=failed)).splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "failed 40: for 40 other reasons; --json lists them all"
+    assert len(lines) == 13
+    assert lines[-2] == "failed 40: for 40 other reasons; --json lists them all"
 
 
 def test_many_places_are_told_by_node() -> None:
@@ -316,5 +340,5 @@ def test_nothing_of_a_strangers_is_markup_or_a_control_code() -> None:
             labels={"t": ":smile: \u202e"},
         )
     )
-    assert "[red]x[/red]\\x1b[31m\\nnext (:smile: \\u202e)" in said
+    assert "[red]x[/red]\\x1b[31m\\nnext (:smile: \\u202e; trial t)" in said
     assert "\x1b" not in said

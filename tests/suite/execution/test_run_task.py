@@ -105,6 +105,23 @@ def test_it_trains_as_an_ablation_with_the_same_scale(
     assert seen == [Training(**wanted)]
 
 
+@pytest.mark.parametrize(
+    ("module", "changes", "why"),
+    [
+        (Linear(), {"steps": -1}, "run_task: steps=-1"),
+        (Linear(), {"learning_rate": "1e-2"}, "run_task: learning_rate='1e-2'"),
+        (Linear(), {"seed": 0.5}, "seed=0.5"),
+        (Linear, {}, "Linear is a class"),
+        (Linear().forward, {}, "not of type method"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(
+    module: nn.Module, changes: dict[str, object], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        run(module, **changes)
+
+
 def test_one_step_is_enough() -> None:
     assert len(run(Linear(), steps=1).points) == 2  # type: ignore[attr-defined]
 

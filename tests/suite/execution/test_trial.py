@@ -121,7 +121,7 @@ ENDS = {
     "other": (
         ValueError("first line\nsecond line"), Status.ERROR, "ValueError: first line",
     ),
-    "empty": (KeyError(), Status.ERROR, "KeyError: "),
+    "empty": (KeyError(), Status.ERROR, "KeyError"),
     "exit": (SystemExit("gone"), Status.ERROR, "SystemExit: gone"),
     "panic": (PanicException("unwrap on None"), Status.ERROR, "PanicException: unwrap on None"),
 }  # fmt: skip

@@ -307,7 +307,7 @@ def without_statements(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.executescript(
             "DROP TABLE statements; DROP TABLE ends; DROP TABLE trials; DROP TABLE driver; "
-            "PRAGMA user_version = 2;"
+            "DROP TABLE editions; DROP TABLE sources; PRAGMA user_version = 2;"
         )
 
 

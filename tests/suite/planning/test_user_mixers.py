@@ -19,7 +19,7 @@ from suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation
 
 AVERAGE = '''
-"""Every token becomes the mean of all."""
+"""Every token becomes the sum of those so far."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Average(Mixer):
         strength: float = 1.0
 
     def forward(self, x, mask=None, context=None, context_mask=None):
-        return self.strength * x.mean(dim=1, keepdim=True).expand_as(x)
+        return self.strength * x.cumsum(1)
 
     def __init__(self, *, dim, max_length, is_causal, config):
         super().__init__(dim=dim, max_length=max_length, is_causal=is_causal, config=config)
@@ -73,7 +73,7 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
     return make
 
 
-FORWARD = "return self.strength * x.mean(dim=1, keepdim=True).expand_as(x)"
+FORWARD = "return self.strength * x.cumsum(1)"
 SIGNATURE = "def forward(self, x, mask=None, context=None, context_mask=None):"
 INIT = "self.strength = config.strength"
 FAULTS = {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 from dataclasses import replace
 
 import pytest
 
+from reports.results.series import all_series
+from reports.tables.comparison import comparison_table, without_controls
+from suite.reporting import end_summary
 from suite.reporting.build import findings_of
+from suite.reporting.end_summary import summary_lines
 from suite.reporting.frames import by_trial, sweep_of
 from suite.schema import Status
 from tests.suite.finished_sweep import FinishedSweep
@@ -22,10 +26,20 @@ def test_a_verdict_and_a_mean_a_variant(finished: FinishedSweep) -> None:
     found = findings_of(sweep_of(finished.plan, by_trial(finished.results)))
     assert found.verdict == "supported"
     assert found.sentence.startswith("8 heads beat one: supported")
-    assert found.means == {
-        f"bits_per_character/heads:{heads}": statistics.fmean(2.5 + p + 0.01 * s for s in range(3))
-        for heads, p in ((1, 0.2), (2, 0.05), (8, 0.0))
-    }
+    assert [each.params for each in found.variants] == [
+        {"heads": str(n), "variant": f"heads={n}", "task": "shakespeare_characters"}
+        for n in (1, 2, 8)
+    ]
+    one, _, eight = found.variants
+    half = 0.01 * 4.302652729749464 / math.sqrt(3)  # Student's t, 2 degrees of freedom
+    wanted = {"": 2.71, "_low": 2.71 - half, "_high": 2.71 + half, "_difference": 0.2}
+    shown = {end: one.metrics[f"bits_per_character{end}"] for end in wanted}
+    assert shown == pytest.approx(wanted)
+    assert one.metrics["num_seeds"] == 3
+    assert "bits_per_character_difference" not in eight.metrics  # the baseline
+    assert one.curve_metric == "validation_bits_per_character"
+    means = [(step, 2.71 + 20 / (step + 10)) for step in (10, 20, 30, 40)]
+    assert one.curve == tuple((step, pytest.approx(mean)) for step, mean in means)
 
 
 def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None:
@@ -35,12 +49,36 @@ def test_a_variant_without_a_number_has_no_mean(finished: FinishedSweep) -> None
         for trial, result in zip(finished.plan.trials, finished.results, strict=True)
     ]  # fmt: skip
     found = findings_of(sweep_of(finished.plan, by_trial(results)))
-    assert list(found.means) == ["bits_per_character/heads:1"]
+    one, *others = found.variants
+    assert (one.coverage, one.metrics["bits_per_character"]) == ("3 of 3", pytest.approx(2.71))
+    for each in others:
+        assert (each.coverage, each.metrics) == ("0 of 3; 3 out of memory", {"num_seeds": 0})
     assert found.verdict == "invalid"
+
+
+def test_the_end_of_a_run_shows_the_numbers_of_the_report(
+    finished: FinishedSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(finished.plan, by_trial(finished.results))
+    measured = without_controls(all_series(sweep.about, sweep.results))
+    table = comparison_table(sweep.about, measured, sweep.about.tasks[0])
+    head, *rows, judged = summary_lines(sweep)
+    assert head.startswith("answered, quick, shakespeare_characters  bits per character (bit/")
+    assert [row.split()[0] for row in rows] == list(sweep.about.variants)
+    assert judged == f"verdict:   {findings_of(sweep).sentence}"
+    for line, row in zip(rows, table.rows, strict=True):
+        assert [each for each in row.entries if f"{each.text} {each.interval}" in line]
+    monkeypatch.setattr(end_summary, "MOST_ROWS", 2)
+    monkeypatch.setattr(end_summary, "_FEWEST_ROWS", 1)
+    _, best, second, more, _ = summary_lines(sweep)
+    assert best.startswith("heads=8 (baseline)")
+    assert (second[:7], more) == ("heads=2", "... and 1 more in the report")
+    nothing = sweep_of(finished.plan, {})
+    assert list(summary_lines(nothing)) == []
 
 
 def test_without_a_claim_there_is_no_verdict(finished: FinishedSweep) -> None:
     sweep = sweep_of(finished.plan, by_trial(finished.results))
     found = findings_of(replace(sweep, about=replace(sweep.about, claim=None)))
     assert (found.verdict, found.sentence) == ("", "")
-    assert len(found.means) == 3
+    assert len(found.variants) == 3

@@ -75,6 +75,8 @@ CHILD = """(SELECT run_uuid FROM runs NATURAL JOIN tags WHERE key = 'bakeoff.rol
             value = 'trial' AND lifecycle_stage = 'active' ORDER BY run_uuid LIMIT 1)"""
 PARENT = """(SELECT run_uuid FROM runs NATURAL JOIN tags WHERE key = 'bakeoff.role' AND
              value = 'sweep' AND lifecycle_stage = 'active')"""
+DELETE = "UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = CHILD"
+VARIANT = CHILD.replace("'trial'", "'variant'")
 CURVE = "validation_bits_per_character"
 
 
@@ -110,7 +112,7 @@ def alter_row(folder: Folder) -> None:
 # Name -> what is planted, and words of each sentence that `verify` says then, in their order.
 PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     "a run deleted": (
-        lambda f: f.store(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = {CHILD}"),
+        lambda f: f.store(DELETE.replace("CHILD", CHILD)),
         "is in the journal, not in the store",
     ),
     "a run left open": (
@@ -168,11 +170,22 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "differs between journal and store",
     ),
     "a run doubled": (lambda f: f.store(*_doubled(CHILD)), "is in the store 2 times"),
+    "a variant's number changed": (
+        lambda f: f.store(
+            "UPDATE latest_metrics SET value = value + 0.1 WHERE key = 'bits_per_character_low' "
+            f"AND run_uuid = {VARIANT}"
+        ),
+        "in the store is not what the journal gives",
+    ),
+    "a variant deleted": (
+        lambda f: f.store(DELETE.replace("CHILD", VARIANT)), "the variant heads=",
+    ),
+    "a variant doubled": (lambda f: f.store(*_doubled(VARIANT)), "the variant heads="),
     "the parent doubled": (
         lambda f: f.store(*_doubled(PARENT)), "the parent is in the store 2 times",
     ),
     "the parent deleted": (
-        lambda f: f.store(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = {PARENT}"),
+        lambda f: f.store(DELETE.replace("CHILD", PARENT)),
         "the parent in the store has no results.parquet",
         "the parent in the store has no curves.parquet",
         "the parent in the store has no journal.jsonl.gz",

@@ -117,20 +117,22 @@ def test_a_training_is_interrupted_and_the_same_command_continues(
     file = cut_ablation(work, "cut_training", probes=["quality", "parameters"])
     limit = options(work, Deadline(600.0))
     assert run_command.run([file], scale="quick", seeds=1, options=limit) == FAILED
-    came, pid, _ = reached(work)
-    assert pid == os.getpid()
+    came, pid, child = reached(work)
+    assert pid != os.getpid()
+    assert not is_alive(pid)
+    assert not is_alive(child)
     assert ends[0] - came < SOON
-    assert held(work) == {("quality", 0, Status.OK): 1}
+    assert held(work) == {("parameters", 0, Status.OK): 2, ("quality", 0, Status.OK): 1}
     said = capsys.readouterr()
     words = " ".join(said.err.split())
-    assert "1 trials run; 1 ok; 3 without a result yet" in words
-    assert "the time limit of 10 min 0 s came: 3 trials are left, and the same command" in words
+    assert "3 trials run; 3 ok; 1 without a result yet" in words
+    assert "the time limit of 10 min 0 s came: 1 trial is left, and the same command" in words
     assert str(work.out / "reports" / "small" / "index.html") in said.out
-    assert shown(work) == {"FINISHED": 1, "KILLED": 1}
+    assert shown(work) == {"FINISHED": 3, "KILLED": 1}
     assert not differences(work.out, None).differences
     (work.path / "driver").unlink()
     outcome = run(file, seeds=1, options=limit)
-    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (3, 0, 0)
+    assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (1, 0, 0)
 
 
 def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(

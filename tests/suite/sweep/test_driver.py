@@ -197,7 +197,10 @@ def test_a_store_that_is_away_costs_neither_results_nor_the_report(
     assert exit_code(work, file) == UNAVAILABLE
     said = capsys.readouterr()
     assert "nobody answers" in said.err
-    assert said.out == f"report:    {work.out / 'reports' / 'small' / 'index.html'}\n"
+    *table, page = said.out.splitlines()
+    assert page == f"report:    {work.out / 'reports' / 'small' / 'index.html'}"
+    assert table[0].startswith("small, quick, fashion_mnist_patches  accuracy")
+    assert len(table) == 3
     assert statuses(work) == {Status.OK: 4}
     before = tree(work.out / "reports")
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +78,9 @@ class FakeWriter:
         self.store.reach()
         assert all(variants.values())
         return set()
+
+    def mark_edition(self, key: object, trial_ids: Collection[str]) -> None:
+        assert set(trial_ids) == {trial.trial_id for trial in self.store.plan.trials}
 
     def start_trial(self, key: object, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         self.store.reach()

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlflow.tracking._tracking_service import utils
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -25,8 +24,19 @@ from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
+from suite.tracking.location import store_of
+from suite.tracking.rebase import try_rebase
 from suite.tracking.run_writer import RunWriter
-from tests.suite.sweep.planted import CHILD, PLANTED, SWEEP, Folder, alter_row, kept
+from tests.suite.sweep.planted import (
+    CHILD,
+    DELETE,
+    PLANTED,
+    SWEEP,
+    VARIANT,
+    Folder,
+    alter_row,
+    kept,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +52,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Folder:
-    """A copy, whose store knows where it stands now, as mlflow, which remembers, does not."""
-    utils._artifact_repos_cache.clear()
+    """A copy, whose store has the paths of its own files."""
     copy = Folder(Path(shutil.copytree(whole, tmp_path / "out")))
-    move = f"replace(%s, '{whole}', '{copy.out}')"
-    copy.store(
-        f"UPDATE runs SET artifact_uri = {move % 'artifact_uri'}",
-        f"UPDATE experiments SET artifact_location = {move % 'artifact_location'}",
-    )
+    assert try_rebase(store_of(copy.out, None))
     return copy
 
 
@@ -57,6 +62,7 @@ FAST = ("the journal deleted", "the store deleted", "a row of the journal altere
 FOUND = (  # of each kind one; the slow tests repair all
     "a run deleted", "a run doubled", "another result", "a run left open", "the parent deleted",
     "a row of the journal lost", "a report altered", "a report deleted",
+    "a variant's number changed", "a variant deleted",
 )  # fmt: skip
 OF_CHILDREN = [fault for fault, (_, *words) in PLANTED.items() if "shows" in words[0]]
 
@@ -81,6 +87,13 @@ def test_a_folder_that_was_moved_agrees(whole: Path, tmp_path: Path) -> None:
         moved.rename(whole)
     assert found.differences == ()
     assert found.summary == f"9 trials of {SWEEP.name}: journal, store and reports agree"
+
+
+def test_a_store_of_an_older_version_without_editions_and_variants_agrees(folder: Folder) -> None:
+    for _ in range(3):
+        folder.store(DELETE.replace("CHILD", VARIANT))
+    folder.store("DELETE FROM tags WHERE key LIKE 'bakeoff.edition%'")
+    assert differences(folder.out, None).differences == ()
 
 
 def changes_nothing(folder: Folder, left: tuple[str, ...] = ()) -> bool:
@@ -222,5 +235,5 @@ def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: 
     assert repaired(folder.out, None).differences == ()
     assert folder.artifact("journal.jsonl.gz").read_bytes() == body
     head, *lines = gzip.decompress(body).splitlines()
-    assert set(json.loads(head)) == {"plan", "statements"}
+    assert set(json.loads(head)) == {"plan", "statements", "editions", "sources"}
     assert len(lines) == 9

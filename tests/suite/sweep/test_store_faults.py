@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from suite import cli
 from suite.errors import UNAVAILABLE, exit_code_of
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
@@ -120,6 +123,46 @@ def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_go
             (e.trial_id, e.sha256) for e in journal.entries()
         }
     assert differences(work.out, None).differences == ()
+
+
+@contextmanager
+def full_at(num_bytes: int) -> Iterator[None]:
+    """No file grows beyond that, for root neither."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("num_bytes", [4_000, 400_000])
+def test_a_disk_that_is_full_for_the_journal_or_a_new_store_is_said_and_resumed(
+    work: Workplace,
+    num_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def called(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["bakeoff", *arguments, "--out", str(work.out)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    if num_bytes == 400_000:
+        (work.out / "mlflow.db").unlink()
+    command = ("run", work.ablation(probes=["parameters"]), "--executor", "inline")
+    with full_at(num_bytes):
+        assert called(*command) == UNAVAILABLE
+        said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert "unfinished" not in said
+    assert called(*command) == 0
+    assert differences(work.out, None).differences == ()
+    (work.out / "reports/small/index.html").unlink()
+    with full_at(30_000):
+        assert called("report", "small") == UNAVAILABLE
+    assert "File too large; once that is corrected" in capfd.readouterr().err
 
 
 def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(

@@ -2,9 +2,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
-from suite.schema import MetricSpec
-from suite.tracking.run_fields import address_at, comparison_page, judged_metric, view_tag
+from suite.schema import About, MetricSpec
+from suite.tracking.shared_views import (
+    SHOWN_EDITION_TAG,
+    address_at,
+    comparison_page,
+    judged_metric,
+    page_of,
+    view_tags,
+)
 from tests.suite.heads_sweep import HEADS
 
 BITS = MetricSpec(name="bits_per_character", unit="bit/character", better="lower")
@@ -22,35 +30,51 @@ def test_the_address_is_that_of_the_server_without_its_password() -> None:
     assert address_at("postgresql://host/name", page) == ""
 
 
-def test_the_view_shows_the_scored_trials_of_one_sweep() -> None:
-    name, value = view_tag(HEADS.about)
-    assert name == "mlflow.sharedViewState.quick"
-    view = json.loads(value)
-    state = json.loads(view["state"])
-    assert view["name"].startswith("quick")
-    assert state["searchFilter"] == (
-        "tags.`bakeoff.role` = 'trial' and tags.`bakeoff.scale` = 'quick' "
-        "and tags.`bakeoff.probe` = 'quality'"
+def _states(about: About) -> dict[str, dict[str, Any]]:
+    """Key of the view -> what it shows."""
+    tags = view_tags(about)
+    return {
+        name.removeprefix("mlflow.sharedViewState."): json.loads(json.loads(value)["state"])
+        for name, value in tags.items()
+        if name != "mlflow.experiment.primaryMetric.name"
+    }
+
+
+def test_the_variants_of_the_newest_edition_are_shown_best_first_and_never_averaged() -> None:
+    states = _states(HEADS.about)
+    assert list(states) == ["quick", "quick.trials"]
+    assert all("groupBy" not in state for state in states.values())
+    variants, trials = states.values()
+    of_sweep = "tags.`bakeoff.scale` = 'quick' and "
+    assert variants["searchFilter"] == (
+        f"tags.`bakeoff.role` = 'variant' and {of_sweep}tags.`bakeoff.edition` = '1'"
     )
-    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`bits_per_character`", True)
-    assert state["groupBy"]["groupByKeys"] == [{"mode": "param", "groupByData": "variant"}]
-    assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
-        "bits_per_character", "validation_bits_per_character",
-    ]  # fmt: skip
-    assert view_tag(HEADS.about) == (name, value)
+    assert trials["searchFilter"] == (
+        f"tags.`bakeoff.role` = 'trial' and {of_sweep}tags.`bakeoff.probe` = 'quality' and "
+        "tags.`bakeoff.edition` = '1'"
+    )
+    assert (variants["orderByKey"], variants["orderByAsc"]) == (
+        "metrics.`bits_per_character`", True,
+    )  # fmt: skip
+    for state in (variants, trials):
+        assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
+            "bits_per_character", "validation_bits_per_character",
+        ]  # fmt: skip
 
 
-def test_several_tasks_stand_apart() -> None:
-    about = replace(HEADS.about, tasks=("shakespeare_characters", "fashion_mnist_patches"))
-    keys = json.loads(json.loads(view_tag(about)[1])["state"])["groupBy"]["groupByKeys"]
-    assert [key["groupByData"] for key in keys] == ["task", "variant"]
-
-
-def test_where_nothing_trains_all_trials_of_the_sweep_are_shown() -> None:
-    state = json.loads(json.loads(view_tag(replace(HEADS.about, metrics={}))[1])["state"])
-    assert state["searchFilter"].endswith("tags.`bakeoff.scale` = 'quick'")
-    assert "groupBy" not in state
+def test_where_nothing_trains_both_views_show_all_trials_of_the_sweep() -> None:
+    state, same = _states(replace(HEADS.about, metrics={})).values()
+    assert state == same
+    assert "quality" not in state["searchFilter"]
     assert "orderByKey" not in state
+
+
+def test_a_sweep_opens_at_its_trials_until_its_newest_edition_has_variants() -> None:
+    tags = {"bakeoff.scale": "quick", "bakeoff.edition": "2"}
+    assert "viewStateShareKey=quick.trials&" in page_of("7", tags)
+    assert "viewStateShareKey=quick.trials&" in page_of("7", tags | {SHOWN_EDITION_TAG: "1"})
+    assert page_of("7", tags | {SHOWN_EDITION_TAG: "2"}) == comparison_page("7", "quick")
+    assert page_of("7", {"bakeoff.scale": "quick"}) == comparison_page("7", "quick")  # of before
 
 
 def test_the_judged_metric_is_the_claims_else_the_first_score() -> None:

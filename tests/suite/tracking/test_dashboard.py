@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from suite.journal.journal import Journal
 from suite.spec import SpecError
@@ -90,6 +93,30 @@ def shown(shown_store: LocalStore) -> Iterator[Dashboard]:
     assert _processes_with(str(store.out)) == []
 
 
+EDITIONS = (20, 30, 40)  # steps of each
+
+
+@pytest.fixture(scope="module", params=[17, pytest.param(67, marks=pytest.mark.slow)])
+def edited(
+    request: pytest.FixtureRequest,
+    empty_store: LocalStore,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[LocalStore, Dashboard]]:
+    """A sweep of three variants whose file was edited twice, with 17 or 67 seeds each time."""
+    store = empty_store.copied_to(tmp_path_factory.mktemp("edited"))
+    event.listen(Engine, "connect", _unsynced)
+    for steps in EDITIONS:
+        sweep = FinishedSweep("edited", num_seeds=request.param, steps=steps)
+        _conclude(sweep, store.writer(), store.out, store_of(store.out, None))
+    event.remove(Engine, "connect", _unsynced)
+    with running_dashboard(store.out, store.uri, port=_free_port()) as dashboard:
+        yield store, dashboard
+
+
+def _unsynced(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
+
+
 def _conclude(sweep: FinishedSweep, writer: RunWriter, out: Path, store: Store) -> SweepOutcome:
     """Everything that a driver does but run the trials."""
     with Journal(out / "journal.db") as journal:
@@ -104,7 +131,7 @@ def _base(dashboard: Dashboard) -> str:
 
 def test_the_command_serves_this_folder_to_this_machine(store: LocalStore) -> None:
     command = dashboard_command(store.out, store.uri, port=5077)
-    assert command[:4] == [sys.executable, "-m", "mlflow", "server"]
+    assert command[:4] == [sys.executable, "-m", "suite.tracking.mlflow_server", "server"]
     options = dict(zip(command[4::2], command[5::2], strict=True))
     assert options == {
         "--backend-store-uri": store.uri,
@@ -255,10 +282,8 @@ def _picture(page: Page, name: str) -> None:
 
 
 def _runs(shown: Dashboard, page: Page) -> None:
-    """The experiment's table, the parent unfolded."""
-    page.goto(f"{_base(shown)}/#/experiments/1/runs?workflowType=machine_learning")
-    parent = page.locator("[role=row]", has_text="heads · quick").first
-    parent.get_by_role("button").first.click()
+    """The experiment's table, the parent unfolded; the address says nothing of the kind of page."""
+    page.goto(f"{_base(shown)}/#/experiments/1")
     page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").wait_for()
 
 
@@ -283,7 +308,37 @@ def test_people_land_on_the_variants_side_by_side(shown: Dashboard, page: Page) 
     assert means.startswith("bits_per_character\n")
     assert {"2.71", "2.56", "2.51"} <= set(means.splitlines())  # of three seeds each
     assert curves.startswith("validation_bits_per_character\n")
-    page.get_by_text("9 matching runs").wait_for()
+    page.get_by_text("3 matching runs").wait_for()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1600, 800])
+def test_every_way_in_shows_the_reports_numbers_of_the_newest_edition(
+    edited: tuple[LocalStore, Dashboard], page: Page, width: int
+) -> None:
+    """By the plain address, after a reload, and as a table; three editions are never averaged."""
+    store, shown = edited
+    with (store.out / "reports/edited/tables/shakespeare_characters.csv").open() as file:
+        report = {row["variant"]: row for row in csv.DictReader(file)}
+    scores = [float(report[f"heads={heads}"]["bits_per_character (bit)"]) for heads in (8, 2, 1)]
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.goto(f"{_base(shown)}/")
+    for _ in range(2):
+        page.get_by_text("3 matching runs").wait_for()
+        card = page.get_by_test_id("experiment-view-compare-runs-card").first
+        for score in scores:
+            card.get_by_text(f"{score:.2f}", exact=True).wait_for()
+        _picture(page, f"edited-{width}")
+        page.reload()
+    page.set_viewport_size({"width": 1600, "height": 1000})  # else columns are not drawn
+    page.goto(shown.url.replace("CHART", "TABLE"))
+    page.get_by_role("link", name="heads=8 · shakespeare_characters · edition 3").wait_for()
+    for row, heads in enumerate((8, 2, 1)):
+        for end, column in (("", " (bit)"), ("_low", "_low"), ("_high", "_high")):
+            name = f"metrics.`bits_per_character{end}`"
+            cell = page.locator(f'[row-index="{row}"] [col-id="{name}"]')
+            wanted = float(report[f"heads={heads}"][f"bits_per_character{column}"])
+            assert float(cell.inner_text()) == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.browser

@@ -45,6 +45,21 @@ def test_names_say_what_ran() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "measured", "name"),
+    [
+        (Status.OK, Status.OK, None),
+        (Status.OK, Status.NOISY, "noisy: heads=4"),
+        (Status.DIVERGED, Status.OK, "diverged: heads=4"),
+    ],
+)
+def test_the_name_says_how_a_trial_ended(status: Status, measured: Status, name: str) -> None:
+    trial = HEADS.trial(4)
+    result = replace(HEADS.result(trial, status), measurements=(_seconds(0.1, 0, measured),))
+    shown = result_tags(trial, HEADS.cells(trial), result).get("mlflow.runName")
+    assert shown == (name and f"{name} · shakespeare_characters · seed 0")
+
+
 def test_a_trial_is_found_again_by_its_tags() -> None:
     trial = HEADS.timing()
     tags = trial_tags(HEADS.key, trial, HEADS.cells(trial))
@@ -177,7 +192,9 @@ def test_the_parent_says_what_is_asked_found_and_where_to_look() -> None:
     assert "Verdict: 8 &gt; 1: supported." in late
     assert "[The report](#/experiments/1/runs/abc/artifacts/report/index.html?workflowType=" in late
     assert "](#/experiments/1/runs?viewStateShareKey=quick&compareRunsMode=CHART" in late
-    assert "[The trials side by side](" in early
+    assert "[The variants side by side](" in early
+    assert "viewStateShareKey=quick.trials" in early
+    assert "edition" not in early
 
 
 def test_a_question_without_a_claim_has_no_verdict_to_wait_for() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -14,21 +13,33 @@ from typing import Any
 
 import pytest
 
-from suite.schema import About, Specimen, Status, Trial
+from suite.schema import About, Edition, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.connect import load_artifacts
-from suite.tracking.run_fields import Findings, Key, variant_of
+from suite.tracking.findings import Findings, VariantNumbers
+from suite.tracking.read_runs import StoreReader
+from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 KEY, TRIAL = HEADS.key, HEADS.trial()
+SECOND_EDITION = Edition(
+    number=2, sha256="ab" * 32, started_seconds=0.0, settings={}, num_trials=9, is_shown=True
+)
 CELLS, RESULT = HEADS.cells(TRIAL), HEADS.result(TRIAL)
 FILES = {"results.parquet": b"results", "curves.parquet": b"curves"}
-FINDINGS = Findings(
-    verdict="supported", sentence="8 heads beat one: supported.",
-    means={"bits_per_character/heads:1": 2.7, "bits_per_character/heads:8": 2.5},
+ONE, EIGHT = (
+    VariantNumbers(
+        variant=f"heads={heads}", task=TRIAL.task, axes={"heads": str(heads)}, coverage="3 of 3",
+        metrics={"bits_per_character": mean, "bits_per_character_low": 2.4, "num_seeds": 3.0},
+        curve_metric="validation", curve=((0, 5.0), (10, 3.0)),
+    )
+    for heads, mean in ((1, 2.7), (8, 2.5))
 )  # fmt: skip
+FINDINGS = Findings(
+    verdict="supported", sentence="8 heads beat one: supported.", variants=(ONE, EIGHT)
+)
 
 
 def _dump(store: LocalStore) -> list[str]:
@@ -149,19 +160,53 @@ def test_the_parent_shows_the_verdict(store: LocalStore, writer: RunWriter) -> N
     ((parent, _),) = _active(store, "sweep")
     assert "none yet" in _tags(store, parent)["mlflow.note.content"]
     writer.publish_findings(KEY, FINDINGS)
-    better = {"bits_per_character/heads:8": 2.25}  # less than before: the later counts
-    refuted = Findings(verdict="refuted", sentence="8 < 1: refuted.", means=better)
+    refuted = Findings(verdict="refuted", sentence="8 < 1: refuted.")
     writer.publish_findings(KEY, refuted)
     tags = _tags(store, parent)
     assert tags["bakeoff.verdict"] == "refuted"
     assert "Verdict: 8 &lt; 1: refuted." in tags["mlflow.note.content"]
-    shown = writer._store.client.get_run(parent).data.metrics
-    assert shown == {"bits_per_character/heads:1": 2.7, **better}
     writer.publish_findings(KEY, Findings())  # the claim was taken back
     assert _tags(store, parent)["bakeoff.verdict"] == ""
     writer.publish_findings(KEY, refuted)
     before = _dump(store)
     store.writer().open_sweep(HEADS.about)  # another driver: the answer stays until the next
+    assert _dump(store) == before
+
+
+def _variants(store: LocalStore) -> dict[str, dict[str, float]]:
+    """Name of each variant's run -> its numbers."""
+    found = StoreReader(store.uri).sweep(KEY).variants
+    assert all(run.status == "FINISHED" for run in found)
+    return {run.tags["mlflow.runName"]: dict(run.metrics) for run in found}
+
+
+def test_each_variant_has_one_run_with_the_numbers_of_the_report(
+    store: LocalStore, writer: RunWriter
+) -> None:
+    """What is changed takes the place of what was shown; an older edition's disappears."""
+    client = FaultyClient(writer._store.client, 0, "never", Killed())
+    writer._store.client = client
+    writer.publish_findings(KEY, FINDINGS)
+    assert client.num_requests <= 2 * 3 + 3  # three a variant; the parent's tags
+    assert _variants(store) == {
+        f"{each.variant} · {TRIAL.task}": {**each.metrics, "validation": 3.0}
+        for each in (EIGHT, ONE)
+    }
+    run = StoreReader(store.uri).sweep(KEY).variants[0]
+    assert [value for _, value in _history(store, run.run_id, "validation")] == [5.0, 3.0]
+    diverged = replace(ONE, coverage="2 of 3; 1 diverged", is_complete=False)
+    writer.finish_trial(KEY, TRIAL, CELLS, RESULT)
+    again = store.writer()
+    again.open_sweep(replace(HEADS.about, editions=(SECOND_EDITION,)))
+    assert len(_variants(store)) == 2  # until there are others
+    again.mark_edition(KEY, [TRIAL.trial_id])
+    assert _tags(store, _the_trial(store))["bakeoff.edition"] == "2"
+    again.publish_findings(KEY, replace(FINDINGS, variants=(diverged,)))
+    (name,) = _variants(store)
+    assert name == f"heads=1 · {TRIAL.task} · edition 2 · 2 of 3; 1 diverged"
+    before = _dump(store)
+    again.mark_edition(KEY, [TRIAL.trial_id])
+    again.publish_findings(KEY, replace(FINDINGS, variants=(diverged,)))
     assert _dump(store) == before
 
 
@@ -488,21 +533,6 @@ def test_a_damaged_file_is_no_result(
     file.write_bytes(b"resultz")
     with pytest.raises(StoreUnavailable, match=r"results\.parquet .* not the file .* published"):
         _fetched(store.uri, tmp_path / "into")
-
-
-def test_a_moved_output_folder_can_be_read_and_is_not_written_beside(
-    store: LocalStore,
-    tmp_path_factory: pytest.TempPathFactory,
-    writer: RunWriter,
-) -> None:
-    writer.publish(KEY, FILES)
-    moved = type(store)(tmp_path_factory.mktemp("elsewhere") / "out")
-    shutil.move(store.out, moved.out)
-    ((_, folder),) = _fetched(moved.uri, moved.out / "into")
-    assert (folder / "results.parquet").read_bytes() == b"results"
-    with pytest.raises(StoreUnavailable, match="moved"):
-        moved.writer().open_sweep(HEADS.about)
-    assert not store.out.exists()
 
 
 def test_a_refusal_is_told_from_an_outage(store: LocalStore) -> None:

@@ -1,0 +1,54 @@
+"""Tells the editions of an ablation apart: which have results, and in what they differ."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterable
+
+from suite.schema import About, Edition
+
+_LONGEST = 80  # characters of a value
+_ABSENT = "absent"
+_OF_THE_TABLE = frozenset({"baseline", "variants", "tasks", "probes"})
+_SAME_SETTINGS = "the same settings and other definitions, data or code"
+
+
+def editions_with_results(about: About) -> tuple[Edition, ...]:
+    """Newest first."""
+    return tuple(each for each in about.editions if each.num_done)
+
+
+def earlier_tests(about: About) -> tuple[Edition, ...]:
+    """Those that tested the claim before the shown one, on other trials; the earliest first."""
+    found = (each for each in about.editions if each.is_earlier_test)
+    return tuple(sorted(found, key=lambda each: (each.started_seconds, each.number)))
+
+
+def date(edition: Edition) -> str:
+    """When it was first planned, as ``2026-11-22 21:05 UTC``."""
+    if not edition.started_seconds:
+        return "at an unknown time"
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(edition.started_seconds))
+
+
+def in_words(edition: Edition, about: About) -> str:
+    """Its own values of what differs from the shown one, as ``steps=100, seeds=3``."""
+    return own_values(edition, [each for each in about.editions if each.is_shown])
+
+
+def own_values(edition: Edition, others: Iterable[Edition]) -> str:
+    """Its values of what differs from any of the others."""
+    theirs = [other.settings for other in others]
+    differs = {
+        name: edition.settings.get(name, _ABSENT)
+        for name in dict.fromkeys(name for each in (edition.settings, *theirs) for name in each)
+        if any(each.get(name) != edition.settings.get(name) for each in theirs)
+    }
+    telling = {name: value for name, value in differs.items() if name not in _OF_THE_TABLE}
+    parts = (f"{name}={_short(value)}" for name, value in (telling or differs).items())
+    return ", ".join(parts) or _SAME_SETTINGS
+
+
+def _short(value: object) -> str:
+    return textwrap.shorten(str(value), _LONGEST, placeholder="...")

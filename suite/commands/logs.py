@@ -1,0 +1,73 @@
+"""`bakeoff logs`: print the traceback and the output of a failed trial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.errors import UsageError, one_line
+from suite.journal.journal import Journal
+from suite.journal.sqlite_schema import journal_in
+from suite.schema import Result
+from suite.text import short
+
+_LEAST_DIGITS = 4
+_MOST_NAMED = 5
+
+
+def show_logs(trial: str, out: Path) -> None:
+    """Print what the journal keeps of the failures of the trial whose id begins so.
+
+    Raises:
+        UsageError: if there is no such trial, there are several, or none of it has failed.
+    """
+    if not os.path.isfile(journal_in(out)):
+        raise UsageError(f"--out {out}: nothing was run there yet.")
+    with Journal(journal_in(out), read_only=True) as journal:
+        labels = {each.trial_id: each.label for each in journal.trials()}
+        trial_id = _the_one(trial, labels, out)
+        results = list(journal.results([trial_id]))
+    kept = [result for result in results if result.traceback or result.output]
+    if not kept:
+        statuses = ", ".join(result.status.value for result in results) or "not run yet"
+        raise UsageError(
+            f"trial {short(trial_id)} ({labels[trial_id]}) is {statuses}: a traceback and output "
+            "are kept of trials that fail."
+        )
+    for result in kept:
+        print("\n".join(_lines(result, labels[trial_id])))
+
+
+def _the_one(trial: str, labels: dict[str, str], out: Path) -> str:
+    found = [trial_id for trial_id in labels if trial_id.startswith(trial)]
+    if trial in labels:
+        return trial
+    if len(trial) >= _LEAST_DIGITS and len(found) == 1:
+        return found[0]
+    where = f"TRIAL {trial!r}: "
+    if len(trial) < _LEAST_DIGITS or len(found) > 1:
+        named = ", ".join(map(short, found[:_MOST_NAMED]))
+        raise UsageError(
+            f"{where}{len(found)} trials of {out} begin so ({named or 'none'}); give at least "
+            f"{_LEAST_DIGITS} digits of its id, and as many as it takes to name one."
+        )
+    raise UsageError(
+        f"{where}no trial of {out} has an id that begins so; `bakeoff status --json` lists the "
+        "failed ones."
+    )
+
+
+def _lines(result: Result, label: str) -> Iterator[str]:
+    device = result.provenance.device
+    yield one_line(f"{result.trial_id}: {label}, on {device}")
+    yield one_line(f"{result.status.value}: {result.reason}")
+    for title, text in (("traceback", result.traceback), ("output", result.output)):
+        yield f"\n--- {title}" if text.strip() else f"\n--- no {title}"
+        if text.strip():
+            yield _shown(text.rstrip())
+
+
+def _shown(text: str) -> str:
+    """Its lines; what would move a terminal's cursor is written as an escape."""
+    return "\n".join(one_line(line.replace("\t", "    ")) for line in text.split("\n"))

@@ -1,0 +1,23 @@
+"""`bakeoff ui`: the dashboard of an output folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from suite.planning.loader import name_of
+from suite.sweep.folder_lock import is_held
+from suite.tracking.dashboard import serve
+from suite.tracking.location import store_of
+from suite.tracking.rebase import try_rebase
+
+
+def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) -> None:
+    """Serve until Ctrl-C, opened at that ablation; by default at the newest sweep.
+
+    The server finds files by the paths in the store, so these must be this folder's; where a run is
+    under way, they are.
+    """
+    store = store_of(out, tracking_uri)
+    if not is_held(out) and (moved := try_rebase(store)):
+        print(moved, flush=True)
+    serve(out, store.uri, port=port, ablation=name_of(name) if name else "")

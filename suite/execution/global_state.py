@@ -1,0 +1,149 @@
+"""Compare and restore what all code of a process shares, so that no trial changes the next one.
+
+Random numbers are not part of it: each trial seeds them. Of torch's functions the identity counts;
+that torch's compiler puts a wrapper around one is no change.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+_MOST_NAMED = 4
+# What torch itself changes when its compiler is imported, as the first optimiser does.
+_COMPILER = tuple(str(Path(torch.__file__).parent / name) for name in ("_dynamo", "_compile.py"))
+_VARIABLES_OF_COMPILER = ("TORCHINDUCTOR_", "TRITON_")
+_HOLDERS: Mapping[str, Any] = {
+    "torch": torch, "torch.nn.functional": nn.functional, "torch.nn.init": nn.init,
+    "torch.Tensor": torch.Tensor, "torch.nn.Module": nn.Module,
+}  # fmt: skip
+
+
+def _folder() -> str | None:
+    """None where it was removed."""
+    with suppress(OSError):
+        return os.getcwd()
+    return None
+
+
+def _change_folder(folder: str | None) -> None:
+    if folder is not None:
+        os.chdir(folder)
+
+
+def _deterministic() -> tuple[bool, bool, bool, bool]:
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.deterministic,
+        torch.backends.cudnn.benchmark,
+    )
+
+
+def _set_deterministic(flags: tuple[bool, bool, bool, bool]) -> None:
+    torch.use_deterministic_algorithms(flags[0], warn_only=flags[1])
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = flags[2:]
+
+
+# What it is called -> how it is read and written.
+_SETTINGS: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch's default device": (torch.get_default_device, torch.set_default_device),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "torch's deterministic flags": (_deterministic, _set_deterministic),
+    "torch's precision of matrix products": (
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision,
+    ),
+    "whether torch keeps gradients": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "the working folder": (_folder, _change_folder),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GlobalState:
+    """What it was when this value was made."""
+
+    settings: Mapping[str, Any] = field(
+        default_factory=lambda: {name: read() for name, (read, _) in _SETTINGS.items()}
+    )
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    handlers: Mapping[int, Any] = field(
+        default_factory=lambda: {n: signal.getsignal(n) for n in signal.valid_signals()}
+    )
+    functions: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: {name: dict(vars(holder)) for name, holder in _HOLDERS.items()}
+    )
+
+    def changes(self) -> str:
+        """What is not as it was, in words; empty where all is."""
+        found = [
+            *(f"{name} ({self.settings[name]} -> {now})" for name, now in self._settings()),
+            *(f"the environment variable {name}" for name in self._variables()),
+            *(f"the handler of {signal.Signals(number).name}" for number in self._handlers()),
+            *(f"{holder}.{name}" for holder, name in self._functions()),
+        ]
+        rest = len(found) - _MOST_NAMED
+        shown = [*found[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
+        return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+
+    def restore(self) -> None:
+        """Undo what changed; the handler of a signal only in the main thread."""
+        for name, _ in list(self._settings()):
+            _SETTINGS[name][1](self.settings[name])
+        for name in self._variables():
+            os.environ.pop(name, None)
+            if name in self.environment:
+                os.environ[name] = self.environment[name]
+        for number in self._handlers():
+            with suppress(ValueError, TypeError, OSError):
+                signal.signal(number, self.handlers[number])
+        for holder, name in self._functions():
+            setattr(_HOLDERS[holder], name, self.functions[holder][name])
+
+    def _settings(self) -> Iterator[tuple[str, Any]]:
+        for name, (read, _) in _SETTINGS.items():
+            if (now := read()) != self.settings[name]:
+                yield name, now
+
+    def _variables(self) -> list[str]:
+        now = dict(os.environ)
+        names = sorted({*now, *self.environment})
+        changed = [name for name in names if now.get(name) != self.environment.get(name)]
+        return [name for name in changed if not name.startswith(_VARIABLES_OF_COMPILER)]
+
+    def _handlers(self) -> list[int]:
+        return [n for n, before in self.handlers.items() if signal.getsignal(n) != before]
+
+    def _functions(self) -> list[tuple[str, str]]:
+        return [
+            (holder, name)
+            for holder, before in self.functions.items()
+            for name, function in before.items()
+            if callable(function)
+            and not isinstance(function, type)
+            and (now := vars(_HOLDERS[holder]).get(name)) is not function
+            and not _is_of_compiler(now)
+        ]
+
+
+def _is_of_compiler(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(_COMPILER)
+
+
+@contextmanager
+def state_restored() -> Iterator[None]:
+    """Undo at the end of the block what it changed."""
+    before = GlobalState()
+    try:
+        yield
+    finally:
+        before.restore()

@@ -1,0 +1,123 @@
+"""Keep the end of what a trial's process prints: standard output and error, by C code too.
+
+It is written to a file, so that the last words of a process that dies are there. A thread cuts the
+file from time to time: a trial may print for days.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from suite.events import Checkpoints, Event, Finished
+from suite.schema import FAILURES, Result, Status
+
+MOST_BYTES = 65_536  # kept with a failure
+_MOST_BYTES_IN_FILE = 1 << 20
+_SECONDS_BETWEEN_CUTS = 0.5
+_FILE = "output.txt"
+
+
+def with_output(event: Event, file: int) -> Event:
+    """The event; a failed trial's result gets what the trial has printed."""
+    if isinstance(event, Finished) and (event.result.status in {*FAILURES, Status.OUT_OF_MEMORY}):
+        _flush()
+        return Finished(replace(event.result, output=end_of(file)))
+    return event
+
+
+def end_of(file: int) -> str:
+    """The last of what was printed; the file's own place stays."""
+    size = os.fstat(file).st_size
+    text = os.pread(file, MOST_BYTES, max(0, size - MOST_BYTES)).decode(errors="replace")
+    return f"... {text}" if size > MOST_BYTES else text
+
+
+def appended_only(file: int) -> None:
+    """Write at the end of the file always, so that it can be cut while others write."""
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+
+
+def cut_when_long(file: int, is_over: threading.Event) -> None:
+    """Keep the file short until the event is set; for a thread."""
+    while not is_over.wait(_SECONDS_BETWEEN_CUTS):
+        with suppress(OSError):
+            size = os.fstat(file).st_size
+            if size > _MOST_BYTES_IN_FILE:
+                end = os.pread(file, MOST_BYTES + 1, size - MOST_BYTES - 1)
+                os.ftruncate(file, 0)
+                os.write(file, end)
+
+
+def output_file(checkpoints: Checkpoints, trial_id: str) -> Path:
+    """Where the output of a trial lies while it runs: beside its checkpoints."""
+    return checkpoints.folder / trial_id / _FILE
+
+
+@contextmanager
+def captured_output(checkpoints: Checkpoints, trial_id: str) -> Iterator[int]:
+    """All that this process prints in the block goes to a file, whose number is given.
+
+    The file is removed with the block, and stays where the process dies: whoever runs the sweep
+    reads it by `left_output`. Where the folder of checkpoints is not on this host it has no name.
+    """
+    path, is_over = output_file(checkpoints, trial_id), threading.Event()
+    named = checkpoints.folder.is_dir()
+    if named:
+        path.parent.mkdir(exist_ok=True)
+    with path.open("wb+") if named else tempfile.TemporaryFile() as file:
+        appended_only(file.fileno())
+        threading.Thread(target=cut_when_long, args=(file.fileno(), is_over), daemon=True).start()
+        try:
+            with _redirected(file.fileno()):
+                yield file.fileno()
+        finally:
+            is_over.set()
+            remove_output(checkpoints, trial_id)
+
+
+@contextmanager
+def _redirected(file: int) -> Iterator[None]:
+    before = [(number, os.dup(number)) for number in (1, 2)]
+    _flush()
+    for number, _ in before:
+        os.dup2(file, number)
+    try:
+        yield
+    finally:
+        _flush()
+        for number, copy in before:
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or None, or the user's own
+            stream.flush()
+
+
+def remove_output(checkpoints: Checkpoints, trial_id: str) -> None:
+    """Remove the file, and the trial's folder if nothing else is in it."""
+    path = output_file(checkpoints, trial_id)
+    with suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()
+
+
+def with_left_output(result: Result, checkpoints: Checkpoints) -> Result:
+    """The result of a trial whose process died, with what it had printed, if that is found here."""
+    try:
+        with output_file(checkpoints, result.trial_id).open("rb") as file:
+            output = end_of(file.fileno())
+    except OSError:
+        return result
+    remove_output(checkpoints, result.trial_id)
+    return replace(result, output=output)

@@ -1,0 +1,244 @@
+"""Stores the editions of each sweep: every version of its plan, and the source that made it.
+
+An edition is named by a hash of what determines the plan. So the same file planned again is the
+same edition, and one that was changed and changed back is the earlier edition again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from models.model_spec import Knob, canonical_json
+from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
+from suite.schema import About, Edition, Plan
+from suite.spec import default_warmup_steps
+
+CITED = frozenset({"source", "published"})  # of a claim: what others found is no part of the test
+# Where a trial runs. Times of different machines and thread counts are never compared anyway.
+PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
+SHOWN_DIGITS = 12  # of a hash
+_MOST_LISTED = 6  # variants; of more only the number is said
+_LEVEL = 6  # of gzip
+_PLAN = TypeAdapter(Plan)
+_KEY = "(ablation, scale) = (?, ?)"
+
+Source = Mapping[str, str]  # place of a file -> its text
+Sources = Mapping[str, Source]  # by the SHA-256 of the source
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptEdition:
+    """An edition as the journal holds it.
+
+    Attributes:
+        started_seconds: When it was first planned, since 1970; 0 is unknown.
+        plan: None of the edition that the sweep shows, whose plan is known already.
+        source_sha256: Empty where it has no files of the user's, or they are unknown.
+    """
+
+    number: int
+    sha256: str
+    started_seconds: float
+    plan: Plan | None = None
+    source_sha256: str = ""
+
+
+def edition_sha256(plan: Plan) -> str:
+    """SHA-256 of what determines the plan, 64 hexadecimal digits."""
+    about = plan.about
+    claim = asdict(about.claim) if about.claim else {}
+    content = {
+        "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
+        "probes": about.probes, "seeds": about.num_seeds, "model": dict(about.model),
+        "claim": {name: value for name, value in claim.items() if name not in CITED},
+        "settings": {name: value for name, value in about.settings.items() if name not in PLACE},
+        "trials": sorted(trial.trial_id for trial in plan.trials),
+    }  # fmt: skip
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def edition_settings(about: About) -> dict[str, Knob]:
+    """What may differ between two editions, by name, the most telling first."""
+    found: dict[str, Knob] = {k: v for k, v in about.settings.items() if k not in PLACE}
+    steps = found.get("steps")
+    if isinstance(steps, int) and found.get("warmup_steps") == default_warmup_steps(steps):
+        del found["warmup_steps"]  # it follows the steps
+    found["seeds"] = about.num_seeds
+    for name, value in about.model.items():
+        found[f"model {name}" if name in found else name] = value
+    labels = about.variants
+    found |= {
+        "baseline": about.baseline,
+        "variants": ", ".join(labels) if len(labels) <= _MOST_LISTED else f"{len(labels):,}",
+        "tasks": ", ".join(about.tasks),
+        "probes": ", ".join(about.probes),
+    }
+    if claim := about.claim:
+        where = f" at {claim.at}" if claim.at else ""
+        better = f"{claim.a} better than {claim.b} by {claim.by:g}"
+        found["claim"] = f"{claim.statement} ({better} in {claim.metric} on {claim.task}{where})"
+    return found
+
+
+def bare_json(plan: Plan) -> bytes:
+    """The plan as JSON, without what the journal itself says of it."""
+    bare = replace(plan, about=replace(plan.about, registration=None, editions=()))
+    return _PLAN.dump_json(bare, exclude={"about": {"editions"}})
+
+
+def parsed_plan(body: bytes, path: Path) -> Plan:
+    """The plan that a row of that journal says.
+
+    Raises:
+        JournalError: if it says none.
+    """
+    return understood(_PLAN, body, path)
+
+
+class JournalEditions:
+    """The tables `editions` and `sources` of a journal, which `Journal` opens."""
+
+    path: Path
+    _db: sqlite3.Connection
+    _format: int
+
+    def history(self, plan: Plan) -> list[tuple[Edition, Plan]]:
+        """The editions of the plan's sweep with their plans, newest first, without verdicts.
+
+        Empty in journals of format 4 and older, until their next plan is kept.
+        """
+        kept = self.kept_editions(plan)
+        done = self._done() if kept else frozenset()
+        return [(_edition(each, each.plan or plan, done), each.plan or plan) for each in kept[::-1]]
+
+    def kept_editions(self, plan: Plan) -> list[KeptEdition]:
+        """Those of the plan's sweep, by number; without those that this version cannot read."""
+        if self._format < 5:
+            return []
+        rows = self._db.execute(
+            "SELECT number, sha256, started_seconds, source_sha256, "
+            "CASE sha256 WHEN ? THEN NULL ELSE plan END "
+            f"FROM editions WHERE {_KEY} ORDER BY number",
+            (edition_sha256(plan), *plan.key),
+        )
+        return list(self._kept(rows))
+
+    def trials_of_editions(self, plan: Plan) -> list[str]:
+        """Ids of the plan's trials, then of those that only its other editions have."""
+        others = [each.plan for each in self.kept_editions(plan) if each.plan is not None]
+        return list(dict.fromkeys(t.trial_id for p in (plan, *others) for t in p.trials))
+
+    def sources(self, editions: Iterable[KeptEdition]) -> dict[str, Source]:
+        """The source of each of them that has one, by its hash."""
+        hashes = sorted({each.source_sha256 for each in editions} - {""})
+        query = "SELECT body FROM sources WHERE sha256 = ?"
+        bodies = {sha256: one(self._db, query, (sha256,)) for sha256 in hashes}
+        return {k: json.loads(gzip.decompress(body)) for k, body in bodies.items() if body}
+
+    def _kept(
+        self, rows: Iterable[tuple[int, str, float, str, bytes | None]]
+    ) -> Iterator[KeptEdition]:
+        for number, sha256, started, source, body in rows:
+            with suppress(JournalError):
+                plan = parsed_plan(gzip.decompress(body), self.path) if body else None
+                yield KeptEdition(
+                    number=number, sha256=sha256, started_seconds=started, plan=plan,
+                    source_sha256=source,
+                )  # fmt: skip
+
+    def _done(self) -> frozenset[str]:
+        query = f"SELECT DISTINCT trial_id FROM results WHERE status NOT IN ({FAILED})"
+        return frozenset(trial_id for (trial_id,) in self._db.execute(query))
+
+    def _keep_edition(self, plan: Plan, source: Source) -> None:
+        """Add the plan where it is new; one without any result starts now."""
+        self._keep_first(plan.key)
+        sha256, now = edition_sha256(plan), time.time()
+        of_it = (*plan.key, sha256)
+        query = f"SELECT number FROM editions WHERE {_KEY} AND sha256 = ?"
+        number = one(self._db, query, of_it)
+        if number is None or self._done().isdisjoint(t.trial_id for t in plan.trials):
+            kept = KeptEdition(
+                number=number or self._next_number(plan.key), sha256=sha256, started_seconds=now,
+                source_sha256=self._keep_source(source),
+            )  # fmt: skip
+            self._write_edition(kept, plan)
+        else:
+            change = f"UPDATE editions SET plan = ? WHERE {_KEY} AND sha256 = ?"
+            self._db.execute(change, (gzip.compress(bare_json(plan), _LEVEL, mtime=0), *of_it))
+
+    def _keep_first(self, key: _Key) -> None:
+        """A plan from before editions were kept is the first one."""
+        body = one(self._db, f"SELECT plan FROM sweeps WHERE {_KEY}", key)
+        if body is None or one(self._db, f"SELECT 1 FROM editions WHERE {_KEY}", key):
+            return
+        with suppress(JournalError):  # of another version
+            plan = parsed_plan(body, self.path)
+            self._write_edition(self._first_edition(plan), plan)
+
+    def _first_edition(self, plan: Plan) -> KeptEdition:
+        """Of a plan that was kept before editions were; it started with its first attempt."""
+        ids = {trial.trial_id for trial in plan.trials}
+        rows = self._db.execute("SELECT trial_id, started_seconds FROM attempts")
+        started = min((seconds for trial_id, seconds in rows if trial_id in ids), default=0.0)
+        return KeptEdition(number=1, sha256=edition_sha256(plan), started_seconds=started)
+
+    def _take_over_editions(
+        self, plan: Plan, editions: Iterable[KeptEdition], sources: Sources
+    ) -> None:
+        """Those of another journal of the same sweep; where both know one, the earlier start holds.
+
+        A number that is taken here gives way to the next one.
+        """
+        self._keep_first(plan.key)
+        for source in sources.values():
+            self._keep_source(source)
+        for each in editions:
+            query = f"SELECT started_seconds FROM editions WHERE {_KEY} AND sha256 = ?"
+            known = one(self._db, query, (*plan.key, each.sha256))
+            if known is None:
+                query = f"SELECT 1 FROM editions WHERE {_KEY} AND number = ?"
+                is_taken = one(self._db, query, (*plan.key, each.number))
+                number = self._next_number(plan.key) if is_taken else each.number
+                self._write_edition(replace(each, number=number), each.plan or plan)
+            elif 0 < each.started_seconds < known:
+                change = f"UPDATE editions SET started_seconds = ? WHERE {_KEY} AND sha256 = ?"
+                self._db.execute(change, (each.started_seconds, *plan.key, each.sha256))
+
+    def _next_number(self, key: _Key) -> int:
+        return 1 + (one(self._db, f"SELECT MAX(number) FROM editions WHERE {_KEY}", key) or 0)
+
+    def _write_edition(self, kept: KeptEdition, plan: Plan) -> None:
+        body = gzip.compress(bare_json(plan), _LEVEL, mtime=0)
+        row = (*plan.key, kept.number, kept.sha256, kept.started_seconds, body, kept.source_sha256)
+        self._db.execute(f"INSERT OR REPLACE INTO editions VALUES ({marks(row)})", row)
+
+    def _keep_source(self, source: Source) -> str:
+        """Its hash; empty where there is none."""
+        if not source:
+            return ""
+        text = canonical_json(dict(source)).encode()
+        sha256 = hashlib.sha256(text).hexdigest()
+        row = (sha256, gzip.compress(text, _LEVEL, mtime=0))
+        self._db.execute("INSERT OR IGNORE INTO sources VALUES (?, ?)", row)
+        return sha256
+
+
+def _edition(kept: KeptEdition, plan: Plan, done: frozenset[str]) -> Edition:
+    return Edition(
+        number=kept.number, sha256=kept.sha256[:SHOWN_DIGITS], started_seconds=kept.started_seconds,
+        settings=edition_settings(plan.about), num_trials=len(plan.trials),
+        num_done=sum(trial.trial_id in done for trial in plan.trials),
+        source_sha256=kept.source_sha256, is_shown=kept.plan is None,
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""Change an ablation by what `--set` says, as if its file had been edited. Pure.
+
+One value replaces the baseline's; several replace the values of an axis, or add one.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from models.model_spec import Knob
+from suite.errors import unknown_name
+from suite.planning.knobs import knob_types
+from suite.planning.loader import LoadedAblation
+from suite.spec import MODEL_FIELDS, Ablation, Model, Scale, SpecError, vary
+
+Setting = Knob | Sequence[Knob]
+_LISTS_OF_SCALE = frozenset({"lengths", "dims", "test_lengths"})
+_LISTS_OF_ABLATION = frozenset({"tasks", "probes"})
+# What may be set besides knobs -> the type of one value.
+_FIELDS: Mapping[str, Any] = {
+    **{name: field.annotation for name, field in Scale.model_fields.items()},
+    **{name: Model.model_fields[name].annotation for name in sorted(MODEL_FIELDS)},
+    "task": str, "tasks": str, "probes": str, "claim": None,
+}  # fmt: skip
+_WORDS: Mapping[Any, str] = {
+    int: "a whole number", float: "a number", bool: "true or false", str: "a word",
+    NoneType: "none",
+}  # fmt: skip
+_TRUTHS = {"true": True, "false": False}
+
+
+class Text(str):
+    """A value as it was typed: the field decides what it means."""
+
+
+def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
+    """Field -> values, of options as ``heads=1,2,4``.
+
+    Raises:
+        SpecError: for one without a field or a value, and for a field that is given twice.
+    """
+    found: dict[str, tuple[Text, ...]] = {}
+    for option in options:
+        name, _, values = option.partition("=")
+        several = tuple(Text(value.strip()) for value in values.split(","))
+        if not name or not all(several):
+            raise SpecError(f"--set {option}: give FIELD=VALUE, or FIELD=VALUE,VALUE,...")
+        if name in found:
+            raise SpecError(f"--set {option}: {name!r} is given twice; name all values at once.")
+        found[name] = several
+    return found
+
+
+def as_options(settings: Mapping[str, Setting]) -> str:
+    """The options of a command that say the same, as `` --set heads=1,2,4``; else empty."""
+    texts = (f"{name}={','.join(map(_text, _several(v)))}" for name, v in settings.items())
+    return "".join(f" --set {shlex.quote(text)}" for text in texts)
+
+
+def edited(
+    entry: LoadedAblation, scale_name: str, settings: Mapping[str, Setting]
+) -> LoadedAblation:
+    """The ablation with the fields of that scale, of its baseline and its axes changed.
+
+    Raises:
+        SpecError: for a field that it does not have, or a value of another type.
+    """
+    if not settings or scale_name not in entry.ablation.scales:
+        return entry
+    of_fields = {
+        name: _values(name, given, _FIELDS[name])
+        for name, given in settings.items()
+        if name in _FIELDS
+    }
+    ablation = _changed(entry.ablation, scale_name, of_fields)
+    others = [name for name in settings if name not in of_fields]
+    types = knob_types(ablation) if others else {}  # after a mixer was set
+    for name in others:
+        if name not in types:
+            raise SpecError(unknown_name("field", name, {*_FIELDS, *types}))
+    of_knobs = {name: _values(name, settings[name], types[name]) for name in others}
+    ablation = _changed(ablation, scale_name, of_knobs)
+    return replace(entry, ablation=ablation, options=as_options(settings))
+
+
+def _changed(
+    ablation: Ablation, scale_name: str, values: Mapping[str, tuple[Knob, ...]]
+) -> Ablation:
+    axes = {axis.name: axis for axis in ablation.axes}
+    of_ablation: dict[str, Any] = {}
+    of_scale: dict[str, Any] = {}
+    of_model: dict[str, Any] = {}
+    for name, several in values.items():
+        if name in _LISTS_OF_SCALE:
+            of_scale[name] = several
+        elif name in _LISTS_OF_ABLATION:
+            of_ablation[name] = several
+        elif len(several) > 1:
+            axes[name] = vary(name, several)
+        elif name in ("task", "claim"):
+            of_ablation |= {"tasks": several} if name == "task" else {"claim": None}
+        else:
+            (of_scale if name in Scale.model_fields else of_model)[name] = several[0]
+    before, model = ablation.scales[scale_name], ablation.baseline  # type: ignore[index]
+    if of_scale:
+        scale = Scale(**{**before.model_dump(exclude_unset=True), **of_scale})
+        of_ablation["scales"] = {**ablation.scales, scale_name: scale}
+    if of_model:
+        fields = {name: getattr(model, name) for name in MODEL_FIELDS}
+        of_ablation["baseline"] = Model(**{**fields, **model.knobs, **of_model})
+    return ablation.model_copy(update={**of_ablation, "axes": tuple(axes.values())})
+
+
+def _several(given: object) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, list | tuple | range) else (given,)
+
+
+def _values(name: str, given: Setting, hint: Any) -> tuple[Knob, ...]:
+    """The values that are meant; what is no text is left to the checks of its field."""
+    found = [_parsed(name, v, hint) if isinstance(v, Text) else v for v in _several(given)]
+    for index, value in enumerate(found):
+        if any(type(value) is type(other) and value == other for other in found[:index]):
+            raise SpecError(f"{name} is given {_text(value)} twice.")
+    if not found:
+        raise SpecError(f"{name} is given no value.")
+    if name == "claim" and found != [None]:
+        raise SpecError("claim can only be set to none; the ablation's file states it.")
+    return tuple(found)
+
+
+def _parsed(name: str, text: Text, hint: Any) -> Knob:
+    kinds = list(_kinds(hint))
+    for kind in kinds:
+        for value in _meanings(text, kind):
+            return value
+    allowed = " or ".join(dict.fromkeys(_WORDS.get(kind, _text(kind)) for kind in kinds))
+    raise SpecError(f"{name}={str(text)!r} must be {allowed}.")
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """The plain types and literal values in a type, the narrowest first."""
+    found = list(_parts(hint))
+    order = [NoneType, bool, int, float, str]
+    yield from (kind for kind in found if kind not in order)
+    yield from (kind for kind in order if kind in found)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) in (Annotated, Sequence):
+        yield from _parts(get_args(hint)[0])
+    elif get_origin(hint) in (Union, UnionType):
+        for option in get_args(hint):
+            yield from _parts(option)
+    elif get_origin(hint) is Literal:
+        yield from get_args(hint)
+    else:
+        yield NoneType if hint is None else hint
+
+
+def _meanings(text: Text, kind: Any) -> Iterator[Knob]:
+    """The value of that type, or that literal value, if the text is one."""
+    plain = str(text)
+    if not isinstance(kind, type):
+        yield from [kind] if plain == _text(kind) else []
+    elif kind is NoneType:
+        yield from [None] if plain.lower() == "none" else []
+    elif kind is bool:
+        yield from [_TRUTHS[plain.lower()]] if plain.lower() in _TRUTHS else []
+    elif kind is str:
+        yield plain
+    else:
+        try:
+            number: float = kind(plain)
+        except ValueError:
+            return
+        yield from [number] if math.isfinite(number) else []
+
+
+def _text(value: object) -> str:
+    """As it is typed."""
+    is_word = value is None or isinstance(value, bool)
+    return str(value).lower() if is_word else str(value)

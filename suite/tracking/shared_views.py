@@ -1,0 +1,140 @@
+"""Builds the views of a sweep that people share, and the addresses that open them. Pure.
+
+MLflow keeps such a view as a tag of the experiment: the filter, the order, the columns, the charts.
+A sweep has two: one of the variants, whose numbers are the report's; and one of the trials, which
+shows live curves before there is a report. Neither is grouped: MLflow reads 100 runs at a time, so
+that a mean that it takes lacks all further seeds.
+
+After a reload MLflow keeps filter and order, which stand in the address then, and draws its own
+charts: of the same runs, the experiment's primary metric first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from suite.schema import QUALITY, About, MetricSpec
+from suite.tracking.client import entity_key
+
+EDITION_TAG = "bakeoff.edition"  # its number: of a trial, the newest that it belongs to
+SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"  # of the parent: which one its variants show
+VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
+PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
+TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
+_AXES = {
+    "lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "xAxisKey": "step",
+    "yAxisKey": "metric", "yAxisExpressions": [], "range": {}, "ignoreOutliers": False,
+    "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True, "selectedXAxisMetricKey": "",
+}  # fmt: skip
+
+
+def judged_metric(about: About) -> MetricSpec | None:
+    """Return the score of the claim, else the first one; None where nothing trains."""
+    tasks = (about.claim.task, *about.tasks) if about.claim else about.tasks
+    named = about.claim.metric if about.claim else ""
+    for task in tasks:
+        specs = about.metrics.get(task, {}).get(QUALITY, ())
+        if specs:
+            return next((spec for spec in specs if spec.name == named), specs[0])
+    return None
+
+
+def view_tags(about: About) -> dict[str, str]:
+    """Return the experiment's tags that hold the views of this sweep, and what is drawn first."""
+    metric = judged_metric(about)
+    trials = ("trials", _of_trials(about, metric))
+    variants = ("variants side by side", _of_variants(about, metric)) if metric else trials
+    views = {"": variants, "trials": trials}
+    found = {PRIMARY_METRIC_TAG: entity_key(metric.name)} if metric else {}
+    for key, (title, state) in views.items():
+        view = {
+            "name": f"{about.scale}: {title}",
+            "createdAt": 0,  # the same sweep gives the same tag
+            "state": json.dumps(state, sort_keys=True),
+        }
+        found[VIEW_TAG + _key(about.scale, key)] = json.dumps(view, sort_keys=True)
+    return found
+
+
+def comparison_page(experiment_id: str, scale: str, *, has_variants: bool = True) -> str:
+    """Return the address after the server's: the variants side by side, else the trials."""
+    key = quote(_key(scale, "" if has_variants else "trials"), safe="")
+    query = f"viewStateShareKey={key}&compareRunsMode=CHART"
+    return f"#/experiments/{experiment_id}/runs?{query}&{TRAINING_RUNS}"
+
+
+def page_of(experiment_id: str, parent: Mapping[str, str]) -> str:
+    """Return the page of a sweep that can be looked at now, by the tags of its parent.
+
+    A store of an older version has no editions, and one view.
+    """
+    has_variants = parent.get(SHOWN_EDITION_TAG) == parent.get(EDITION_TAG)
+    return comparison_page(experiment_id, parent["bakeoff.scale"], has_variants=has_variants)
+
+
+def report_page(experiment_id: str, run_id: str) -> str:
+    """Return the same for the report among the parent's artifacts."""
+    page = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/report/index.html"
+    return f"{page}?{TRAINING_RUNS}"
+
+
+def address_at(tracking_uri: str, page: str) -> str:
+    """Return the whole address, without the password; empty where a store serves no pages."""
+    parts = urlsplit(tracking_uri)
+    if parts.scheme not in ("http", "https"):
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    return f"{urlunsplit((parts.scheme, host, parts.path.rstrip('/'), '', ''))}/{page}"
+
+
+def _key(scale: str, view: str) -> str:
+    return f"{scale}.{view}" if view else scale
+
+
+def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
+    """Best first. MLflow's names; what is left out has its default."""
+    name = entity_key(metric.name)
+    scores = [f"metrics.`{name}{end}`" for end in ("", "_low", "_high", "_difference")]
+    task = ["params.`task`"] if len(about.tasks) > 1 else []
+    return {
+        **_runs(about, "variant"), **_charts(metric),
+        "orderByKey": f"metrics.`{name}`", "orderByAsc": metric.better == "lower",
+        "selectedColumns": [*task, *scores, "metrics.`num_seeds`"],
+    }  # fmt: skip
+
+
+def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
+    """The newest first, so that those that run are among them."""
+    probe = {"bakeoff.probe": QUALITY} if metric else {}
+    score = [f"metrics.`{entity_key(metric.name)}`"] if metric else []
+    columns = ["params.`variant`", "params.`task`", "params.`seed`", "tags.`bakeoff.status`"]
+    return {
+        **_runs(about, "trial", **probe), **(_charts(metric) if metric else {}),
+        "selectedColumns": [*columns, *score],
+    }  # fmt: skip
+
+
+def _runs(about: About, role: str, **more: str) -> dict[str, object]:
+    """Which runs are listed, and that charts show the first 20 of them."""
+    wanted = {"bakeoff.role": role, "bakeoff.scale": about.scale, **more}
+    wanted[EDITION_TAG] = str(about.edition)
+    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
+    return {"searchFilter": query, "runsHiddenMode": "FIRST_20_RUNS"}
+
+
+def _charts(metric: MetricSpec) -> dict[str, object]:
+    """The score and its curve; below them MLflow makes charts of all other metrics by itself."""
+    section = {"uuid": "score", "name": "the score", "display": True}
+    flags = {"deleted": False, "isGenerated": False}
+    curve = entity_key(f"validation_{metric.name}")
+    bar = {"uuid": "score-bar", "type": "BAR", "metricKey": entity_key(metric.name)}
+    line = {"uuid": "score-line", "type": "LINE", "metricKey": curve}
+    drawn: dict[str, object] = {"selectedMetricKeys": [curve], **_AXES}
+    of_section = {"metricSectionId": section["uuid"], "runsCountToCompare": 20, **flags}
+    return {
+        "compareRunCharts": [{**bar, **of_section}, {**line, **drawn, **of_section}],
+        "compareRunSections": [{**section, **flags, "isReordered": True}],
+        "isAccordionReordered": True,  # else sections stand in the order of their names
+    }

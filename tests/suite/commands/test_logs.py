@@ -1,0 +1,56 @@
+"""A failure is told with the user's own line, and `bakeoff logs` prints what was kept of it."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from suite.cli import app
+from suite.errors import FAILED, UsageError
+from suite.execution.output import MOST_BYTES
+from suite.journal.journal import Journal
+from tests.workplace import Workplace
+
+MIXER = """
+from models.mixer import Mixer
+
+class Loud(Mixer):
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        if len(x) >= 100:
+            print("far too much" * 300_000)
+            print("the last words")
+            raise RuntimeError(f"no {x.ndim}")
+        print("planning")
+        return x
+"""
+
+
+def test_a_failure_is_told_with_its_line_and_its_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Workplace(tmp_path)
+    (tmp_path / "loud_mixers.py").write_text(MIXER)
+    file = work.ablation(mixer="loud_mixers:Loud", probes=["quality"], seeds=1, values=[1e-3, 1e-2])
+    bakeoff = CliRunner().invoke
+    ran = bakeoff(app, ["run", file, "--executor", "inline", "--out", str(work.out)])
+    assert ran.exit_code == FAILED
+    line = 'RuntimeError: no 3 (at loud_mixers.py, line 9: raise RuntimeError(f"no {x.ndim}"))'
+    with Journal(work.out / "journal.db", read_only=True) as journal:
+        first, other = journal.statuses()
+        (result,) = journal.results([first])
+    for said in (ran.stderr, bakeoff(app, ["status", "--out", str(work.out)]).stdout):
+        assert f"error: {line}" in said
+        assert first[:8] in said or other[:8] in said
+        assert "planning" not in said
+        assert "logs TRIAL" in said
+    assert "far too much" not in ran.output
+    assert result.reason == line
+    assert len(result.output) <= MOST_BYTES + 4
+    logs = bakeoff(app, ["logs", first[:6], "--out", str(work.out)])
+    assert logs.exit_code == 0
+    assert "--- traceback\nTraceback (most recent call last):" in logs.stdout
+    assert logs.stdout.endswith("far too much\nthe last words\n")
+    for wrong, sentence in (("0000000", "no trial of"), ("", "2 trials of")):
+        refused = bakeoff(app, ["logs", wrong, "--out", str(work.out)])
+        assert isinstance(refused.exception, UsageError)
+        assert sentence in str(refused.exception)

@@ -1,0 +1,85 @@
+"""Own mixers are examined before they train: a broken promise is refused with what was seen."""
+
+import time
+
+import pytest
+import torch
+from torch.nn import functional
+
+from models import MIXERS, Mixer, ModelError, ModelSpec, mixer_class
+from suite.planning.examination import try_own_mixer
+
+
+class Causal(Mixer):
+    """The running mean; what is below breaks a promise each."""
+
+    supports_causal = True
+    gate = total = 0.0
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return self.mix(x.cumsum(1) / torch.arange(1, x.shape[1] + 1).unsqueeze(1))
+
+    def mix(self, x):
+        return x
+
+
+def own(mix, **traits):
+    return type("Own", (Causal,), {"mix": mix, **traits})
+
+
+def count(self, x):
+    self.total += 1.0
+    return x + self.total
+
+
+Own: type[Mixer]
+MEAN = own(lambda self, x: x + x.mean(1, keepdim=True))
+FAULTS = {
+    "the next token": (own(lambda self, x: x + x.roll(-1, 1)), "sees the future"),
+    "a choice": (own(lambda self, x: x + x.argmax(1, keepdim=True)), "changed with later ones"),
+    "a gradient": (
+        own(lambda self, x: x + x.roll(-1, 1) - x.roll(-1, 1).detach()),
+        "depends on token",
+    ),
+    "rows": (own(lambda self, x: x - x.mean(0)), "mixes the rows of a batch"),
+    "draws": (own(lambda self, x: functional.dropout(x, 0.5)), "declare is_stochastic = True"),
+    "counts": (own(count), "keeps state between calls"),
+    "in place": (own(None, forward=lambda self, x, *_: x.mul_(2)), "changes its input in place"),
+    "padding": (MEAN, "declare mask_mode = 'pads_as_tokens'"),
+    "padding, exact": (own(MEAN.mix, mask_mode="exact"), "although it declares mask_mode"),
+}
+
+
+def spec(mixer: str, *, is_causal: bool) -> ModelSpec:
+    return ModelSpec(
+        skeleton="language_model" if is_causal else "classifier", mixer=mixer, position="none",
+        knobs=vars(mixer_class(mixer).Config()), dim=8, depth=2, length=40, input_kind="tokens",
+        input_size=5, output_size=5,
+    )  # fmt: skip
+
+
+def tried(kind: type[Mixer], monkeypatch: pytest.MonkeyPatch, *, is_causal: bool) -> None:
+    monkeypatch.setitem(globals(), "Own", kind)
+    try_own_mixer(spec(f"{__name__}:Own", is_causal=is_causal), is_padded=not is_causal)
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_broken_promise_is_refused(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, fragment = FAULTS[case]
+    with pytest.raises(ModelError, match=f"^{__name__}:Own .*{fragment}"):
+        tried(kind, monkeypatch, is_causal="padding" not in case)
+
+
+def test_what_a_trait_declares_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried(own(FAULTS["draws"][0].mix, is_stochastic=True), monkeypatch, is_causal=True)
+    tried(own(MEAN.mix, mask_mode="pads_as_tokens"), monkeypatch, is_causal=False)
+    tried(Causal, monkeypatch, is_causal=True)
+
+
+def test_no_shipped_mixer_is_refused_and_it_takes_milliseconds() -> None:
+    start = time.perf_counter()
+    for name in MIXERS:
+        try_own_mixer(spec(name, is_causal=False), is_padded=True)
+        if mixer_class(name).supports_causal:
+            try_own_mixer(spec(name, is_causal=True), is_padded=False)
+    assert time.perf_counter() - start < 0.2 * len(MIXERS)

@@ -1,0 +1,63 @@
+"""A page says which editions were tried, with which settings, and how they came out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from reports.render import render
+from suite.journal.journal import Journal
+from suite.reporting.build import sweeps_in, sweeps_to_report
+from suite.reporting.edition_table import editions_side_by_side
+from suite.sweep.mlflow_sync import MlflowSync
+from suite.tracking.location import store_of
+from suite.tracking.run_writer import RunWriter
+from tests.suite.finished_sweep import FinishedSweep
+
+NAME = "heads_again"
+HISTORY = (
+    "Edition 3 of this ablation: the claim was tested before with steps=100 (edition 1: supported) "
+    "and steps=200 (edition 2: invalid), so this verdict is exploratory."
+)
+
+
+def run(journal: Journal, steps: int, num: int = 9) -> None:
+    sweep = FinishedSweep(NAME, steps=steps)
+    journal.keep_plan(sweep.plan)
+    for result in sweep.results[:num]:
+        journal.commit(result, journal.begin(result.trial_id, "here"))
+
+
+def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> None:
+    store = store_of(tmp_path, None)
+    with Journal(tmp_path / "journal.db") as journal:
+        for steps, num in ((100, 9), (200, 4), (400, 9)):
+            run(journal, steps, num)
+        sync = MlflowSync(lambda: RunWriter(store), journal.plans(), journal.path)
+        sync.start()
+        assert sync.close()[1] == ""
+        sweeps = sweeps_to_report(journal, tmp_path, None)[NAME]
+    about = sweeps[0].about
+    assert about == sweeps_in(store, [NAME])[NAME][0].about
+    found = [(e.number, e.verdict, e.num_done, e.is_earlier_test) for e in about.editions]
+    assert found == [(3, "supported", 9, False), (2, "invalid", 4, True), (1, "supported", 9, True)]
+    text = render(NAME, sweeps, tmp_path).with_name("report.md").read_text()
+    for said in (HISTORY, "8 heads beat one: supported, exploratory, indicative;", "## Editions"):
+        assert said in text
+    assert "fixed before its results" not in text
+    _, _, *lines = editions_side_by_side(store, NAME, None)
+    for number, steps, line in zip((3, 2, 1), (400, 200, 100), lines, strict=True):
+        assert line.split()[0] == str(number)
+        assert f"steps={steps} " in line
+    assert "heads=8: 2.510 bit/character [2.485, 2.535]" in lines[0]
+
+
+def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(FinishedSweep(NAME, steps=9).plan)  # nothing of it ran
+        run(journal, 100)
+        sweeps = sweeps_to_report(journal, tmp_path, None)[NAME]
+    bare = [replace(each, about=replace(each.about, editions=())) for each in sweeps]
+    texts = [render(NAME, s, tmp_path / str(id(s))).read_text() for s in (sweeps, bare)]
+    assert texts[0] == texts[1]
+    assert "were fixed before its results" in texts[0]
