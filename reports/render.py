@@ -6,13 +6,14 @@ page comes last: a reader never sees half a report, and a failure leaves the old
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from reports.atomic_write import remove_stale, write_whole
 from reports.escape import slug
 from reports.export.printers import frame_to_csv, to_csv, to_latex
 from reports.export.templating import html_templates, markdown_templates
@@ -47,7 +48,7 @@ def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | No
         write_whole(home / name, text)
     for inner in ("tables", "figures"):
         kept = [Path(name).name for name in content if name.startswith(f"{inner}/")]
-        remove_stale(home / inner, (".csv", ".tex", ".svg"), kept)
+        _remove_stale(home / inner, (".csv", ".tex", ".svg"), kept)
     return home / "index.html"
 
 
@@ -68,6 +69,37 @@ def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: P
     write_whole(folder / "index.md", markdown.encode())
     write_whole(folder / "index.html", html.encode())
     return folder / "index.html"
+
+
+def write_whole(path: Path, content: bytes) -> bool:
+    """Write a file so that a reader, at any moment, sees the old bytes or the new ones.
+
+    Returns:
+        Whether the file changed.
+
+    Raises:
+        OSError: if it cannot be written; the old file is then untouched.
+    """
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return True
+
+
+def _remove_stale(folder: Path, suffixes: Collection[str], keep: Collection[str]) -> None:
+    """Remove files of these suffixes that are not to be kept; nothing else is touched."""
+    for path in sorted(folder.glob("*")):
+        if path.suffix in suffixes and path.name not in keep and not path.name.startswith("."):
+            path.unlink()
 
 
 def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:

@@ -413,6 +413,17 @@ class About:
         return next((each.number for each in self.editions if each.is_shown), 1)
 
     @property
+    def editions_with_results(self) -> tuple[Edition, ...]:
+        """Newest first."""
+        return tuple(each for each in self.editions if each.num_done)
+
+    @property
+    def earlier_tests(self) -> tuple[Edition, ...]:
+        """The editions that tested the claim before the shown one; the earliest first."""
+        found = (each for each in self.editions if each.is_earlier_test)
+        return tuple(sorted(found, key=lambda each: (each.started_seconds, each.number)))
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """All that a row may be about: the variants, then the floors, each once."""
         floors = (label for of_task in self.floors.values() for label in of_task)

@@ -1,4 +1,4 @@
-"""Tells the editions of an ablation apart: which have results, and in what they differ."""
+"""Tells the editions of an ablation apart: when they were planned, and in what they differ."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ _LONGEST = 80  # characters of a value
 _ABSENT = "absent"
 _OF_THE_TABLE = frozenset({"baseline", "variants", "tasks", "probes"})
 _SAME_SETTINGS = "the same settings and other definitions, data or code"
-
-
-def editions_with_results(about: About) -> tuple[Edition, ...]:
-    """Newest first."""
-    return tuple(each for each in about.editions if each.num_done)
-
-
-def earlier_tests(about: About) -> tuple[Edition, ...]:
-    """Those that tested the claim before the shown one, on other trials; the earliest first."""
-    found = (each for each in about.editions if each.is_earlier_test)
-    return tuple(sorted(found, key=lambda each: (each.started_seconds, each.number)))
 
 
 def date(edition: Edition) -> str:

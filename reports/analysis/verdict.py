@@ -22,7 +22,7 @@ from reports.analysis.claim_data import (
     smallest_levels,
     strength,
 )
-from reports.analysis.editions import earlier_tests, in_words
+from reports.analysis.editions import in_words
 from reports.document import listed
 from reports.results.series import Series
 from reports.stats.aggregate import Improvement
@@ -190,7 +190,7 @@ def _why_exploratory(about: About) -> str:
     """Empty where nobody could have known the answer, or nothing is known of that."""
     tested = [
         f"{in_words(each, about)} (edition {each.number}: {each.verdict or 'no verdict'})"
-        for each in earlier_tests(about)
+        for each in about.earlier_tests
     ]
     return " ".join(
         filter(

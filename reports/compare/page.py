@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reports.analysis.verdict import Verdict, verdict
-from reports.atomic_write import write_whole
 from reports.compare.changes import Change, ChangeOutcome, NumberKind, compare_selections
 from reports.compare.pairs import Selection, UnpairedMetric
 from reports.compare.table import (
@@ -35,6 +34,7 @@ from reports.compare.table import (
 from reports.escape import slug
 from reports.export.printers import frame_to_csv
 from reports.export.templating import html_templates, markdown_templates
+from reports.render import write_whole
 from reports.results.series import all_series, reading_of
 from reports.stats.intervals import as_ratio
 from reports.tables.comparison import without_controls

@@ -249,6 +249,5 @@ def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     looked_at = specimens_section(about) if about.specimens else None
     if looked_at:
         yield looked_at
-    tried = editions_section(about)
-    if tried:
-        yield tried
+    if len(about.editions_with_results) > 1:
+        yield editions_section(about)

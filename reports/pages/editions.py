@@ -1,27 +1,30 @@
-"""Builds the section on the editions of an ablation: what was tried, and how it came out."""
+"""Shows the editions of an ablation: what was tried, and how it came out."""
 
 from __future__ import annotations
 
-from reports.analysis.editions import date, editions_with_results, in_words
-from reports.document import Column, Entry, Exhibit, Row, Section, Table
+from collections.abc import Iterator, Mapping
+
+from reports.analysis.editions import date, in_words, own_values
+from reports.document import Column, Entry, Exhibit, Row, Section, Table, readable
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series, compared
+from reports.tables.comparison import columns, primary, without_controls
 from suite.schema import About, Edition
 
-_TITLES = ("first planned", "what differs from this page", "trials done", "verdict")
+_TITLES = ("edition", "first planned", "settings", "trials", "baseline", "best", "verdict")
+_COLUMNS = ("first planned", "what differs from this page", "trials done", "verdict")
 _INTRODUCTION = (
     "Every edition of this ablation at this scale that has results, newest first. An edition is "
     "one version of its plan: a file that was edited, or other seeds."
 )
 
 
-def editions_section(about: About) -> Section | None:
-    """None where there is but one edition with results."""
-    tried = editions_with_results(about)
-    if len(tried) < 2:
-        return None
+def editions_section(about: About) -> Section:
+    """A table of those with results."""
     table = Table(
         name="editions", title="Editions", task="",
-        row_title="edition", columns=tuple(Column(key=t, title=t, entries={}) for t in _TITLES),
-        rows=tuple(_row(each, about) for each in tried),
+        row_title="edition", columns=tuple(Column(key=t, title=t, entries={}) for t in _COLUMNS),
+        rows=tuple(_table_row(each, about) for each in about.editions_with_results),
     )  # fmt: skip
     return Section(
         title=table.title,
@@ -29,8 +32,69 @@ def editions_section(about: About) -> Section | None:
     )
 
 
-def _row(edition: Edition, about: About) -> Row:
+def _table_row(edition: Edition, about: About) -> Row:
     differs = "this page" if edition.is_shown else in_words(edition, about)
     done = f"{edition.num_done:,} of {edition.num_trials:,}"
     texts = (date(edition), differs, done, edition.verdict or "none")
     return Row(name=str(edition.number), entries=tuple(Entry(text=text) for text in texts))
+
+
+def editions_in_lines(about: About, sweeps: Mapping[int, Sweep]) -> Iterator[str]:
+    """A line for each edition with results, newest first, below one with the titles.
+
+    Args:
+        about: Of the shown edition.
+        sweeps: Edition's number -> what was measured of it.
+    """
+    tried = about.editions_with_results
+    rows = [_TITLES, *(_row(each, tried, sweeps[each.number], about) for each in tried)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield f"{about.ablation}, {about.scale}: editions with results"
+    for row in rows:
+        padded = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _row(
+    edition: Edition, tried: tuple[Edition, ...], sweep: Sweep, about: About
+) -> tuple[str, ...]:
+    baseline, best = _scores(sweep)
+    number = f"{edition.number} (shown)" if edition.is_shown else str(edition.number)
+    settings = own_values(edition, tried) if len(tried) > 1 else "only edition"
+    done = f"{edition.num_done:,} of {edition.num_trials:,}"
+    return number, date(edition), settings, done, baseline, best, edition.verdict or "none"
+
+
+def _scores(sweep: Sweep) -> tuple[str, str]:
+    """Of the baseline and of the best variant, with interval and unit."""
+    about, series = sweep.about, _judged(sweep)
+    if series is None:
+        return "none", "none"
+    column = next(columns(about, series, about.variants))
+    points = {
+        variant: point
+        for variant in about.variants
+        if (point := column.entries[variant].estimate.point) is not None
+    }
+    texts = {
+        variant: " ".join(filter(None, (entry.text, column.unit, entry.interval)))
+        for variant, entry in column.entries.items()
+    }
+    choose = max if series.better == "higher" else min
+    best = choose(points, key=lambda variant: points[variant]) if points else ""
+    name = readable(series.metric)
+    return f"{name} {texts[about.baseline]}", f"{best}: {texts[best]}" if best else "none"
+
+
+def _judged(sweep: Sweep) -> Series | None:
+    """What the claim is about, else what the first task is judged by."""
+    about, measured = sweep.about, without_controls(all_series(sweep.about, sweep.results))
+    claim = about.claim
+    of_claim = [
+        series
+        for series in measured
+        if claim and (series.task, series.metric, series.at) == (claim.task, claim.metric, claim.at)
+    ]
+    if of_claim:
+        return max(of_claim, key=lambda series: series.num_seen)
+    return primary(compared(measured), about.tasks[0])

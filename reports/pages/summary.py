@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.analysis.editions import date, editions_with_results
+from reports.analysis.editions import date
 from reports.analysis.verdict import Verdict, judged_together, verdict
 from reports.document import listed
 from reports.escape import one_line, slug
@@ -134,8 +134,8 @@ def summary_points(
 ) -> Iterator[SummaryPoint]:
     """The points of a page, in the order in which a reader asks."""
     yield SummaryPoint(title="Compared", text=_compared(about))
-    if len(tried := editions_with_results(about)) > 1:
-        yield SummaryPoint(title="Edition", text=_edition(about, len(tried)))
+    if len(about.editions_with_results) > 1:
+        yield SummaryPoint(title="Edition", text=_edition(about))
     if judged is not None:
         yield SummaryPoint(
             title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
@@ -211,9 +211,10 @@ def _compared(about: About) -> str:
     )
 
 
-def _edition(about: About, num_tried: int) -> str:
+def _edition(about: About) -> str:
     shown = next((each for each in about.editions if each.is_shown), None)
     began = f", first planned {date(shown)}" if shown else ""
+    num_tried = len(about.editions_with_results)
     return f"{about.edition}{began}; {num_tried} editions of this ablation have results."
 
 

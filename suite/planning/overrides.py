@@ -70,7 +70,7 @@ def edited(
     Raises:
         SpecError: for a field that it does not have, or a value of another type.
     """
-    if not settings or scale_name not in entry.ablation.scales:
+    if scale_name not in entry.ablation.scales:
         return entry
     of_fields = {
         name: _values(name, given, _FIELDS[name])

@@ -15,12 +15,11 @@ from pathlib import Path
 from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
-from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
+from suite.planning.knobs import Impossible, load_mixer, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
-from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, variants_of
 from suite.probes.probe import Probe, probe
 from suite.schema import (
@@ -136,7 +135,7 @@ def plan(
     """
     entry = _entry(ablation)
     try:
-        return _expanded(edited(entry, scale, settings or {}), scale, seeds)
+        return _expanded(edited(entry, scale, settings) if settings else entry, scale, seeds)
     except SpecError as error:
         changed = f" with{as_options(settings)}" if settings else ""
         raise SpecError(f"{entry.file}{changed}: {error}") from None
@@ -150,7 +149,7 @@ def plans_of(
     Raises:
         SpecError: as `plan` and `find_all`.
     """
-    settings = parsed(options)
+    settings = parsed(options) if options else None
     return [plan(each, scale=scale, seeds=seeds, settings=settings) for each in find_all(names)]
 
 

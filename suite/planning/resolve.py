@@ -24,11 +24,11 @@ from suite.planning.knobs import (
     checked_settings,
     in_words,
     knobs_and_settings,
+    load_mixer,
     task_named,
 )
 from suite.planning.learning_rates import tuned_rate
 from suite.planning.loader import tried
-from suite.planning.user_mixers import load_mixer
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
 from suite.spec import TUNED, Model, Scale, SpecError

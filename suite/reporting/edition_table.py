@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reports.pages.ablation import shown_sweep
+from reports.pages.editions import editions_in_lines
 from reports.results.frame import Sweep
-from reports.tables.editions import editions_in_lines
 from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing
 from suite.reporting.editions import with_history

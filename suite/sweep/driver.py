@@ -227,6 +227,8 @@ def _meet_store(
     plans: Sequence[Plan], options: Options, journal: Journal, console: Console
 ) -> None:
     """Rebase the store of a copied folder, take over what only the store has, and say so."""
+    if not options.store.may_exist:
+        return
     keys = [plan.key for plan in plans]
     for sentence in (try_rebase(options.store), taken_over(journal, options.store, keys)):
         if sentence:

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from reports import render as rendering
-from reports.atomic_write import write_whole
-from reports.render import render, render_overview
+from reports.render import render, render_overview, write_whole
 from reports.results.frame import (
     RESULT_KEY,
     FrameError,
@@ -114,7 +113,7 @@ import sys, warnings
 from pathlib import Path
 warnings.simplefilter("error")
 from reports.results.frame import read_sweep
-from reports.render import render, render_overview
+from reports.render import render, render_overview, write_whole
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")
 render("heads", [sweep], Path(sys.argv[2]))

@@ -11,9 +11,9 @@ from reports.pages.summary import summary_points
 from reports.results.series import Coverage
 from suite import timeouts
 from suite.planning.cells import mixer_version
+from suite.planning.knobs import knob_names, taken_names
 from suite.planning.plan import plan
 from suite.planning.resolve import _why_unbuildable
-from suite.planning.user_mixers import knob_names, taken_names
 from suite.schema import Plan
 from suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation

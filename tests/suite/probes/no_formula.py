@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -10,7 +10,9 @@ from models.mixer import Mixer
 
 
 class Silent(Mixer):
-    """The mean of all tokens."""
+    """The mean of all tokens, padding included."""
+
+    mask_mode: ClassVar[Literal["exact", "pads_as_tokens"]] = "pads_as_tokens"
 
     def forward(self, x: Tensor, *others: Any) -> Tensor:  # type: ignore[override]
         return x.mean(dim=1, keepdim=True).expand_as(x)

@@ -49,7 +49,7 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
     for number, steps, line in zip((3, 2, 1), (400, 200, 100), lines, strict=True):
         assert line.split()[0] == str(number)
         assert f"steps={steps} " in line
-    assert "heads=8: 2.510 bit/character [2.485, 2.535]" in lines[0]
+    assert "heads=8: −33.490 bit [−33.515, −33.465]" in lines[0]
 
 
 def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:

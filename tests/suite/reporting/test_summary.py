@@ -63,7 +63,7 @@ def test_the_end_of_a_run_shows_the_numbers_of_the_report(
     measured = without_controls(all_series(sweep.about, sweep.results))
     table = comparison_table(sweep.about, measured, sweep.about.tasks[0])
     head, *rows, judged = summary_lines(sweep)
-    assert head.startswith("answered, quick, shakespeare_characters  bits per character (bit/")
+    assert head.startswith("answered, quick, shakespeare_characters  bits per character (bit)")
     assert [row.split()[0] for row in rows] == list(sweep.about.variants)
     assert judged == f"verdict:   {findings_of(sweep).sentence}"
     for line, row in zip(rows, table.rows, strict=True):

@@ -16,6 +16,9 @@ from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
 SPEAKS = r"""
+from pathlib import Path
+
+
 class Mute(Exception):
     def __str__(self):
         raise ValueError("no words")
@@ -29,7 +32,11 @@ ERRORS = [Mute(), *map(Formula, TEXTS)]
 
 class Speaks(Good):
     def meet_fault(self, x):
-        raise ERRORS.pop()
+        for number, error in enumerate(ERRORS):  # each trial has a process of its own
+            said = Path(__file__).with_name(f"said{number}")
+            if not said.exists():
+                said.touch()
+                raise error
 """
 NOT_SEEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

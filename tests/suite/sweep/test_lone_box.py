@@ -46,23 +46,31 @@ FIND = "import sys, importlib.util as u; print(*filter(u.find_spec, sys.argv[1:]
 MIXER = """
 import os
 import signal
-import sys
 import time
+import traceback
 from pathlib import Path
 
 from models.mixers.fnet import FNet
 from suite import timeouts
 
+HERE = Path(__file__).parent
+DRIVER, TIMED, CUT = HERE / "driver", HERE / "timed", HERE / "cut"
+IS_DUE = timeouts._is_due
+if not DRIVER.exists():  # the driver plans first
+    DRIVER.write_text(str(os.getpid()))
+    timeouts._is_due = lambda one, now: (
+        IS_DUE(one, now) or CUT.exists() and one is timeouts._ALARMS[0]
+    )
+
 
 class CutAfterTiming(FNet):
-    # The deadline comes with the first training after a timing, which has a process of its own.
+    # The driver's deadline comes with the first training after a timing.
     def forward(self, x, mask=None, context=None, context_mask=None):
-        timed = Path(__file__).with_name("timed")
-        if sys.argv[0] == "-c":
-            timed.touch()
-        elif timed.exists():
-            timeouts._is_due = lambda one, now: one is timeouts._ALARMS[0]
-            os.kill(os.getpid(), signal.SIGALRM)
+        if any("/suite/timing/" in frame.filename for frame in traceback.extract_stack()):
+            TIMED.touch()
+        elif TIMED.exists():
+            CUT.touch()
+            os.kill(int(DRIVER.read_text()), signal.SIGALRM)
             time.sleep(600)
         return super().forward(x, mask)
 """
