@@ -84,7 +84,7 @@ class Trial:
 
     Attributes:
         task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
-        length: Tokens per sequence; `batch` is sequences per step.
+        length: Tokens per sequence; `batch`: sequences per step.
         subjects: One model for a quality trial; all models of a comparison for a timing trial,
             the baseline's first; none for a trial of the task alone.
         training: None where the probe trains nothing.
@@ -155,10 +155,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A point of a learning curve, at so many steps done and FLOPs spent.
-
-    FLOPs are those of the formula; None where the mixer gives none.
-    """
+    """A point of a learning curve; its FLOPs are the formula's, None where there is none."""
 
     metric: str
     step: int
@@ -195,8 +192,7 @@ class Specimen:
     """What a trained model does with one held-out example: a matrix or a text, for people to see.
 
     Attributes:
-        title: As ``layer 1, head 2``.
-        text: What a model wrote, or the example that a matrix belongs to.
+        text: What a model wrote, or the example that a matrix belongs to; `title` names it.
         num_rows, num_columns: Of the matrix; 0 where there is none.
         levels: Its values row by row, one byte each, as base64: 0 means `low`, 255 `high`.
     """
@@ -218,7 +214,6 @@ class Result:
     Attributes:
         reason: One sentence where the status is not ok.
         traceback: Of what was raised; `output` is the end of what a failed trial printed.
-        seconds: Wall time in the worker.
         state_sha256: See `TrainedState`; empty where nothing was trained, or not to its end.
     """
 
@@ -371,8 +366,7 @@ class About:
     """What a report must say besides its numbers; travels inside `results.parquet`.
 
     Attributes:
-        note: The ablation's docstring.
-        variants: All labels, in the order of the table.
+        variants: All labels, in the order of the table; `note` is the ablation's docstring.
         settings: The scale's (width, depth, steps, ...), by name.
         metrics: What each probe measures on each task: task -> probe -> metrics.
         subjects: Variant -> the mixer under test and its cost by theory.
@@ -380,8 +374,7 @@ class About:
         specimens: Task -> variant -> what its model does, trained with the first seed.
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
         editions: All that are known, the shown one among them, newest first.
-        is_indicative: Whether the scale is too small for a paper.
-        regenerate: The command that does all of it again.
+        is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
 
     ablation: str
@@ -416,12 +409,6 @@ class About:
     def editions_with_results(self) -> tuple[Edition, ...]:
         """Newest first."""
         return tuple(each for each in self.editions if each.num_done)
-
-    @property
-    def earlier_tests(self) -> tuple[Edition, ...]:
-        """The editions that tested the claim before the shown one; the earliest first."""
-        found = (each for each in self.editions if each.is_earlier_test)
-        return tuple(sorted(found, key=lambda each: (each.started_seconds, each.number)))
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -188,9 +188,11 @@ def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
 
 def _why_exploratory(about: About) -> str:
     """Empty where nobody could have known the answer, or nothing is known of that."""
+    earlier = [each for each in about.editions if each.is_earlier_test]
+    earlier.sort(key=lambda each: (each.started_seconds, each.number))
     tested = [
         f"{in_words(each, about)} (edition {each.number}: {each.verdict or 'no verdict'})"
-        for each in about.earlier_tests
+        for each in earlier
     ]
     return " ".join(
         filter(

@@ -191,7 +191,8 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     best, folded = _best(table, judged)
     shown = [row.name for row in best.rows if not row.is_floor] if folded else None
-    score = score_figure(sweep.about, judged, shown) if judged and not is_elsewhere else None
+    is_drawn = len(table.rows) > 1 and not is_elsewhere
+    score = score_figure(sweep.about, judged, shown) if judged and is_drawn else None
     comparison = Exhibit(
         title="", sentences=(_READING,), tables=(best,), drawings=(score,) if score else (),
         folded=folded,
