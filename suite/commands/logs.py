@@ -8,6 +8,7 @@ from pathlib import Path
 
 from suite.errors import UsageError, one_line
 from suite.journal.journal import Journal
+from suite.journal.plans import listed
 from suite.journal.sqlite_schema import journal_in
 from suite.schema import Result
 from suite.text import short
@@ -25,7 +26,7 @@ def show_logs(trial: str, out: Path) -> None:
     if not os.path.isfile(journal_in(out)):
         raise UsageError(f"--out {out}: nothing was run there yet.")
     with Journal(journal_in(out), read_only=True) as journal:
-        labels = {each.trial_id: each.label for each in journal.trials()}
+        labels = _labels(journal)
         trial_id = _the_one(trial, labels, out)
         results = list(journal.results([trial_id]))
     kept = [result for result in results if result.traceback or result.output]
@@ -37,6 +38,13 @@ def show_logs(trial: str, out: Path) -> None:
         )
     for result in kept:
         print("\n".join(_lines(result, labels[trial_id])))
+
+
+def _labels(journal: Journal) -> dict[str, str]:
+    """Of the trials of every edition."""
+    plans = [of for plan in journal.plans() for _, of in journal.history(plan)]
+    earlier = {each.trial_id: each.label for plan in plans for each in listed(plan)}
+    return earlier | {each.trial_id: each.label for each in journal.trials()}
 
 
 def _the_one(trial: str, labels: dict[str, str], out: Path) -> str:

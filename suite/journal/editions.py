@@ -85,9 +85,11 @@ def edition_settings(about: About) -> dict[str, Knob]:
         "probes": ", ".join(about.probes),
     }
     if claim := about.claim:
-        where = f" at {claim.at}" if claim.at else ""
-        better = f"{claim.a} better than {claim.b} by {claim.by:g}"
-        found["claim"] = f"{claim.statement} ({better} in {claim.metric} on {claim.task}{where})"
+        found |= {
+            "claim": claim.statement, "claim compares": f"{claim.a} with {claim.b}",
+            "claim by": claim.by, "claim metric": f"{claim.metric} {claim.at}".rstrip(),
+            "claim task": claim.task,
+        }  # fmt: skip
     return found
 
 

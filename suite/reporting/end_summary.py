@@ -10,7 +10,7 @@ from reports.analysis.verdict import verdict
 from reports.document import NO_ENTRY, Column, Row, Table
 from reports.results.frame import Sweep
 from reports.results.series import Series, all_series, compared
-from reports.tables.comparison import comparison_table, primary, without_controls
+from reports.tables.comparison import FOOTNOTE, comparison_table, primary, without_controls
 from suite.errors import one_line
 from suite.schema import MIXER_ALONE, About
 
@@ -47,6 +47,8 @@ def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -
     ])  # fmt: skip
     if len(variants) > len(rows):
         yield f"... and {len(variants) - len(rows):,} more in the report"
+    if any("†" in text for row in rows for text in _texts(row, columns)):
+        yield FOOTNOTE
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -50,7 +50,10 @@ def test_a_failure_is_told_with_its_line_and_its_output(
     assert logs.exit_code == 0
     assert "--- traceback\nTraceback (most recent call last):" in logs.stdout
     assert logs.stdout.endswith("far too much\nthe last words\n")
-    for wrong, sentence in (("0000000", "no trial of"), ("", "2 trials of")):
+    again = ["run", file, "--executor", "inline", "--set", "seeds=2", "--set", "steps=3"]
+    assert bakeoff(app, [*again, "--out", str(work.out)]).exit_code == FAILED
+    assert bakeoff(app, ["logs", first[:6], "--out", str(work.out)]).stdout == logs.stdout
+    for wrong, sentence in (("0000000", "no trial of"), ("", "6 trials of")):
         refused = bakeoff(app, ["logs", wrong, "--out", str(work.out)])
         assert isinstance(refused.exception, UsageError)
         assert sentence in str(refused.exception)
