@@ -290,7 +290,8 @@ def report(
         tuple[str, str] | None,
         typer.Option(
             metavar="A B",
-            help="Compare A with B: each an output folder or store, a commit, or a device.",
+            help="Compare A with B: each an output folder or store, the number of an edition, "
+            "a commit, or a device.",
         ),
     ] = None,
     editions: Annotated[

@@ -1,7 +1,8 @@
 """Selects the rows that the two names of `--compare` mean, and compares them.
 
 A folder that holds a store, or a store's address, is all that is recorded of the ablation there.
-Anything else is looked up among the rows of this store: a commit, as it stands in the rows or its
+A number of up to three digits is an edition in this store. Anything else is looked up among the
+rows of this store: a commit, as it stands in the rows or its
 first hexadecimal digits; an environment's id; or a part of a device's name. A folder goes first;
 a name that could mean two things is refused.
 """
@@ -23,6 +24,7 @@ from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
 from suite.journal.editions import Source
 from suite.reporting.build import refuse_missing, sweeps_in
+from suite.reporting.edition_table import StoredEditions, stored_editions
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import Store, sqlite_path, store_of
@@ -31,6 +33,7 @@ from suite.tracking.restore import exported_sweep
 from suite.tracking.run_fields import Key
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
+_NUMBER = re.compile(r"[0-9]{1,3}")  # of an edition; a commit has more digits
 _MOST_LISTED = 12
 
 
@@ -43,14 +46,14 @@ class _Candidate:
         title: As on a page.
         identity: Two names with the same one mean the same.
         sweeps: Its rows at each scale that it has any at.
-        store: Where the source of the user's files is; None where the two have the same.
+        source: Gives the user's files of a sweep; nothing where the two have the same.
     """
 
     name: str
     title: str
     identity: tuple[str, str]
     sweeps: tuple[Sweep, ...]
-    store: Store | None = None
+    source: Callable[[Key], Source] = lambda _: {}
 
     def shown(self, scale: str | None) -> Selection:
         """Its rows at that scale; by default at the largest that has results."""
@@ -58,7 +61,7 @@ class _Candidate:
         key = (sweep.about.ablation, sweep.about.scale)
         return Selection(
             name=self.name, title=self.title, about=sweep.about, results=sweep.results,
-            source=_source_in(self.store, key) if self.store else {},
+            source=self.source(key),
         )  # fmt: skip
 
 
@@ -80,7 +83,8 @@ def compare(
         SpecError: if nothing is recorded; else see `select_for_comparison`.
     """
     own = cache(partial(_own, ablation, store_here))  # read once, though both may need it
-    return render_comparison(*select_for_comparison(names, ablation, own, scale), folder)
+    editions = cache(lambda: stored_editions(store_here(), ablation, scale))
+    return render_comparison(*select_for_comparison(names, ablation, own, scale, editions), folder)
 
 
 def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
@@ -90,7 +94,11 @@ def _own(ablation: str, store_here: Callable[[], Store]) -> Sequence[Sweep]:
 
 
 def select_for_comparison(
-    names: tuple[str, str], ablation: str, own: Callable[[], Sequence[Sweep]], scale: str | None
+    names: tuple[str, str],
+    ablation: str,
+    own: Callable[[], Sequence[Sweep]],
+    scale: str | None,
+    editions: Callable[[], StoredEditions],
 ) -> tuple[Selection, Selection]:
     """The two selections of a comparison, at one scale.
 
@@ -100,6 +108,7 @@ def select_for_comparison(
         own: Gives the sweeps of this store, at least one; called only where a name is neither
             folder nor address.
         scale: By default the largest at which both have results.
+        editions: Gives the editions in this store; called only where a name is a number.
 
     Raises:
         SpecError: if a name is unknown or ambiguous, both mean the same, or the two have no scale
@@ -107,7 +116,7 @@ def select_for_comparison(
         BadUri, RefusedUri: for an address that is none, or is refused.
         StoreUnavailable: if a store cannot be reached.
     """
-    a, b = (_resolve(name, ablation, own) for name in names)
+    a, b = (_resolve(name, ablation, own, editions) for name in names)
     if a.identity == b.identity:
         raise SpecError(
             f"--compare {redact(names[0])!r} {redact(names[1])!r}: both are {a.title}; "
@@ -126,10 +135,17 @@ def select_for_comparison(
     return of_a, b.shown(of_a.about.scale)
 
 
-def _resolve(name: str, ablation: str, own: Callable[[], Sequence[Sweep]]) -> _Candidate:
+def _resolve(
+    name: str,
+    ablation: str,
+    own: Callable[[], Sequence[Sweep]],
+    editions: Callable[[], StoredEditions],
+) -> _Candidate:
     store = _named_store(name)
     if store is not None:
         return _whole_store(redact(name), store, ablation)
+    if _NUMBER.fullmatch(name):
+        return _edition(int(name), editions())
     try:
         sweeps = own()
     except SpecError as error:
@@ -167,7 +183,21 @@ def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
     if not sweeps:
         raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
     identity = str(file.resolve()) if file is not None else redact(store.uri)
-    return _Candidate(name, f"store {name}", ("store", identity), sweeps, store)
+    source = partial(_source_in, store)
+    return _Candidate(name, f"store {name}", ("store", identity), sweeps, source)
+
+
+def _edition(number: int, held: StoredEditions) -> _Candidate:
+    name = f"edition {number}"
+    sweep = held.sweeps.get(number)
+    if sweep is None or not len(sweep.results):
+        numbers = ", ".join(str(n) for n, each in sorted(held.sweeps.items()) if len(each.results))
+        raise SpecError(
+            f"--compare {number}: no {name} of {held.about.ablation!r} at scale "
+            f"{held.about.scale} has results; those that have are {numbers}."
+        )
+    identity = ("edition", str(number))
+    return _Candidate(str(number), name, identity, (sweep,), lambda _: held.sources[number])
 
 
 def _source_in(store: Store, key: Key) -> Source:

@@ -1,26 +1,49 @@
-"""Sets the editions of an ablation side by side, from what the store holds."""
+"""Reads every edition of an ablation from what the store holds, and sets them side by side."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from reports.pages.ablation import shown_sweep
 from reports.pages.editions import editions_in_lines
 from reports.results.frame import Sweep
+from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing
 from suite.reporting.editions import with_history
 from suite.reporting.frames import by_trial, sweep_of
-from suite.schema import Plan
+from suite.schema import About, Plan
 from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.restore import rebuild
 
 
+@dataclass(frozen=True, eq=False)
+class StoredEditions:
+    """The editions of an ablation at one scale.
+
+    Attributes:
+        about: Of the one that the store shows.
+        sweeps: Number -> what was measured of it.
+        sources: Number -> the user's files that it was made from.
+    """
+
+    about: About
+    sweeps: Mapping[int, Sweep]
+    sources: Mapping[int, Source]
+
+
 def editions_side_by_side(store: Store, name: str, scale: str | None) -> Sequence[str]:
-    """Lines of text, at that scale; by default at the largest that has results.
+    """Lines of text, at that scale; see `stored_editions`."""
+    found = stored_editions(store, name, scale)
+    return list(editions_in_lines(found.about, found.sweeps))
+
+
+def stored_editions(store: Store, name: str, scale: str | None) -> StoredEditions:
+    """All that the store holds, at that scale; by default at the largest that has results.
 
     Raises:
         SpecError: if nothing is recorded of the ablation, or not at that scale.
@@ -34,8 +57,13 @@ def editions_side_by_side(store: Store, name: str, scale: str | None) -> Sequenc
         refuse_missing(name, sweeps, scale)
         shown = shown_sweep(sweeps, scale).about
         plan = next(plan for plan in plans if plan.about.scale == shown.scale)
-        tried = {each.number: _sweep(of, journal) for each, of in journal.history(plan)}
-        return list(editions_in_lines(shown, tried))
+        history = journal.history(plan)
+        kept = journal.sources(journal.kept_editions(plan))
+        return StoredEditions(
+            about=shown,
+            sweeps={each.number: _sweep(of, journal) for each, of in history},
+            sources={each.number: kept.get(each.source_sha256, {}) for each, _ in history},
+        )
 
 
 def _sweep(plan: Plan, journal: Journal) -> Sweep:

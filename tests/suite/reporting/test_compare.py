@@ -49,7 +49,9 @@ THERE_ROWS = (THERE_ID, f"device New GPU ({THERE_ID})", "quick", 1)
 
 
 def two(a: str, b: str, scale: str | None = None, own: Sequence[Sweep] = SWEEPS) -> list[Chosen]:
-    both = select_for_comparison((a, b), "heads", lambda: own, scale)
+    both = select_for_comparison(
+        (a, b), "heads", lambda: own, scale, lambda: pytest.fail("asked for editions")
+    )
     return [(one.name, one.title, one.about.scale, len(one.results)) for one in both]
 
 

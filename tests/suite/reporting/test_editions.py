@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from reports.render import render
+from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import sweeps_in, sweeps_to_report
+from suite.reporting.compare import compare
 from suite.reporting.edition_table import editions_side_by_side
+from suite.spec import SpecError
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.location import store_of
 from suite.tracking.run_writer import RunWriter
@@ -21,9 +26,9 @@ HISTORY = (
 )
 
 
-def run(journal: Journal, steps: int, num: int = 9) -> None:
+def run(journal: Journal, steps: int, num: int = 9, source: Source | None = None) -> None:
     sweep = FinishedSweep(NAME, steps=steps)
-    journal.keep_plan(sweep.plan)
+    journal.keep_plan(sweep.plan, source or {})
     for result in sweep.results[:num]:
         journal.commit(result, journal.begin(result.trial_id, "here"))
 
@@ -50,6 +55,27 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
         assert line.split()[0] == str(number)
         assert f"steps={steps} " in line
     assert "heads=8: −33.490 bit [−33.515, −33.465]" in lines[0]
+
+
+def test_two_editions_are_compared_by_their_numbers(tmp_path: Path) -> None:
+    store = store_of(tmp_path, None)
+    with Journal(tmp_path / "journal.db") as journal:
+        for steps, text in ((100, "x / n"), (200, "x / n.sqrt()")):
+            run(journal, steps, source={"mixers.py": f"class Mean:\n    y = {text}\n"})
+        sync = MlflowSync(lambda: RunWriter(store), journal.plans(), journal.path)
+        sync.start()
+        assert sync.close()[1] == ""
+    _, page = compare(("1", "2"), NAME, lambda: store, tmp_path)
+    text = page.with_name("report.md").read_text()
+    for said in (
+        "A: edition 1; B: edition 2",
+        "-    y = x / n\n+    y = x / n.sqrt()",
+        "| steps |",
+    ):
+        assert said in text
+    assert f"bakeoff report {NAME} --scale quick --compare 1 2" in text
+    with pytest.raises(SpecError, match=r"no edition 3 of .* those that have are 1, 2"):
+        compare(("1", "3"), NAME, lambda: store, tmp_path)
 
 
 def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:
