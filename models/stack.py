@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import Architecture
+from models.architecture import StackArchitecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import Mixer, State
@@ -102,9 +102,9 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Mixer, then feed-forward, each with its norm and residual: see `Architecture.Config`."""
+    """Mixer, then feed-forward, each with its norm and residual: see `StackArchitecture.Config`."""
 
-    def __init__(self, mixer: Mixer, mlp: FeedForward, config: Architecture.Config) -> None:
+    def __init__(self, mixer: Mixer, mlp: FeedForward, config: StackArchitecture.Config) -> None:
         super().__init__()
         self.mixer_norm = nn.LayerNorm(mixer.dim)
         self.mixer = mixer
@@ -182,7 +182,12 @@ class Trunk(nn.Module):
     """
 
     def __init__(
-        self, spec: ModelSpec, config: Architecture.Config, seeds: PartSeeds, *, is_causal: bool
+        self,
+        spec: ModelSpec,
+        config: StackArchitecture.Config,
+        seeds: PartSeeds,
+        *,
+        is_causal: bool,
     ) -> None:
         super().__init__()
         self.position = _build_position(spec, config, seeds)
@@ -237,7 +242,7 @@ class Trunk(nn.Module):
 
 
 def _build_position(
-    spec: ModelSpec, config: Architecture.Config, seeds: PartSeeds
+    spec: ModelSpec, config: StackArchitecture.Config, seeds: PartSeeds
 ) -> Position | ConcatenatedPosition:
     relative = relative_position(spec.position)
     kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))

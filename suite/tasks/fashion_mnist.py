@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.model_spec import InputKind
+from models.interface import InputKind
 from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.task import Batch, DataSource

@@ -82,5 +82,5 @@ def every_kind(**changes: Any) -> list[ModelSpec]:
     return [
         spec(architecture, input_kind=kind, **changes)
         for architecture in ARCHITECTURES
-        for kind in architecture_class(architecture).input_kinds
+        for kind in architecture_class(architecture).reads["inputs"]
     ]
