@@ -66,6 +66,8 @@ ARCHITECTURES: dict[str, str] = {
     "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
+    # an image in, one answer
+    "vit": "models.architectures.vit:ViT",
     # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }

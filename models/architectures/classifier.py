@@ -19,6 +19,7 @@ from models.architecture import StackArchitecture
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.mixer import without_padding
+from models.model_spec import ModelSpec
 from models.stack import InputEmbedding, Trunk
 
 Pooling = Literal["mean", "class_token"]
@@ -71,7 +72,7 @@ class Classifier(StackArchitecture):
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
-        spec, has_class_token = self.spec, self.config.pooling == "class_token"
+        spec, has_class_token = self.of_tokens(), self.config.pooling == "class_token"
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(spec)
         if has_class_token:
@@ -83,6 +84,10 @@ class Classifier(StackArchitecture):
         with seeds.part("head"):
             self.head = nn.Linear(self.vectors_of_head * spec.dim, spec.output_size)
             scaled_normal(self.head)
+
+    def of_tokens(self) -> ModelSpec:
+        """What the embedding reads, where that is not what the model reads."""
+        return self.spec
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `Architecture.forward`; `[batch, output_size]`."""

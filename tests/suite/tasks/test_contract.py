@@ -107,7 +107,7 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
             assert batch.inputs.dtype == torch.int64
             assert 0 <= batch.inputs.min() <= batch.inputs.max() < task.input_size
         else:
-            assert batch.inputs.shape == (5, task.length, task.input_size)
+            assert batch.inputs.shape == (5, *(task.grid or (task.length,)), task.input_size)
             assert batch.inputs.dtype == torch.float32
             assert batch.inputs.isfinite().all()
         assert batch.targets.shape in {(5,), (5, task.length)}
