@@ -37,6 +37,7 @@ __all__ = [
     "Mixer",
     "ModelError",
     "ModelSpec",
+    "Outputs",
     "Skeleton",
     "build_mixer",
     "build_model",
@@ -53,6 +54,7 @@ _HOMES = {
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
+    "Outputs": "models.outputs",
     "Skeleton": "models.architecture",
 }
 

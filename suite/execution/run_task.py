@@ -131,7 +131,7 @@ def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:
 def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
     """Call the module once, before its first step, and leave it as it was."""
     _refuse_without_mask(module, task, batch)
-    devices = [batch.inputs.device] if batch.inputs.is_cuda else []
+    devices = [batch.targets.device] if batch.targets.is_cuda else []
     with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
         try:
             outputs = batch.through(module)
@@ -140,13 +140,13 @@ def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
                 f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
                 f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
             ) from error
-    _refuse_other_shapes(module, task, batch, outputs)
+    _refuse_other_shapes(module, task, batch, outputs.logits)
 
 
 def _refuse_without_mask(module: nn.Module, task: Task, batch: Batch) -> None:
     takes = inspect.signature(module.forward).parameters
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
-    if batch.mask is not None and "mask" not in takes and not takes_any:
+    if "mask" in batch.inputs and "mask" not in takes and not takes_any:
         raise ModuleError(
             f"the module {type(module).__name__} must take mask=, [batch, time], True where "
             f"a real token stands: the sequences of {task.name} differ in length and are padded"
@@ -168,7 +168,7 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
 
 def _input_of(task: Task, batch: Batch) -> str:
     """What the module is given, as ``integers of 0 to 255, shape [16, 64]``."""
-    shape = [*batch.inputs.shape]
+    shape = [*batch.inputs["inputs"].shape]
     if task.input_kind == "tokens":
         return f"integers of 0 to {task.input_size - 1}, shape {shape}"
     return f"floats of shape {shape}"

@@ -76,7 +76,7 @@ class _FashionMnist(LabelledTask):
         """See `LabelledTask.batch_of`."""
         patches = cut_into_patches(examples.inputs, self.patch_side).astype(np.float32)
         inputs = (torch.from_numpy(patches) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
-        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+        return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
 
 
 class FashionMnistPixels(_FashionMnist):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -74,13 +73,9 @@ class Engine(Protocol):
 
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
     """The task's metric over a whole split, the model in evaluation mode."""
-    total, count = 0.0, 0
     with in_evaluation_mode(model), torch.inference_mode():
-        for held_out in task.held_out(split, batch):
-            on_device = held_out.to(device)
-            score, number = task.score(on_device.through(model), on_device)
-            total, count = total + score, count + number
-    return total / count
+        batches = (held_out.to(device) for held_out in task.held_out(split, batch))
+        return task.metric.over(task.metric.sums(each.through(model), each) for each in batches)
 
 
 def evaluate_in_parts(
@@ -91,21 +86,23 @@ def evaluate_in_parts(
     Returns:
         The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``.
     """
-    sums = dict.fromkeys(("", *task.parts()), (0.0, 0))
+    sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            for at, score, number in _scores(task, on_device.through(model), on_device):
-                sums[at] = (sums[at][0] + score, sums[at][1] + number)
-    return {at: total / count for at, (total, count) in sums.items() if count}
+            outputs = on_device.through(model)
+            for at, asked in _in_parts(task, on_device):
+                sums[at].append(task.metric.sums(outputs, asked))
+    return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
-def _scores(task: Task, outputs: Tensor, batch: Batch) -> Iterator[tuple[str, float, int]]:
-    yield "", *task.score(outputs, batch)
+def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """The whole batch, then the part of its targets at each coordinate, if there are any."""
+    yield "", batch
     for at, is_in_part in task.in_parts(batch).items():
-        targets = batch.targets.masked_fill(~is_in_part, UNSCORED)
-        if (targets != UNSCORED).any():
-            yield at, *task.score(outputs, replace(batch, targets=targets))
+        asked = batch.only(is_in_part)
+        if (asked.targets != UNSCORED).any():
+            yield at, asked
 
 
 @contextmanager

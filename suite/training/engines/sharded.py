@@ -92,11 +92,12 @@ class ShardedEngine:
         losses = []
         for index in range(self._accumulation):
             part = _part(share, index, self._accumulation).to(self.device)
-            loss = task.loss(part.through(self.model).float(), part, self._label_smoothing)
+            outputs = part.through(self.model).map(Tensor.float)
+            loss = task.loss(outputs, part, self._label_smoothing)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
-                del loss, part
+                del loss, outputs, part
                 before_update()
             self.model.step()
         return torch.stack(losses).mean()
@@ -111,17 +112,15 @@ class ShardedEngine:
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        total = torch.zeros(2, dtype=torch.float64)
+        total = torch.zeros((), dtype=torch.float64)
         with in_evaluation_mode(self.model), torch.no_grad():
             for held_out in task.held_out(split, batch):
                 share = _part(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                score = task.score(share.through(self.model).float(), share)
-                if has_rows:
-                    total += torch.tensor(score, dtype=torch.float64)
-        score_sum, count = self._sum(total.to(self.device)).tolist()
-        return float(score_sum / count)
+                sums = task.metric.sums(share.through(self.model).map(Tensor.float), share)
+                total = total + (sums if has_rows else torch.zeros_like(sums))
+        return task.metric.value(self._sum(total.to(self.device)).cpu())
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`."""
@@ -203,7 +202,7 @@ def _part(batch: Batch, index: int, num_parts: int) -> Batch:
     """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
     num_rows = len(batch.targets)
     rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
-    return batch.mapped(lambda tensor: tensor[rows])
+    return batch.map(lambda tensor: tensor[rows])
 
 
 def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from suite.tasks.task import Task, TaskError
 
 NOT_TASKS = {
     "__init__",
+    "batch",
+    "metrics",
     "task",
     "registry",
     "data_files",
