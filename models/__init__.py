@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models.architecture import Skeleton
+    from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
@@ -33,6 +34,8 @@ __all__ = [
     "POSITIONS",
     "SKELETONS",
     "Cost",
+    "Decoded",
+    "Decoder",
     "Knob",
     "Mixer",
     "ModelError",
@@ -41,6 +44,7 @@ __all__ = [
     "build_mixer",
     "build_model",
     "build_shapes",
+    "generate",
     "mixer_class",
     "mixer_config",
     "position_class",
@@ -49,11 +53,14 @@ __all__ = [
 
 _HOMES = {
     "Cost": "models.mixer",
+    "Decoded": "models.decoding",
+    "Decoder": "models.decoding",
     "Knob": "models.model_spec",
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
     "Skeleton": "models.architecture",
+    "generate": "models.decoding",
 }
 
 
