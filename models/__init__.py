@@ -1,4 +1,4 @@
-"""The subjects: mixers, position encodings and the skeletons that hold them still.
+"""The subjects: mixers, position encodings and the architectures that hold them still.
 
 Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`.
 Everything here is torch only and imports nothing of ours from outside `models/`. The names
@@ -11,28 +11,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.architecture import Skeleton
+    from models.architecture import Architecture
     from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
     from models.registry import (
+        ARCHITECTURES,
         MIXERS,
         POSITIONS,
-        SKELETONS,
+        architecture_class,
         build_mixer,
         build_model,
         build_shapes,
         mixer_class,
         mixer_config,
         position_class,
-        skeleton_class,
     )
 
 __all__ = [
+    "ARCHITECTURES",
     "MIXERS",
     "POSITIONS",
-    "SKELETONS",
+    "Architecture",
     "Cost",
     "Decoded",
     "Decoder",
@@ -40,7 +41,7 @@ __all__ = [
     "Mixer",
     "ModelError",
     "ModelSpec",
-    "Skeleton",
+    "architecture_class",
     "build_mixer",
     "build_model",
     "build_shapes",
@@ -48,10 +49,10 @@ __all__ = [
     "mixer_class",
     "mixer_config",
     "position_class",
-    "skeleton_class",
 ]
 
 _HOMES = {
+    "Architecture": "models.architecture",
     "Cost": "models.mixer",
     "Decoded": "models.decoding",
     "Decoder": "models.decoding",
@@ -59,7 +60,6 @@ _HOMES = {
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
-    "Skeleton": "models.architecture",
     "generate": "models.decoding",
 }
 

@@ -7,9 +7,9 @@ Equation: z_t = sum_{j=0}^{k-1} w_j x_{t + j - s}, channel by channel with w_j o
     outside the sequence are zero. Kernel k of `conv` with W_j = P diag(w_j).
 Cost: k n d + n d^2; one sequential operation; n / k layers between the farthest positions.
 Departures: the convolution alone, without the papers' norms, ReLUs and residuals, which are the
-    skeleton's to give. The taps are drawn uniformly with variance 1 / k, which keeps the variance
-    of an input; the product after them is drawn as torch draws it, so that outputs start as large
-    as those of `conv`.
+    architecture's to give. The taps are drawn uniformly with variance 1 / k, which keeps the
+    variance of an input; the product after them is drawn as torch draws it, so that outputs start
+    as large as those of `conv`.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
 Fast form: `conv1d` with a group to each channel, then `conv1d` with one tap.
 """

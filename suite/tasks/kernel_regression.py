@@ -55,7 +55,7 @@ class KernelRegression(GeneratedTask):
 
     name = "kernel_regression"
     version = VERSION
-    skeleton = "classifier"
+    architecture = "classifier"
     metric = Metric(name="mean_squared_error", unit="1", better="lower")
     source = SOURCE
     floors = ("mean", "nadaraya_watson")

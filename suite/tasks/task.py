@@ -109,7 +109,9 @@ class Task(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # goes up whenever a change here moves a number
-    skeleton: ClassVar[str]  # the skeleton that this task asks for, a key of models.SKELETONS
+    architecture: ClassVar[
+        str
+    ]  # the architecture that this task asks for, a key of models.ARCHITECTURES
     metric: ClassVar[Metric] = Metric(name="accuracy", unit="1", better="higher")
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import MIXERS, ModelError, Skeleton, mixer_class
+from models import MIXERS, ModelError, Architecture, mixer_class
 from models.decoding import Decoded, Decoder, beam_search, generate
 from tests.models.small_models import build, spec
 
@@ -133,7 +133,7 @@ def test_what_did_not_end_is_cut_filled_and_counted() -> None:
         assert found.scores.isfinite().all()
 
 
-def language_model(mixer: str, **changes: Any) -> Skeleton:
+def language_model(mixer: str, **changes: Any) -> Architecture:
     return build(spec("language_model", mixer, **changes)).double().eval()
 
 

@@ -19,7 +19,7 @@ class FirstToken(Task):
 
     name = "first_token"
     version = 1
-    skeleton = "classifier"
+    architecture = "classifier"
     metric = Metric(name="accuracy", unit="1", better="higher")
     source = DataSource(name="toy", title="", licence="", origin="", sha256="0" * 64, file="")
     input_kind = "tokens"

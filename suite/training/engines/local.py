@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models import Skeleton
+from models import Architecture
 from models.model_spec import Runtime
 from suite.errors import CheckpointError
 from suite.schema import Training
@@ -44,7 +44,7 @@ class NoRuntime(Exception):
 
 def runtime_of(model: nn.Module) -> Runtime:
     """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
-    return model.spec.runtime if isinstance(model, Skeleton) else "eager"
+    return model.spec.runtime if isinstance(model, Architecture) else "eager"
 
 
 def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
@@ -99,7 +99,7 @@ class _Graphed(nn.Module):
         self._recorded: dict[_Signature, Callable[..., Tensor]] = {}
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """As the model's; see `models.Skeleton.forward`."""
+        """As the model's; see `models.Architecture.forward`."""
         given = (inputs,) if mask is None else (inputs, mask)
         signature = (
             self.model.training,
