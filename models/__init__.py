@@ -1,4 +1,4 @@
-"""The subjects: mixers, position encodings and the skeletons that hold them still.
+"""The subjects: mixers, position encodings and the architectures that hold them still.
 
 Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`.
 Everything here is torch only and imports nothing of ours from outside `models/`. The names
@@ -11,51 +11,59 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.architecture import Skeleton
+    from models.architecture import Architecture
+    from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
+    from models.outputs import Outputs
     from models.registry import (
+        ARCHITECTURES,
         MIXERS,
         POSITIONS,
-        SKELETONS,
+        architecture_class,
         build_mixer,
         build_model,
         build_shapes,
         mixer_class,
         mixer_config,
         position_class,
-        skeleton_class,
     )
 
 __all__ = [
+    "ARCHITECTURES",
     "MIXERS",
     "POSITIONS",
-    "SKELETONS",
+    "Architecture",
     "Cost",
+    "Decoded",
+    "Decoder",
     "Knob",
     "Mixer",
     "ModelError",
     "ModelSpec",
     "Outputs",
-    "Skeleton",
+    "architecture_class",
     "build_mixer",
     "build_model",
     "build_shapes",
+    "generate",
     "mixer_class",
     "mixer_config",
     "position_class",
-    "skeleton_class",
 ]
 
 _HOMES = {
+    "Architecture": "models.architecture",
     "Cost": "models.mixer",
+    "Decoded": "models.decoding",
+    "Decoder": "models.decoding",
     "Knob": "models.model_spec",
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
     "Outputs": "models.outputs",
-    "Skeleton": "models.architecture",
+    "generate": "models.decoding",
 }
 
 

@@ -1,4 +1,4 @@
-"""What every skeleton promises: the part of a model that stays still while the mixer varies."""
+"""Define the contract of an architecture: a whole model, built from a `ModelSpec`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from models.model_spec import InputKind, ModelSpec, config_from_knobs
 _SIZES = ("dim", "depth", "length", "input_size", "output_size")
 
 
-class Skeleton(nn.Module, ABC):
+class Architecture(nn.Module, ABC):
     """A whole model around a mixer, built from a `ModelSpec`.
 
     Attributes:
-        version: Goes up whenever a change to the skeleton, or to what it shares, moves a number.
-        name: Its key in `models.SKELETONS`.
+        version: Goes up whenever a change to it, or to what it shares, moves a number.
+        name: Its key in `models.ARCHITECTURES`.
         is_causal: Whether its mixers are built causal.
         input_kinds: What it can read.
         spec: What it was built from.
@@ -34,7 +34,7 @@ class Skeleton(nn.Module, ABC):
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs of every skeleton; some add knobs of their own.
+        """Knobs of every architecture; some add knobs of their own.
 
         Attributes:
             norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block
@@ -101,7 +101,7 @@ class Skeleton(nn.Module, ABC):
 
         Args:
             inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats; with an axis
-                of two sequences after the batch where a skeleton reads pairs.
+                of two sequences after the batch where an architecture reads pairs.
             mask: `[batch, time]`, True where a real token stands; None where all are real.
                 What stands at padded positions is never read.
         """

@@ -33,7 +33,7 @@ class ModelSpec:
     """A model, complete: in a plan every knob stands here with its value, defaults included.
 
     Attributes:
-        skeleton: Name of the part that stays still, a key of `models.SKELETONS`.
+        architecture: Name of the part that stays still, a key of `models.ARCHITECTURES`.
         mixer: A key of `models.MIXERS`, or a user's own as ``package.module:Class``.
         knobs: The mixer's `Config`, field by field.
         position: A key of `models.POSITIONS`: an absolute one meets the embeddings, a relative one
@@ -46,13 +46,13 @@ class ModelSpec:
         input_size: Size of the vocabulary, or features of one input vector.
         output_size: Number of logits per token (language models, tagger), per sequence or pair
             (classifiers).
-        settings: The skeleton's `Config`, field by field; what is left out has its default.
+        settings: The architecture's `Config`, field by field; what is left out has its default.
         runtime: How forward and backward are run: operation by operation (``eager``), compiled by
             torch (``compiled``), or captured once and replayed (``cuda_graph``). Changes what the
             model costs, never what it computes.
     """
 
-    skeleton: str
+    architecture: str
     mixer: str
     knobs: Mapping[str, Knob]
     position: str
@@ -68,12 +68,30 @@ class ModelSpec:
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """By name, in plain values: what is hashed, a hundred times for one model of a plan."""
-        return asdict(self)
+        return in_hashed_words(asdict(self))
 
     @cached_property
     def spelling(self) -> str:
         """JSON that two models share exactly where they are the same."""
         return canonical_json(self.fields)
+
+    @classmethod
+    def of_spelling(cls, spelling: str) -> ModelSpec:
+        """The model that has this `spelling`."""
+        return cls(**json.loads(in_present_words(spelling.encode())))
+
+
+_PRESENT, _HASHED = "architecture", "skeleton"  # one field: its name, and the one that is hashed
+
+
+def in_hashed_words(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Under the names of fields that hashes were first made of: they never change."""
+    return {_HASHED if name == _PRESENT else name: value for name, value in content.items()}
+
+
+def in_present_words(body: bytes) -> bytes:
+    """JSON of this version or an older one, under the names that fields have now."""
+    return body.replace(f'"{_HASHED}":'.encode(), f'"{_PRESENT}":'.encode())
 
 
 def canonical_json(content: Any) -> str:
@@ -84,6 +102,27 @@ def canonical_json(content: Any) -> str:
 def content_hash(content: Any) -> str:
     """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]
+
+
+_LATE = {"is_late": True}
+
+
+def late_knob(default: Any) -> Any:
+    """A field of a `Config` that came after trials had been given ids.
+
+    At its default it is left out of a `ModelSpec`, and so of the hash: old ids stay.
+    """
+    return field(default=default, metadata=_LATE)
+
+
+def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The knobs, complete or not, without late ones that have their default."""
+    idle = {
+        each.name: each.default
+        for each in dataclasses.fields(config_class)
+        if "is_late" in each.metadata
+    }
+    return {name: v for name, v in knobs.items() if name not in idle or v != idle[name]}
 
 
 _REFUSED = object()

@@ -18,7 +18,7 @@ from models.errors import ModelError, did_you_mean
 from models.model_spec import Knob, ModelSpec, config_from_knobs
 
 if TYPE_CHECKING:
-    from models.architecture import Skeleton
+    from models.architecture import Architecture
     from models.mixer import Mixer
     from models.positions.absolute import Position
     from models.positions.relative import RelativePosition
@@ -59,7 +59,7 @@ POSITIONS: dict[str, str] = {
     "alibi": "models.positions.relative:ALiBiPosition",
 }
 
-SKELETONS: dict[str, str] = {
+ARCHITECTURES: dict[str, str] = {
     # one sequence in, one prediction per token
     "language_model": "models.architectures.language_model:LanguageModel",
     "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
@@ -70,8 +70,8 @@ SKELETONS: dict[str, str] = {
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
 
-# No skeletons for a task: vectors in, vectors out, for measuring a mixer alone.
-WITHOUT_SKELETON: dict[str, str] = {
+# No architectures for a task: vectors in, vectors out, for measuring a mixer alone.
+BARE_ARCHITECTURES: dict[str, str] = {
     "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
     "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
 }
@@ -108,11 +108,11 @@ def relative_position(name: str) -> type[RelativePosition] | None:
     return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 
-def skeleton_class(name: str) -> type[Skeleton]:
-    """The class of a skeleton, imported now; see `mixer_class`."""
-    skeleton = importlib.import_module("models.architecture").Skeleton
-    table = WITHOUT_SKELETON if name in WITHOUT_SKELETON else SKELETONS
-    found: type[Skeleton] = _resolve("skeleton", table, name, skeleton)
+def architecture_class(name: str) -> type[Architecture]:
+    """The class of an architecture, imported now; see `mixer_class`."""
+    architecture = importlib.import_module("models.architecture").Architecture
+    table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
+    found: type[Architecture] = _resolve("architecture", table, name, architecture)
     return found
 
 
@@ -159,7 +159,7 @@ def build_mixer(
         max_length: The longest sequence that it will see, in tokens.
         is_causal: Whether a token may see only itself and earlier ones.
         position: A relative encoding, which acts inside the mixer; absolute ones are the
-            skeleton's to join to the embeddings.
+            architecture's to join to the embeddings.
         knobs: Fields of the mixer's `Config`.
 
     Raises:
@@ -169,7 +169,7 @@ def build_mixer(
     if position is not None and relative is None:
         raise ModelError(
             f"position={position!r} does not act inside a mixer: absolute encodings are joined "
-            "to the embeddings by the skeleton"
+            "to the embeddings by the architecture"
         )
     config = mixer_config(name, dim=dim, heads=heads, knobs=knobs)
     return construct_mixer(
@@ -204,21 +204,21 @@ def construct_mixer(
     return relative
 
 
-def build_model(spec: ModelSpec) -> Skeleton:
-    """A whole model: the skeleton that the spec names, holding its mixer.
+def build_model(spec: ModelSpec) -> Architecture:
+    """A whole model: the architecture that the spec names, holding its mixer.
 
     Draws one number from torch's global generator; see `models.initialisation`.
 
     Raises:
         ModelError: anything that cannot be had as asked, in one sentence.
     """
-    return skeleton_class(spec.skeleton)(spec)
+    return architecture_class(spec.architecture)(spec)
 
 
 _LARGE = 2**16  # numbers in a table that is computed, such as sines of positions
 
 
-def build_shapes(spec: ModelSpec) -> Skeleton:
+def build_shapes(spec: ModelSpec) -> Architecture:
     """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
 
     Parameters that are not drawn take no memory, but tables that are computed do: a large model is

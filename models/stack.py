@@ -1,4 +1,4 @@
-"""What skeletons share: reading the inputs, the block, the trunk of blocks.
+"""What architectures share: reading the inputs, the block, the trunk of blocks.
 
 Block and trunk have a second form, one token at a time, for models that put out token by token.
 """
@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import Mixer, State
@@ -102,9 +102,9 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """The mixer, then the feed-forward, each with its norm and residual: see `Skeleton.Config`."""
+    """Mixer, then feed-forward, each with its norm and residual: see `Architecture.Config`."""
 
-    def __init__(self, mixer: Mixer, mlp: FeedForward, config: Skeleton.Config) -> None:
+    def __init__(self, mixer: Mixer, mlp: FeedForward, config: Architecture.Config) -> None:
         super().__init__()
         self.mixer_norm = nn.LayerNorm(mixer.dim)
         self.mixer = mixer
@@ -182,7 +182,7 @@ class Trunk(nn.Module):
     """
 
     def __init__(
-        self, spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds, *, is_causal: bool
+        self, spec: ModelSpec, config: Architecture.Config, seeds: PartSeeds, *, is_causal: bool
     ) -> None:
         super().__init__()
         self.position = _build_position(spec, config, seeds)
@@ -237,7 +237,7 @@ class Trunk(nn.Module):
 
 
 def _build_position(
-    spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds
+    spec: ModelSpec, config: Architecture.Config, seeds: PartSeeds
 ) -> Position | ConcatenatedPosition:
     relative = relative_position(spec.position)
     kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
@@ -275,7 +275,8 @@ def build_mixer_of(spec: ModelSpec, *, is_causal: bool) -> Mixer:
     mixer = mixer_class(spec.mixer)
     if is_causal and not mixer.supports_causal:
         raise ModelError(
-            f"{spec.mixer} cannot stand in {spec.skeleton}, which is causal: {mixer.why_not_causal}"
+            f"{spec.mixer} cannot stand in {spec.architecture}, which is causal: "
+            f"{mixer.why_not_causal}"
         )
     return construct_mixer(
         spec.mixer,

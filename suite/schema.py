@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from models.model_spec import Knob, ModelSpec, content_hash
+from models.model_spec import in_present_words as in_present_words
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant

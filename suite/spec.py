@@ -35,7 +35,7 @@ SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
-MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
+MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL = "model"  # the axis whose values are models
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
 TUNED = "tuned"  # a learning rate by the committed table
@@ -133,15 +133,15 @@ class Model(_Spec):
     """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
 
     Attributes:
-        skeleton: What stays still while the mixer varies; None takes each task's own.
+        architecture: A shipped one by its name; None takes each task's own.
         mixer: A shipped mixer, or the user's own as ``package.module:Class``.
         position: How positions are encoded.
         runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
-        knobs: Fields of the mixer's `Config` and of the skeleton's, given as further keywords:
+        knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
             ``heads=8, norm_placement="post"``.
     """
 
-    skeleton: _Name | None = None
+    architecture: _Name | None = None
     mixer: _Name
     position: _Name = "sinusoidal"
     runtime: _Name = "eager"
@@ -149,7 +149,7 @@ class Model(_Spec):
 
     def __init__(
         self,
-        skeleton: str | None = None,
+        architecture: str | None = None,
         *,
         mixer: str,
         position: str = "sinusoidal",
@@ -161,7 +161,7 @@ class Model(_Spec):
             path = f"{given.__module__}:{given.__qualname__}"
             raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
         fields = {
-            "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
+            "architecture": architecture, "mixer": mixer, "position": position, "runtime": runtime,
             "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
         }  # fmt: skip
         super().__init__(**fields)
@@ -212,9 +212,9 @@ def vary(
 
     Args:
         name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
-            of the tasks' skeletons), of `Scale` (``dim``, ``learning_rate``, ...), or ``task``; or
-            ``model``, whose values are whole models: ``vary("model", [Model(mixer="attention"),
-            Model(mixer="local_attention", window=8)])``.
+            of the tasks' architectures), of `Scale` (``dim``, ``learning_rate``, ...), or
+            ``task``; or ``model``, whose values are whole models: ``vary("model",
+            [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
         quick: Some of them, to which quick scale keeps.
 

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import without_padding
 from models.stack import InputEmbedding, Trunk
@@ -45,7 +45,7 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
     return without_padding(x, mask).sum(dim=1) / num_real
 
 
-class Classifier(Skeleton):
+class Classifier(Architecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> `[batch, output_size]`."""
 
     name = "classifier"
@@ -55,8 +55,8 @@ class Classifier(Skeleton):
     vectors_of_head = 1  # that the head reads, of width dim
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Skeleton.Config):
-        """Knobs of a classifier, besides those of every skeleton.
+    class Config(Architecture.Config):
+        """Knobs of a classifier, besides those of every architecture.
 
         Attributes:
             pooling: How the sequence becomes one vector: the `mean` over its tokens, or what
@@ -67,7 +67,7 @@ class Classifier(Skeleton):
         pooling: Pooling = "mean"
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
+        """See `Architecture.build`."""
         spec, has_class_token = self.spec, self.config.pooling == "class_token"
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(spec)
@@ -82,7 +82,7 @@ class Classifier(Skeleton):
             scaled_normal(self.head)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, output_size]`."""
+        """See `Architecture.forward`; `[batch, output_size]`."""
         logits: Tensor = self.head(self.encode(inputs, mask))
         return logits
 

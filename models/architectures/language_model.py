@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import State
@@ -35,7 +35,7 @@ class DecodingState:
     layers: tuple[State, ...]
 
 
-class LanguageModel(Skeleton):
+class LanguageModel(Architecture):
     """Tokens `[batch, time]` -> logits `[batch, time, output_size]`."""
 
     name = "language_model"
@@ -44,8 +44,8 @@ class LanguageModel(Skeleton):
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Skeleton.Config):
-        """Knobs of a language model, besides those of every skeleton.
+    class Config(Architecture.Config):
+        """Knobs of a language model, besides those of every architecture.
 
         Attributes:
             is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,
@@ -55,7 +55,7 @@ class LanguageModel(Skeleton):
         is_tied: bool = True
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
+        """See `Architecture.build`."""
         spec = self.spec
         if self.config.is_tied:
             self.check_tie()
@@ -81,7 +81,7 @@ class LanguageModel(Skeleton):
             )
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        """See `Architecture.forward`; `[batch, time, output_size]`."""
         tokens = inputs if mask is None else inputs.masked_fill(~mask, 0)
         return self._logits(self.trunk(self.embedding(tokens), mask))
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds
 from models.mixer import Mixer
@@ -19,7 +19,7 @@ from models.model_spec import InputKind
 from models.stack import build_mixers
 
 
-class MixerAlone(Skeleton):
+class MixerAlone(Architecture):
     """A stack of bare layers; they see both directions, as in Table 1 of Vaswani et al. 2017."""
 
     name = "mixer_alone"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.initialisation import PartSeeds, scaled_normal
 from models.stack import InputEmbedding, Trunk
 
 
-class Tagger(Skeleton):
+class Tagger(Architecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> logits of each token.
 
     The logits are `[batch, time, output_size]`; at padded positions they mean nothing.
@@ -23,7 +23,7 @@ class Tagger(Skeleton):
     input_kinds = ("tokens", "vectors")
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
+        """See `Architecture.build`."""
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(self.spec)
         self.trunk = Trunk(self.spec, self.config, seeds, is_causal=self.is_causal)
@@ -32,7 +32,7 @@ class Tagger(Skeleton):
             scaled_normal(self.head)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        """See `Architecture.forward`; `[batch, time, output_size]`."""
         logits: Tensor = self.head(self.trunk(self.embedding(inputs, mask), mask))
         return logits
 

@@ -46,7 +46,7 @@ class TfIdf(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return task.skeleton == "classifier" and task.input_kind == "tokens"
+        return task.architecture == "classifier" and task.input_kind == "tokens"
 
     def score(self, task: Task) -> float:
         """Of the classifier that is best on the validation split."""

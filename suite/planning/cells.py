@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from models import ModelSpec, mixer_class, position_class, skeleton_class
+from models import ModelSpec, architecture_class, mixer_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
@@ -192,7 +192,7 @@ def _versions(
         versions[f"task {task.name}"] = task.version
         versions |= probe.definitions(task)
     for model in models:
-        versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
+        versions[f"skeleton {model.architecture}"] = architecture_class(model.architecture).version
         versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
         versions[f"position {model.position}"] = position_class(model.position).version
     if probe.trains:

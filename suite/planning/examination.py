@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, build_model, skeleton_class
+from models import Mixer, ModelError, ModelSpec, architecture_class, build_model
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64
@@ -74,7 +74,7 @@ def _fault(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
             # A map that starts at zero would hide what it maps.
             if parameter.is_floating_point() and not parameter.any():
                 parameter.normal_(std=_SIZE_OF_NOISE)
-    is_causal = skeleton_class(spec.skeleton).is_causal
+    is_causal = architecture_class(spec.architecture).is_causal
     longest = min(spec.length, _LONGEST_TRIED)
     try:
         shorter = _Examination.of(mixer, min(longest, _LONGEST_EXAMINED), spec.dim)

@@ -1,4 +1,4 @@
-"""Load mixers, shipped or a user's own; give knobs to the mixer and the skeleton that have them."""
+"""Load mixers, shipped or a user's own; give each knob to the mixer or architecture that has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from contextlib import nullcontext
 from functools import cache
 from typing import Any, Union, get_type_hints
 
-from models import MIXERS, SKELETONS, Knob, Mixer, ModelError, Skeleton, mixer_class, skeleton_class
+from models import (
+    ARCHITECTURES,
+    MIXERS,
+    Architecture,
+    Knob,
+    Mixer,
+    ModelError,
+    architecture_class,
+    mixer_class,
+)
 from models.model_spec import config_from_knobs
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
@@ -41,25 +50,27 @@ def load_mixer(name: str) -> type[Mixer]:
     return kind
 
 
-def knob_names(kind: type[Mixer] | type[Skeleton]) -> set[str]:
+def knob_names(kind: type[Mixer] | type[Architecture]) -> set[str]:
     """The fields of its `Config`."""
     return {field.name for field in dataclasses.fields(kind.Config)}
 
 
 @cache
-def skeleton_knob_names() -> frozenset[str]:
-    """The knobs of all skeletons together."""
-    return frozenset(knob for name in SKELETONS for knob in knob_names(skeleton_class(name)))
+def architecture_knob_names() -> frozenset[str]:
+    """The knobs of all architectures together."""
+    return frozenset(
+        knob for name in ARCHITECTURES for knob in knob_names(architecture_class(name))
+    )
 
 
 def taken_names() -> frozenset[str]:
     """What no mixer may call a knob: in an ablation the name means something else already."""
-    return skeleton_knob_names() | NOT_KNOBS
+    return architecture_knob_names() | NOT_KNOBS
 
 
 def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:
     for knob in sorted(knob_names(kind) & taken_names()):
-        owner = "skeletons have" if knob in skeleton_knob_names() else "an ablation has"
+        owner = "architectures have" if knob in architecture_knob_names() else "an ablation has"
         raise SpecError(
             f"mixer {name!r}: {owner} a {knob!r} already; give this knob of its Config another "
             "name."
@@ -88,14 +99,14 @@ def _found(name: str) -> type[Mixer]:
 
 
 def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
-    """The baseline's knobs, the defaults of its mixer and of its tasks' skeletons filled in.
+    """The baseline's knobs, the defaults of its mixer and of its tasks' architectures filled in.
 
     Raises:
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
     """
     model = ablation.baseline
     owners = {model.mixer: knob_names(load_mixer(model.mixer))} | {
-        name: knob_names(skeleton_class(name)) for name in _skeletons(ablation)
+        name: knob_names(architecture_class(name)) for name in _architectures(ablation)
     }
     known = set().union(*owners.values())
     for name in model.knobs:
@@ -103,8 +114,8 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
             raise SpecError(unknown_name(f"knob of {' or '.join(owners)} is called", name, known))
     try:
         found = checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
-        for skeleton in _skeletons(ablation):
-            found |= checked_settings(skeleton, _only(model.knobs, owners[skeleton]))
+        for architecture in _architectures(ablation):
+            found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
         raise SpecError(f"the baseline is impossible: {reason}.") from None
     return found
@@ -122,12 +133,12 @@ def task_named(name: str) -> type[Task]:
         raise SpecError(str(error)) from None
 
 
-def _skeletons(ablation: Ablation) -> tuple[str, ...]:
+def _architectures(ablation: Ablation) -> tuple[str, ...]:
     """Of the tasks that the ablation meets, and the one that it asks for; each once."""
     varied = [axis.values for axis in ablation.axes if axis.name == "task"]
     tasks = [*ablation.tasks, *(str(task) for values in varied for task in values)]
-    names = [task_named(task).skeleton for task in tasks]
-    names += [name for name in SKELETONS if name == ablation.baseline.skeleton]
+    names = [task_named(task).architecture for task in tasks]
+    names += [name for name in ARCHITECTURES if name == ablation.baseline.architecture]
     return tuple(dict.fromkeys(names))
 
 
@@ -135,7 +146,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     """Refuse an axis that is neither a field nor a knob of what it meets.
 
     It meets the baseline's mixer, in a cross those of the axes ``mixer`` and ``model`` too, and
-    the skeletons of all tasks.
+    the architectures of all tasks.
 
     Raises:
         SpecError: with the mixers that have such a knob, else with the nearest names.
@@ -144,8 +155,8 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
     if baseline.ablation.combine != "one_at_a_time":
         mixers |= _mixers_varied(baseline.ablation)
     knobs = set().union(*(knob_names(load_mixer(mixer)) for mixer in mixers))
-    for skeleton in _skeletons(baseline.ablation):
-        knobs |= knob_names(skeleton_class(skeleton))
+    for architecture in _architectures(baseline.ablation):
+        knobs |= knob_names(architecture_class(architecture))
     allowed = knobs | (NOT_KNOBS - SWEEPS)
     for name in (axis.name for axis in baseline.ablation.axes):
         if name not in allowed:
@@ -153,14 +164,14 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
 
 
 def knob_types(ablation: Ablation) -> dict[str, Any]:
-    """Knob -> its type, of every mixer and skeleton that the ablation meets.
+    """Knob -> its type, of every mixer and architecture that the ablation meets.
 
     Raises:
         SpecError: if a mixer or a task is not known.
     """
     mixers = sorted(_mixers_varied(ablation) | {ablation.baseline.mixer})
     kinds: list[Any] = [load_mixer(mixer) for mixer in mixers]
-    kinds += [skeleton_class(name) for name in _skeletons(ablation)]
+    kinds += [architecture_class(name) for name in _architectures(ablation)]
     found: dict[str, Any] = {}
     for kind in kinds:
         try:
@@ -199,20 +210,23 @@ def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
 
 
 def knobs_and_settings(
-    of_model: Mapping[str, Knob], variant: Variant, mixer: str, skeleton: str
+    of_model: Mapping[str, Knob], variant: Variant, mixer: str, architecture: str
 ) -> tuple[dict[str, Knob], dict[str, Knob]]:
-    """The mixer's knobs and the skeleton's: the model's where they have them, then the variant's.
+    """The mixer's knobs and the architecture's: the model's, then the variant's.
 
     Raises:
         Impossible: for a knob of the variant's that neither has.
     """
-    of_mixer, of_skeleton = knob_names(load_mixer(mixer)), knob_names(skeleton_class(skeleton))
+    of_mixer, of_architecture = (
+        knob_names(load_mixer(mixer)),
+        knob_names(architecture_class(architecture)),
+    )
     own = {name: value for name, value in variant.settings.items() if name not in NOT_KNOBS}
-    for name in sorted(own.keys() - of_mixer - of_skeleton):
-        owner = skeleton if name in skeleton_knob_names() else mixer
+    for name in sorted(own.keys() - of_mixer - of_architecture):
+        owner = architecture if name in architecture_knob_names() else mixer
         raise Impossible(f"{owner} has no knob {name!r}")
     asked = {**of_model, **own}
-    return _only(asked, of_mixer), _only(asked, of_skeleton)
+    return _only(asked, of_mixer), _only(asked, of_architecture)
 
 
 def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
@@ -230,10 +244,10 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
     return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
 
 
-def checked_settings(skeleton: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The skeleton's, likewise."""
-    kind = skeleton_class(skeleton)
-    return _checked(skeleton, kind.Config, knobs, kind.check_config)
+def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The architecture's, likewise."""
+    kind = architecture_class(architecture)
+    return _checked(architecture, kind.Config, knobs, kind.check_config)
 
 
 def _checked(

@@ -326,7 +326,7 @@ def _about(
         baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
         model={
-            "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
+            "architecture": model.architecture, "mixer": model.mixer, "position": model.position,
             **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
         },
         claim=claim, metrics=_metrics(cells),

@@ -8,12 +8,11 @@ it becomes a skipped row with its reason.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 
-from models import POSITIONS, SKELETONS, Knob, ModelSpec, build_shapes, skeleton_class
+from models import ARCHITECTURES, POSITIONS, Knob, ModelSpec, architecture_class, build_shapes
 from models.model_spec import RUNTIMES, Runtime
 from models.registry import relative_position
 from suite.errors import unknown_name
@@ -64,7 +63,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     test_lengths = _test_lengths(task, scale)
     model = baseline.model(variant)
     frame = partial(
-        ModelSpec, skeleton=_skeleton(model, task), depth=scale.depth,
+        ModelSpec, architecture=_architecture(model, task), depth=scale.depth,
         length=max(length, *test_lengths, 0), input_kind=task.input_kind,
         input_size=task.input_size, output_size=task.output_size,
     )  # fmt: skip
@@ -84,7 +83,7 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     """
     scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes})
     frame = partial(
-        ModelSpec, skeleton=_ALONE, depth=1, length=scale.length, input_kind="vectors",
+        ModelSpec, architecture=_ALONE, depth=1, length=scale.length, input_kind="vectors",
         input_size=scale.dim, output_size=scale.dim,
     )  # fmt: skip
     return Subject(
@@ -152,17 +151,17 @@ def _parallel(scale: Scale) -> Parallel | None:
     return parallel
 
 
-def _skeleton(model: Model, task: type[Task]) -> str:
+def _architecture(model: Model, task: type[Task]) -> str:
     """The task's, which the model may name too."""
-    asked, own = model.skeleton, task.skeleton
-    if asked is not None and asked not in SKELETONS:
-        raise SpecError(unknown_name("skeleton", str(asked), SKELETONS))
+    asked, own = model.architecture, task.architecture
+    if asked is not None and asked not in ARCHITECTURES:
+        raise SpecError(unknown_name("architecture", str(asked), ARCHITECTURES))
     if asked is not None and asked != own:
         raise Impossible(
             f"{task.name} asks for {_with_article(own)}, not {_with_article(asked)} (leave the "
-            "skeleton out to take each task's own)"
+            "architecture out to take each task's own)"
         )
-    if skeleton_class(own).is_causal and not load_mixer(model.mixer).supports_causal:
+    if architecture_class(own).is_causal and not load_mixer(model.mixer).supports_causal:
         hint = " (set supports_causal in its class if it can)" if ":" in model.mixer else ""
         raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(own)} must be")
     return own
@@ -181,12 +180,12 @@ def _model_spec(
     is_padded: bool = False,
 ) -> ModelSpec:
     """The whole model, tried without memory; `frame` has what surrounds the mixer."""
-    skeleton = frame.keywords["skeleton"]
-    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, skeleton)
+    architecture = frame.keywords["architecture"]
+    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, architecture)
     spec = frame(
         mixer=model.mixer, knobs=checked_knobs(model.mixer, scale.dim, knobs),
-        position=_position(model.position, skeleton), dim=scale.dim,
-        settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
+        position=_position(model.position, architecture), dim=scale.dim,
+        settings=checked_settings(architecture, settings), runtime=_runtime(model, scale),
     )  # fmt: skip
     flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
     if reason := _why_unbuildable(flat.spelling, is_padded=is_padded and ":" in spec.mixer):
@@ -194,11 +193,11 @@ def _model_spec(
     return spec
 
 
-def _position(name: str, skeleton: str) -> str:
+def _position(name: str, architecture: str) -> str:
     """The position encoding; of a mixer alone only what acts inside it."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
-    return name if skeleton != _ALONE or relative_position(name) else "none"
+    return name if architecture != _ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
@@ -219,7 +218,7 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
 @cache
 def _why_unbuildable(spec_json: str, *, is_padded: bool) -> str:
     """Why the model cannot be built, tried without memory; empty where it can."""
-    spec = ModelSpec(**json.loads(spec_json))
+    spec = ModelSpec.of_spelling(spec_json)
     try:
         if ":" not in spec.mixer:
             build_shapes(spec)

@@ -39,8 +39,8 @@ class Decode(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
-        if model.skeleton != LanguageModel.name:
-            return f"a {model.skeleton} does not write its own next token"
+        if model.architecture != LanguageModel.name:
+            return f"a {model.architecture} does not write its own next token"
         if not mixer_class(model.mixer).supports_step:
             return f"{model.mixer} has no step form"
         if model.runtime != "eager":
@@ -83,11 +83,11 @@ def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
         return Missing(Status.SKIPPED, reason)
     try:
         model = built(
-            replace(spec, skeleton=CausalMixerAlone.name, length=spec.length + 1), device, seed
+            replace(spec, architecture=CausalMixerAlone.name, length=spec.length + 1), device, seed
         ).eval()
     except ModelError as error:
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
-    assert isinstance(model, CausalMixerAlone), "the skeleton of that name"
+    assert isinstance(model, CausalMixerAlone), "the architecture of that name"
     return _step(model.mixers[0], spec, device, seed)
 
 

@@ -68,8 +68,9 @@ class GradientByDistance(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be a last output, and tokens before it."""
-        if model.skeleton != LanguageModel.name:
-            return f"gradient_by_distance looks back in a language_model, not a {model.skeleton}"
+        if model.architecture != LanguageModel.name:
+            asked = f"not a {model.architecture}"
+            return f"gradient_by_distance looks back in a language_model, {asked}"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from models import ModelError, Skeleton, build_model
+from models import Architecture, ModelError, build_model
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
 from suite.events import TrainedState, TrialRemark
@@ -159,13 +159,13 @@ ENDLESS = Training(
 )
 
 
-def initial_model(trial: Trial) -> Skeleton:
+def initial_model(trial: Trial) -> Architecture:
     """The trial's one model, untrained, on the CPU; the same whenever it is asked for."""
     torch.manual_seed(trial.seed)
     return build_model(trial.subjects[0])
 
 
-def exercise(trial: Trial, model: Skeleton) -> Exercise:
+def exercise(trial: Trial, model: Architecture) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
     assert trial.training is not None, "a trial that trains is planned with training settings"
     return Exercise(
@@ -174,7 +174,7 @@ def exercise(trial: Trial, model: Skeleton) -> Exercise:
     )  # fmt: skip
 
 
-def _flops_per_step(trial: Trial, model: Skeleton) -> float | None:
+def _flops_per_step(trial: Trial, model: Architecture) -> float | None:
     """By formula; None where a user's mixer gives no formula."""
     try:
         return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Mixer, Skeleton
+from models import Architecture, Mixer
 from models.architectures.language_model import LanguageModel
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
@@ -41,7 +41,7 @@ _LEVELS = 255
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def attention_maps(model: Skeleton, task: Task) -> list[Specimen]:
+def attention_maps(model: Architecture, task: Task) -> list[Specimen]:
     """A map a head, of the first tokens of the first held-out example.
 
     Row i holds the weights that token i gives to the tokens shown. They are what it gives in the
@@ -117,7 +117,7 @@ def _of_layer(mixer: Mixer, call: Call, layer: int, text: str) -> Iterator[Speci
         )  # fmt: skip
 
 
-def position_matrices(model: Skeleton, task: Task) -> list[Specimen]:
+def position_matrices(model: Architecture, task: Task) -> list[Specimen]:
     """Of an absolute position the cosines between its vectors, of a bias the matrix of each head.
 
     Positions that act in another way (none, rope, shaw) have no such matrix.
@@ -125,7 +125,7 @@ def position_matrices(model: Skeleton, task: Task) -> list[Specimen]:
     return [*_cosines(model), *_biases(model)]
 
 
-def _cosines(model: Skeleton) -> Iterator[Specimen]:
+def _cosines(model: Architecture) -> Iterator[Specimen]:
     for position in model.modules():
         if isinstance(position, Position):
             vectors = position.vectors(min(MAX_PLACES, position.max_length))
@@ -134,7 +134,7 @@ def _cosines(model: Skeleton) -> Iterator[Specimen]:
                 yield matrix_specimen("positions", COSINE, unit @ unit.T)
 
 
-def _biases(model: Skeleton) -> Iterator[Specimen]:
+def _biases(model: Architecture) -> Iterator[Specimen]:
     """Layers that add what the first of them adds are left out: ALiBi's are all alike."""
     mixers = mixers_of(model)
     places = torch.arange(
@@ -195,7 +195,7 @@ TEMPERATURE = 0.8
 _SEED = 0  # of the drawn tokens; the same for all variants, so that only what they learned differs
 
 
-def continuation(model: Skeleton, task: Task) -> list[Specimen]:
+def continuation(model: Architecture, task: Task) -> list[Specimen]:
     """The prompt and what follows it; nothing where the model or the task writes no text."""
     if not isinstance(model, LanguageModel) or not model.is_causal:
         return []
@@ -248,11 +248,11 @@ def _by_windows(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
         yield model(window)[0, -1]
 
 
-_Look = Callable[[Skeleton, Task], list[Specimen]]
+_Look = Callable[[Architecture, Task], list[Specimen]]
 LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation)
 
 
-def specimens_of(model: Skeleton, task: Task, seed: int) -> tuple[Specimen, ...]:
+def specimens_of(model: Architecture, task: Task, seed: int) -> tuple[Specimen, ...]:
     """What the model does with the first held-out example; nothing for other seeds than the first.
 
     Args:
@@ -270,7 +270,7 @@ def specimens_of(model: Skeleton, task: Task, seed: int) -> tuple[Specimen, ...]
 
 
 @contextmanager
-def _undisturbed(model: Skeleton) -> Iterator[None]:
+def _undisturbed(model: Architecture) -> Iterator[None]:
     """In evaluation mode, without gradients; torch's random state is as before in the end."""
     device = next(model.parameters()).device
     cards = [device] if device.type == "cuda" else []

@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
+from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
@@ -129,7 +129,7 @@ class Softmax(Probe):
         yield from _means(self.specs[2:], model, todo.task)
 
 
-def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
+def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:
     """The softmaxes of the model's mixers over the batch, from the bottom upwards.
 
     Raises:
@@ -147,7 +147,7 @@ def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
     ]
 
 
-def _means(specs: Iterable[MetricSpec], model: Skeleton, task: Task) -> Iterator[Measurement]:
+def _means(specs: Iterable[MetricSpec], model: Architecture, task: Task) -> Iterator[Measurement]:
     """Entropy and gradient, over all softmaxes in which a query counts."""
     found: list[Attended] = []
     device = str(next(model.parameters()).device)

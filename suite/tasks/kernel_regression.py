@@ -57,7 +57,7 @@ class KernelRegression(GeneratedTask):
 
     name = "kernel_regression"
     version = VERSION
-    skeleton = "classifier"
+    architecture = "classifier"
     metric = MeanSquaredError()
     source = SOURCE
     floors = ("mean", "nadaraya_watson")

@@ -86,7 +86,7 @@ class ListOps(GeneratedTask):
 
     name = "listops"
     version = VERSION
-    skeleton = "classifier"
+    architecture = "classifier"
     source = SOURCE
     lengths = (16, 8_192)
     is_padded = True

@@ -63,7 +63,7 @@ class Mqar(GeneratedTask):
 
     name = "mqar"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
     source = _source("mqar", 8_192)
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_500}
     lengths = (FEWEST_PAIRS * TOKENS_PER_PAIR, 16_384)

@@ -41,7 +41,7 @@ class Parity(GeneratedTask):
 
     name = "parity"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
     source = SOURCE
     lengths = (2, 16_384)
     token_name = "bits"

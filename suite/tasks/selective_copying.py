@@ -46,7 +46,7 @@ class SelectiveCopying(GeneratedTask):
 
     name = "selective_copying"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
     source = SOURCE
     lengths = (2 * NUM_DATA, 16_384)
     input_size = NUM_SYMBOLS

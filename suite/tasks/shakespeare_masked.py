@@ -37,7 +37,7 @@ class ShakespeareMasked(ShakespeareCharacters):
     """Name the hidden characters of a window; bits per hidden character."""
 
     name = "shakespeare_masked"
-    skeleton = "masked_language_model"
+    architecture = "masked_language_model"
     metric = Bits(name="bits_per_masked_character")
     floors = Task.floors
     input_size = len(VOCABULARY) + 1

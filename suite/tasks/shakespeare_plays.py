@@ -47,7 +47,7 @@ class ShakespearePlays(Task):
     """Name the play that a window is from."""
 
     name = "shakespeare_plays"
-    skeleton = "classifier"
+    architecture = "classifier"
     source = SOURCE
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 8_192)

@@ -58,7 +58,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # goes up whenever a change here moves a number
-    skeleton: ClassVar[str]  # the skeleton that this task asks for, a key of models.SKELETONS
+    # The architecture that it asks for, a key of models.ARCHITECTURES.
+    architecture: ClassVar[str]
     metric: ClassVar[Metric] = Accuracy()
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length

@@ -258,7 +258,7 @@ def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
-    """``model.*``, ``skeleton.*``, ``mixer.*`` fields that all subjects have with one value."""
+    """``model.*``, ``architecture.*``, ``mixer.*`` fields that all subjects have with one value."""
     flat = [_flat(subject) for subject in subjects]
     return {
         name: value
@@ -269,7 +269,7 @@ def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
 
 def _flat(subject: ModelSpec) -> dict[str, object]:
     fields = asdict(subject)
-    parts = {"mixer": fields.pop("knobs"), "skeleton": fields.pop("settings"), "model": fields}
+    parts = {"mixer": fields.pop("knobs"), "architecture": fields.pop("settings"), "model": fields}
     return {
         f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
     }

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import SKELETONS, Mixer, ModelSpec, Skeleton, build_model, skeleton_class
+from models import ARCHITECTURES, Architecture, Mixer, ModelSpec, architecture_class, build_model
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
 
 
-def spec(skeleton: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
-    """What differs may be a field of the spec, or a knob of the skeleton."""
+def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
+    """What differs may be a field of the spec, or a knob of the architecture."""
     fields: dict[str, Any] = {
-        "skeleton": skeleton, "mixer": mixer, "knobs": {}, "position": "learned", "dim": DIM,
-        "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
+        "architecture": architecture, "mixer": mixer, "knobs": {}, "position": "learned",
+        "dim": DIM, "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
         "output_size": SYMBOLS,
     }  # fmt: skip
     of_spec = {name: value for name, value in changes.items() if name in fields}
@@ -26,7 +26,7 @@ def spec(skeleton: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
     return ModelSpec(**(fields | of_spec), settings=settings)
 
 
-def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
+def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:
     """In training mode, as torch has it."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -34,11 +34,11 @@ def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
 
 
 def reads_pairs(model_spec: ModelSpec) -> bool:
-    return model_spec.skeleton == "pair_classifier"
+    return model_spec.architecture == "pair_classifier"
 
 
 def predicts_tokens(model_spec: ModelSpec) -> bool:
-    return model_spec.skeleton in ("language_model", "masked_language_model", "tagger")
+    return model_spec.architecture in ("language_model", "masked_language_model", "tagger")
 
 
 def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
@@ -78,9 +78,9 @@ class OperationNames(TorchDispatchMode):
 
 
 def every_kind(**changes: Any) -> list[ModelSpec]:
-    """One spec for each skeleton and each kind of input that it reads."""
+    """One spec for each architecture and each kind of input that it reads."""
     return [
-        spec(skeleton, input_kind=kind, **changes)
-        for skeleton in SKELETONS
-        for kind in skeleton_class(skeleton).input_kinds
+        spec(architecture, input_kind=kind, **changes)
+        for architecture in ARCHITECTURES
+        for kind in architecture_class(architecture).input_kinds
     ]

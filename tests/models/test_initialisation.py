@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import SKELETONS, Skeleton, mixer_class
+from models import ARCHITECTURES, Architecture, mixer_class
 from tests.models.small_models import DIM, build, spec
 
 OTHERS = ["truncated_normal", "xavier_uniform"]
 others = pytest.mark.parametrize("initialisation", OTHERS)
 
 
-def matrices(model: Skeleton) -> dict[str, Tensor]:
+def matrices(model: Architecture) -> dict[str, Tensor]:
     """Everything of two axes or more, by name."""
     return {name: p.detach() for name, p in model.named_parameters() if p.dim() >= 2}
 
@@ -30,14 +30,14 @@ def bound(weight: Tensor) -> float:
 
 
 @pytest.mark.parametrize("mixer", ["attention", "lstm", "conv"])
-@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @others
 def test_every_linear_map_is_drawn_again_and_no_table(
-    initialisation: str, skeleton: str, mixer: str
+    initialisation: str, architecture: str, mixer: str
 ) -> None:
-    model_spec = spec(skeleton, mixer, dim=64)
+    model_spec = spec(architecture, mixer, dim=64)
     before = matrices(build(model_spec))
-    after = matrices(build(spec(skeleton, mixer, dim=64, initialisation=initialisation)))
+    after = matrices(build(spec(architecture, mixer, dim=64, initialisation=initialisation)))
     kept = {name for name in before if torch.equal(before[name], after[name])}
     assert kept == {name for name in before if is_table(name)}
     for name in before.keys() - kept:

@@ -20,7 +20,7 @@ class FirstToken(Task):
 
     name = "first_token"
     version = 1
-    skeleton = "classifier"
+    architecture = "classifier"
     source = DataSource(name="toy", title="", licence="", origin="", sha256="0" * 64, file="")
     input_kind = "tokens"
     input_size = NUM_SYMBOLS

@@ -42,7 +42,7 @@ class LabelledData:
 class LabelledTask(Task):
     """Name the class of an example."""
 
-    skeleton = "classifier"
+    architecture = "classifier"
 
     @staticmethod
     @abstractmethod

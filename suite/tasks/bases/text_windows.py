@@ -44,7 +44,7 @@ class Corpus:
 class TextWindows(Task):
     """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
 
-    skeleton = "language_model"
+    architecture = "language_model"
     metric = Bits(name="bits_per_byte")
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256

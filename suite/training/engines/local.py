@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models import Skeleton
+from models import Architecture
 from models.model_spec import Runtime
 from models.outputs import Outputs
 from suite.errors import CheckpointError
@@ -45,7 +45,7 @@ class NoRuntime(Exception):
 
 def runtime_of(model: nn.Module) -> Runtime:
     """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
-    return model.spec.runtime if isinstance(model, Skeleton) else "eager"
+    return model.spec.runtime if isinstance(model, Architecture) else "eager"
 
 
 def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:

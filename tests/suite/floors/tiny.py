@@ -42,7 +42,7 @@ class TinyClasses(Task):
     """An epoch of five examples, of classes 0 1 2 1 1; asked are 1 1 0 2."""
 
     name = "tiny_classes"
-    skeleton = "classifier"
+    architecture = "classifier"
     source = SOURCE
     input_kind = "vectors"
     input_size = 1

@@ -164,4 +164,4 @@ def test_distances_are_powers_of_two_inside_a_window() -> None:
 def test_it_looks_back_in_language_models_only() -> None:
     probe = GradientByDistance()
     assert probe.why_not(spec("rnn"), None) == ""
-    assert "classifier" in probe.why_not(replace(spec("rnn"), skeleton="classifier"), None)
+    assert "classifier" in probe.why_not(replace(spec("rnn"), architecture="classifier"), None)

@@ -98,7 +98,7 @@ def test_a_task_says_what_it_is(task: Task) -> None:
     assert task.source.title
     assert task.source.licence
     assert task.source.origin
-    assert task.skeleton in models.SKELETONS
+    assert task.architecture in models.ARCHITECTURES
 
 
 def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) -> None:

@@ -27,8 +27,8 @@ TEXT = "shakespeare_characters"
 def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
     task = build_task(TEXT, LENGTH)
     return ModelSpec(
-        skeleton="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16, depth=1,
-        length=LENGTH, input_kind="tokens", input_size=task.input_size,
+        architecture="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16,
+        depth=1, length=LENGTH, input_kind="tokens", input_size=task.input_size,
         output_size=task.output_size, runtime=declared,
     )  # fmt: skip
 
