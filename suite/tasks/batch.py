@@ -19,10 +19,11 @@ class Batch:
     """Inputs and targets of one step.
 
     Attributes:
-        inputs: By the names of the parameters of the model's `forward`: ``inputs`` is `[batch,
-            time]` integers or `[batch, time, features]` floats; ``mask`` is `[batch, time]`, True
-            for real tokens, and is missing where all are real; ``context`` and ``context_mask``
-            are a second stream that may be longer or shorter, as the source of a translation.
+        inputs: By the parameters of the model's `forward`: ``inputs`` is `[batch, time]` integers,
+            or floats with an axis of features behind, as `[batch, time, features]` or `[batch,
+            rows, columns, channels]`; ``mask`` is `[batch, time]`, True for real tokens, and is
+            missing where all are real; ``context`` and ``context_mask`` are a second stream, as the
+            source of a translation, which may be longer or shorter.
         targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
             floats where a task asks for numbers; `UNSCORED` where nothing is asked. With one more
             axis, `[..., classes]`, floats: probabilities, all `UNSCORED` where nothing is asked.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from models.decoding import Decoder, generate
+from suite.tasks.metrics import Metric
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
 
@@ -75,7 +79,7 @@ def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str
     """The task's metric over a whole split, the model in evaluation mode."""
     with in_evaluation_mode(model), torch.inference_mode():
         batches = (held_out.to(device) for held_out in task.held_out(split, batch))
-        return task.metric.over(task.metric.sums(each.through(model), each) for each in batches)
+        return task.metric.over(judged(model, task.metric, each)(each) for each in batches)
 
 
 def evaluate_in_parts(
@@ -90,9 +94,9 @@ def evaluate_in_parts(
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            outputs = on_device.through(model)
+            sums_of = judged(model, task.metric, on_device)
             for at, asked in _in_parts(task, on_device):
-                sums[at].append(task.metric.sums(outputs, asked))
+                sums[at].append(sums_of(asked))
     return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
@@ -103,6 +107,36 @@ def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
         asked = batch.only(is_in_part)
         if (asked.targets != UNSCORED).any():
             yield at, asked
+
+
+def writes(metric: Metric) -> bool:
+    """Whether the metric judges what a model writes by itself."""
+    return isinstance(metric, SequenceMetric) and metric.decoder is not None
+
+
+def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], Tensor]:
+    """Let the model answer the batch, once; it is in evaluation mode.
+
+    Returns:
+        The metric's sums over the batch, or over the batch with some of its targets left out.
+    """
+    if isinstance(metric, SequenceMetric) and metric.decoder is not None:
+        written = _written(model, batch, metric.decoder, metric.end)
+        return partial(metric.sums_of_written, written)
+    return partial(metric.sums, batch.through(model))
+
+
+def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> list[list[int]]:
+    """What the model writes for each row, given all inputs that stand before the first target.
+
+    No row becomes longer than its targets may be, `[batch, time]`.
+    """
+    own = ("inputs", "mask")
+    sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
+    first = int((batch.targets != UNSCORED).any(dim=0).int().argmax())
+    limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
+    start = batch.inputs["inputs"][:, : first + 1]
+    return generate(model, sources, decoder, start=start, end=end, limits=limits).rows()
 
 
 @contextmanager

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from models.outputs import Outputs
+from suite.tasks.digits import Reversal
 from suite.tasks.task import Batch
 from suite.training.engines.local import LocalEngine, learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
+from tests.suite.writers import GruPair, Penalised
 
 TASK = FirstToken()
 
@@ -98,3 +100,13 @@ def test_old_gradients_do_not_add_up() -> None:
         assert model.map.weight.grad is not None
         gradients.append(model.map.weight.grad.clone())
     torch.testing.assert_close(*gradients)
+
+
+def test_a_loss_may_read_what_a_model_returns_beside_logits() -> None:
+    """A model with a source, run eagerly; its batch has four inputs."""
+    task, model = Penalised(5), GruPair(dim=8)
+    batch = task.training_batch(0, 4, 0)
+    wanted = task.loss(batch.through(model), batch)
+    plain = Reversal(5).loss(batch.through(model), batch)
+    assert wanted > plain
+    assert LocalEngine(model, training(10), "cpu").step(batch, task).item() == wanted.item()
