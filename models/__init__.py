@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models.architecture import Architecture, StackArchitecture
+    from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
     from models.initialisation import PartSeeds
     from models.interface import Input, Interface
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
+    from models.outputs import Outputs
     from models.registry import (
         ARCHITECTURES,
         MIXERS,
@@ -36,18 +38,22 @@ __all__ = [
     "POSITIONS",
     "Architecture",
     "Cost",
+    "Decoded",
+    "Decoder",
     "Input",
     "Interface",
     "Knob",
     "Mixer",
     "ModelError",
     "ModelSpec",
+    "Outputs",
     "PartSeeds",
     "StackArchitecture",
     "architecture_class",
     "build_mixer",
     "build_model",
     "build_shapes",
+    "generate",
     "mixer_class",
     "mixer_config",
     "position_class",
@@ -56,14 +62,18 @@ __all__ = [
 _HOMES = {
     "Architecture": "models.architecture",
     "Cost": "models.mixer",
+    "Decoded": "models.decoding",
+    "Decoder": "models.decoding",
     "Input": "models.interface",
     "Interface": "models.interface",
     "Knob": "models.model_spec",
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
+    "Outputs": "models.outputs",
     "PartSeeds": "models.initialisation",
     "StackArchitecture": "models.architecture",
+    "generate": "models.decoding",
 }
 
 

@@ -134,6 +134,27 @@ def content_hash(content: Any) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]
 
 
+_LATE = {"is_late": True}
+
+
+def late_knob(default: Any) -> Any:
+    """A field of a `Config` that came after trials had been given ids.
+
+    At its default it is left out of a `ModelSpec`, and so of the hash: old ids stay.
+    """
+    return field(default=default, metadata=_LATE)
+
+
+def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The knobs, complete or not, without late ones that have their default."""
+    idle = {
+        each.name: each.default
+        for each in dataclasses.fields(config_class)
+        if "is_late" in each.metadata
+    }
+    return {name: v for name, v in knobs.items() if name not in idle or v != idle[name]}
+
+
 _REFUSED = object()
 _WORDS: dict[Any, str] = {
     bool: "True or False",

@@ -49,7 +49,7 @@ class NGram(Floor):
         model = NGramModel(task.read().training, self.n, task.output_size)
         bits, count = 0.0, 0
         for batch in held_out_batches(task, "test"):
-            inputs, targets = batch.inputs.numpy(), batch.targets.numpy()
+            inputs, targets = batch.inputs["inputs"].numpy(), batch.targets.numpy()
             is_scored = targets != UNSCORED
             known = model.probabilities(inputs, np.where(is_scored, targets, 0))
             bits -= float(np.log2(known[is_scored]).sum())

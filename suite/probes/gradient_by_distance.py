@@ -117,7 +117,8 @@ def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator
     # No more windows at once than a training step has.
     held_out = islice(task.held_out("validation", batch), -(-_NUM_WINDOWS // batch))
     with in_evaluation_mode(model):
-        found = [log_ratios(norms_by_distance(model, each.inputs.to(device))) for each in held_out]
+        windows = (each.inputs["inputs"].to(device) for each in held_out)
+        found = [log_ratios(norms_by_distance(model, each)) for each in windows]
     means = torch.cat(found).mean(dim=0)
     for distance in distances(len(means)):
         value, spec = float(means[distance]), _spec(metric, distance)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -72,16 +73,18 @@ def mixers_of(model: nn.Module) -> list[Mixer]:
 def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch:
     """The first one of the validation split, or its first tokens, on the model's device."""
     held_out = next(iter(task.held_out("validation", 1)))
-    mask = None if held_out.mask is None else held_out.mask[:1, :max_tokens]
-    example = Batch(inputs=held_out.inputs[:1, :max_tokens], targets=held_out.targets, mask=mask)
+    example = held_out.rows(slice(1))
+    if max_tokens is not None:
+        own = {name: example.inputs[name] for name in ("inputs", "mask") if name in example.inputs}
+        cut = {name: tensor[:, :max_tokens] for name, tensor in own.items()}
+        example = replace(example, inputs={**example.inputs, **cut})
     return example.to(str(next(model.parameters()).device))
 
 
 def shown(example: Batch, task: Task) -> str:
     """The example's tokens as text; empty where they are none."""
-    if task.input_kind != "tokens" or example.inputs.ndim != 2:
-        return ""
-    return task.text(example.inputs[0].tolist())
+    inputs = example.inputs["inputs"]
+    return task.text(inputs[0].tolist()) if task.input_kind == "tokens" and inputs.ndim == 2 else ""
 
 
 @contextmanager
@@ -199,7 +202,7 @@ def continuation(model: Architecture, task: Task) -> list[Specimen]:
     prompt = shown(example, task)
     if not prompt:
         return []
-    written = written_on(model, example.inputs[0].tolist(), NUM_TOKENS)
+    written = written_on(model, example.inputs["inputs"][0].tolist(), NUM_TOKENS)
     return [
         Specimen(kind="text", title="prompt", text=prompt),
         Specimen(kind="text", title="continuation", text=task.text(written)),

@@ -77,7 +77,7 @@ class _FashionMnist(LabelledTask):
         """See `LabelledTask.batch_of`."""
         pixels = self.laid_out(examples.inputs).astype(np.float32)
         inputs = (torch.from_numpy(pixels) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
-        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+        return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
 
     def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """`[images, 28, 28]` -> as a model reads it."""

@@ -98,7 +98,7 @@ class Mqar(GeneratedTask):
         np.put_along_axis(inputs, queries, keys, axis=1)
         targets = np.full_like(inputs, UNSCORED)
         np.put_along_axis(targets, queries, values, axis=1)
-        return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+        return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
 
     def parts(self) -> tuple[str, ...]:
         """Numbers of pairs."""

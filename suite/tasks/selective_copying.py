@@ -64,4 +64,4 @@ class SelectiveCopying(GeneratedTask):
         inputs[:, num_places:] = ASKING
         targets = np.full_like(inputs, UNSCORED)
         targets[:, num_places:] = data
-        return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+        return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))

@@ -58,7 +58,7 @@ def built(spec: ModelSpec, device: str, seed: int) -> Architecture:
     return build_model(spec).to(device)
 
 
-def forward(model: nn.Module, outputs: Callable[[], Tensor]) -> Pass:
+def forward(model: nn.Module, outputs: Callable[[], object]) -> Pass:
     """A forward pass as in use: `outputs` runs the model in evaluation mode, without gradients."""
 
     def run() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from models.decoding import Decoder, generate
+from suite.tasks.metrics import Metric
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
 
 
@@ -74,13 +77,9 @@ class Engine(Protocol):
 
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
     """The task's metric over a whole split, the model in evaluation mode."""
-    total, count = 0.0, 0
     with in_evaluation_mode(model), torch.inference_mode():
-        for held_out in task.held_out(split, batch):
-            on_device = held_out.to(device)
-            score, number = task.score(on_device.through(model), on_device)
-            total, count = total + score, count + number
-    return total / count
+        batches = (held_out.to(device) for held_out in task.held_out(split, batch))
+        return task.metric.over(judged(model, task.metric, each)(each) for each in batches)
 
 
 def evaluate_in_parts(
@@ -91,21 +90,53 @@ def evaluate_in_parts(
     Returns:
         The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``.
     """
-    sums = dict.fromkeys(("", *task.parts()), (0.0, 0))
+    sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            for at, score, number in _scores(task, on_device.through(model), on_device):
-                sums[at] = (sums[at][0] + score, sums[at][1] + number)
-    return {at: total / count for at, (total, count) in sums.items() if count}
+            sums_of = judged(model, task.metric, on_device)
+            for at, asked in _in_parts(task, on_device):
+                sums[at].append(sums_of(asked))
+    return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
-def _scores(task: Task, outputs: Tensor, batch: Batch) -> Iterator[tuple[str, float, int]]:
-    yield "", *task.score(outputs, batch)
+def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """The whole batch, then the part of its targets at each coordinate, if there are any."""
+    yield "", batch
     for at, is_in_part in task.in_parts(batch).items():
-        targets = batch.targets.masked_fill(~is_in_part, UNSCORED)
-        if (targets != UNSCORED).any():
-            yield at, *task.score(outputs, replace(batch, targets=targets))
+        asked = batch.only(is_in_part)
+        if (asked.targets != UNSCORED).any():
+            yield at, asked
+
+
+def writes(metric: Metric) -> bool:
+    """Whether the metric judges what a model writes by itself."""
+    return isinstance(metric, SequenceMetric) and metric.decoder is not None
+
+
+def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], Tensor]:
+    """Let the model answer the batch, once; it is in evaluation mode.
+
+    Returns:
+        The metric's sums over the batch, or over the batch with some of its targets left out.
+    """
+    if isinstance(metric, SequenceMetric) and metric.decoder is not None:
+        written = _written(model, batch, metric.decoder, metric.end)
+        return partial(metric.sums_of_written, written)
+    return partial(metric.sums, batch.through(model))
+
+
+def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> list[list[int]]:
+    """What the model writes for each row, given all inputs that stand before the first target.
+
+    No row becomes longer than its targets may be, `[batch, time]`.
+    """
+    own = ("inputs", "mask")
+    sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
+    first = int((batch.targets != UNSCORED).any(dim=0).int().argmax())
+    limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
+    start = batch.inputs["inputs"][:, : first + 1]
+    return generate(model, sources, decoder, start=start, end=end, limits=limits).rows()
 
 
 @contextmanager

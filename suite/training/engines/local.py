@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from models import Architecture
 from models.model_spec import Runtime
+from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
@@ -96,43 +97,50 @@ class _Graphed(nn.Module):
         super().__init__()
         self.model = model
         self.train(model.training)
-        self._recorded: dict[_Signature, Callable[..., Tensor]] = {}
+        self._recorded: dict[_Signature, Callable[..., Any]] = {}
 
-    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """As the model's; see `models.Architecture.forward`."""
-        given = (inputs,) if mask is None else (inputs, mask)
+    def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
+        """As the model's, of tensors alone."""
+        given = (*unnamed, *named.values())
         signature = (
             self.model.training,
             torch.is_grad_enabled(),
+            tuple(named),
             *((each.shape, each.dtype, each.requires_grad) for each in given),
         )
         if signature not in self._recorded:
-            self._recorded[signature] = _record(self.model, given)
-        return self._recorded[signature](*given)
+            self._recorded[signature] = _record(self.model, given, tuple(named))
+        found: Tensor | Outputs = self._recorded[signature](*given)
+        return found
 
 
-def _record(model: nn.Module, given: tuple[Tensor, ...]) -> Callable[..., Tensor]:
+def _record(
+    model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
+) -> Callable[..., Any]:
     """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
 
     Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
     shares the model's parameters.
     """
-    shell = _Shell(model)
+    shell = _Shell(model, names)
     shell.training = model.training  # of the shell alone
     own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
     recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
-    replay: Callable[..., Tensor] = recorded
+    replay: Callable[..., Any] = recorded
     return replay
 
 
 class _Shell(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
+    """Takes all tensors by position, as a recording does; the last of them have names."""
 
-    def forward(self, *given: Tensor) -> Tensor:
-        computed: Tensor = self.model(*given)
-        return computed
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model, self._names = model, names
+
+    def forward(self, *given: Tensor) -> Any:
+        num_unnamed = len(given) - len(self._names)
+        named = dict(zip(self._names, given[num_unnamed:], strict=True))
+        return self.model(*given[:num_unnamed], **named)
 
 
 CLIP_NORM = 1.0

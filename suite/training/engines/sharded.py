@@ -16,6 +16,7 @@ What it saves of a training `sharded_checkpoint` writes, so that nothing is pick
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import warnings
@@ -30,7 +31,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import in_evaluation_mode
+from suite.training.engines.engine import in_evaluation_mode, judged, writes
 from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
@@ -44,6 +45,7 @@ from suite.training.engines.sharded_checkpoint import (
 from suite.training.tensor_io import refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
+_DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
 _TAG = "."  # DeepSpeed's folder inside a checkpoint: none
 _FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
 # Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
@@ -73,6 +75,7 @@ class ShardedEngine:
         self._label_smoothing = training.label_smoothing
         deepspeed = _deepspeed(device)
         model = model.to(device).train()
+        self._copy = _without_parameters(model) if parallel.zero == _DIVIDED else None
         groups = [g for g in decayed_apart(model, training.weight_decay) if g["params"]]
         optimizer = torch.optim.AdamW(groups, lr=training.learning_rate, betas=BETAS)
         self.model, *_ = deepspeed.initialize(
@@ -92,11 +95,12 @@ class ShardedEngine:
         losses = []
         for index in range(self._accumulation):
             part = _part(share, index, self._accumulation).to(self.device)
-            loss = task.loss(part.through(self.model).float(), part, self._label_smoothing)
+            outputs = part.through(self.model).map(Tensor.float)
+            loss = task.loss(outputs, part, self._label_smoothing)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
-                del loss, part
+                del loss, outputs, part
                 before_update()
             self.model.step()
         return torch.stack(losses).mean()
@@ -111,17 +115,33 @@ class ShardedEngine:
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        total = torch.zeros(2, dtype=torch.float64)
+        metric, total = task.metric, torch.zeros((), dtype=torch.float64)
         with in_evaluation_mode(self.model), torch.no_grad():
+            model = self._whole() if writes(metric) else self.model
             for held_out in task.held_out(split, batch):
                 share = _part(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                score = task.score(share.through(self.model).float(), share)
-                if has_rows:
-                    total += torch.tensor(score, dtype=torch.float64)
-        score_sum, count = self._sum(total.to(self.device)).tolist()
-        return float(score_sum / count)
+                sums = judged(model, metric, share)(share)
+                total = total + (sums if has_rows else torch.zeros_like(sums))
+        return metric.value(self._sum(total.to(self.device)).cpu())
+
+    def _whole(self) -> nn.Module:
+        """The model with all parameters on this worker; to write with, in float32.
+
+        Workers write sequences of different lengths, during which none may wait for another's
+        parameters, as it would at stage 3; there it is a copy.
+        """
+        module: nn.Module = self.model.module
+        if self._copy is None:
+            return module
+        from deepspeed.zero import GatheredParameters
+
+        with GatheredParameters(list(module.parameters())):
+            tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
+            state = {name: tensor.detach().clone() for name, tensor in tensors}
+        self._copy.load_state_dict(state, strict=False, assign=True)
+        return self._copy.eval()
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`."""
@@ -186,6 +206,13 @@ class ShardedEngine:
         return values
 
 
+def _without_parameters(model: nn.Module) -> nn.Module:
+    """A copy whose parameters have shapes and no numbers, and take no memory."""
+    parameters = model.parameters()
+    empty = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in parameters}
+    return copy.deepcopy(model, empty)
+
+
 def _use_plain_files(model: Any) -> PlainCheckpointEngine:
     """Make DeepSpeed save and load its state as plain files."""
     # DeepSpeed has no public setting for a writer of our own, so three of its internals are
@@ -203,7 +230,7 @@ def _part(batch: Batch, index: int, num_parts: int) -> Batch:
     """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
     num_rows = len(batch.targets)
     rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
-    return batch.mapped(lambda tensor: tensor[rows])
+    return batch.map(lambda tensor: tensor[rows])
 
 
 def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:

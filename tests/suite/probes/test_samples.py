@@ -112,7 +112,7 @@ def test_a_map_holds_the_weights_that_the_model_uses() -> None:
     model, task = language_model(length=40, depth=1)
     first, second, *_ = of_kind(looked(model, task), "attention")
     assert (first.title, second.title) == ("layer 1, head 1", "layer 1, head 2")
-    inputs = next(iter(task.held_out("validation", 1))).inputs
+    inputs = next(iter(task.held_out("validation", 1))).inputs["inputs"]
     block: Any = model.trunk.blocks[0]  # type: ignore[union-attr, index]
     read: Any = model.trunk.position(model.embedding(inputs))  # type: ignore[union-attr, operator]
     with torch.no_grad():

@@ -126,7 +126,7 @@ def test_what_is_written_is_what_the_model_does(form: str) -> None:
     assert len(written) == len(found) == len(mixers_of(model))
     for each, gradient in zip(found, by_autograd, strict=True):
         counts = each.counts()
-        assert counts.sum() == len(batch.inputs) * (LENGTH - 1) * FORMS[form].get("heads", 1)
+        assert counts.sum() == len(batch.targets) * (LENGTH - 1) * FORMS[form].get("heads", 1)
         torch.testing.assert_close(each.through()[counts], gradient.abs().sum(dim=-1)[counts])
         assert each.through()[counts].sum() > 0
 
@@ -147,11 +147,11 @@ def test_padding_takes_no_part() -> None:
     spec = replace(spec_of(heads=2), architecture="classifier", input_size=4, output_size=4)
     model, task = build_model(spec).double().eval(), FirstToken(LENGTH)
     short = task.training_batch(0, 3, 0)
-    short = Batch(inputs=short.inputs[:, :10], targets=short.targets)
-    padded = Batch(
-        inputs=torch.cat([short.inputs, torch.ones(3, 6, dtype=torch.long)], dim=1),
-        targets=short.targets, mask=(torch.arange(16) < 10).expand(3, 16),
-    )  # fmt: skip
+    tokens = short.inputs["inputs"][:, :10]
+    short = Batch(inputs={"inputs": tokens}, targets=short.targets)
+    filled = torch.cat([tokens, torch.ones(3, 6, dtype=torch.long)], dim=1)
+    mask = (torch.arange(16) < 10).expand(3, 16)
+    padded = Batch(inputs={"inputs": filled, "mask": mask}, targets=short.targets)
     for a, b in zip(attended(model, task, short), attended(model, task, padded), strict=True):
         assert a.entropy() == pytest.approx(b.entropy())
         assert a.score_gradient() == pytest.approx(b.score_gradient())
