@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
 from models.model_spec import InputKind, ModelSpec, config_from_knobs
+from models.sublayers import StackConfig, check_stack
 
 _SIZES = ("dim", "depth", "length", "input_size", "output_size")
 
@@ -33,26 +34,16 @@ class Architecture(nn.Module, ABC):
     input_kinds: ClassVar[tuple[InputKind, ...]]
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(StackConfig):
         """Knobs of every architecture; some add knobs of their own.
 
         Attributes:
-            norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block
-                (GPT-2); `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1).
-            has_residual: Whether the sum has its x; without it a block is f(norm(x)), or
-                norm(f(x)).
-            dropout: Share of numbers set to zero while training, of the embeddings with their
-                positions and of what each sub-layer puts out, before it is added (Vaswani et al.
-                2017, section 5.4).
             initialisation: Of all linear maps; see `models.initialisation`.
             position_mode: How an absolute position p meets its token x: `added`, or
                 `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
                 two identity blocks.
         """
 
-        norm_placement: Literal["pre", "post"] = "pre"
-        has_residual: bool = True
-        dropout: float = 0.0
         initialisation: Initialisation = "scaled_normal"
         position_mode: Literal["added", "concatenated"] = "added"
 
@@ -80,8 +71,7 @@ class Architecture(nn.Module, ABC):
         Raises:
             ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
         """
-        if not 0 <= config.dropout < 1:
-            raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+        check_stack(config, owner=cls.name)
 
     def redraw(self, seeds: PartSeeds) -> None:
         """Draw the linear maps anew, by the initialisation that the config asks for."""

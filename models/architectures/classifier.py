@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from models.architecture import Architecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import without_padding
-from models.stack import InputEmbedding, Trunk
+from models.stack import Trunk
 
 Pooling = Literal["mean", "class_token"]
 

@@ -16,23 +16,26 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from models.architecture import Architecture
+from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.mixer import State
-from models.stack import TokenEmbedding, Trunk
+from models.stack import Trunk
 
 
 @dataclass(frozen=True)
 class DecodingState:
-    """What a language model knows of the tokens that it has read.
+    """What a model that writes knows of the tokens that it has read.
 
     Attributes:
         num_tokens: How many; the place of the next one.
         layers: The states of the mixers, from the bottom upwards.
+        context: What the context mixers have prepared, where there is another sequence.
     """
 
     num_tokens: int
     layers: tuple[State, ...]
+    context: tuple[State, ...] = ()
 
 
 class LanguageModel(Architecture):

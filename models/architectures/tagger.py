@@ -8,8 +8,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from models.architecture import Architecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
-from models.stack import InputEmbedding, Trunk
+from models.stack import Trunk
 
 
 class Tagger(Architecture):

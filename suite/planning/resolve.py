@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from models import ARCHITECTURES, POSITIONS, Knob, ModelSpec, architecture_class, build_shapes
-from models.model_spec import RUNTIMES, Runtime
+from models.model_spec import RUNTIMES, Runtime, without_late_defaults
 from models.registry import relative_position
 from suite.errors import unknown_name
 from suite.planning.examination import try_own_mixer
@@ -183,9 +183,15 @@ def _model_spec(
     architecture = frame.keywords["architecture"]
     knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, architecture)
     spec = frame(
-        mixer=model.mixer, knobs=checked_knobs(model.mixer, scale.dim, knobs),
+        mixer=model.mixer,
+        knobs=without_late_defaults(
+            load_mixer(model.mixer).Config, checked_knobs(model.mixer, scale.dim, knobs)
+        ),
         position=_position(model.position, architecture), dim=scale.dim,
-        settings=checked_settings(architecture, settings), runtime=_runtime(model, scale),
+        settings=without_late_defaults(
+            architecture_class(architecture).Config, checked_settings(architecture, settings)
+        ),
+        runtime=_runtime(model, scale),
     )  # fmt: skip
     flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
     if reason := _why_unbuildable(flat.spelling, is_padded=is_padded and ":" in spec.mixer):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import MIXERS, ModelError, Architecture, mixer_class
+from models import MIXERS, Architecture, ModelError, mixer_class
 from models.decoding import Decoded, Decoder, beam_search, generate
 from tests.models.small_models import build, spec
 
