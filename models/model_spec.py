@@ -14,16 +14,16 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from models.errors import ModelError, did_you_mean
+from models.interface import INPUTS, Input, InputKind
 
 Knob = bool | int | float | str | None
-InputKind = Literal["tokens", "vectors"]
 Runtime = Literal["eager", "compiled", "cuda_graph"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
@@ -33,42 +33,62 @@ class ModelSpec:
     """A model, complete: in a plan every knob stands here with its value, defaults included.
 
     Attributes:
-        architecture: Name of the part that stays still, a key of `models.ARCHITECTURES`.
-        mixer: A key of `models.MIXERS`, or a user's own as ``package.module:Class``.
+        architecture: A key of `models.ARCHITECTURES`, or a user's own as ``package.module:Class``.
+        mixer: A key of `models.MIXERS`, or a user's own; empty where the architecture has no hole
+            for one.
         knobs: The mixer's `Config`, field by field.
         position: A key of `models.POSITIONS`: an absolute one meets the embeddings, a relative one
-            acts inside the mixers.
-        dim: Width of the model.
+            acts inside the mixers; empty where the architecture takes none.
+        dim: Width of the model; 0 where the architecture takes none, as is `depth`.
         depth: Number of blocks.
         length: The longest sequence that the model will see, in tokens.
-        input_kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats
-            `[batch, time, input_size]`.
-        input_size: Size of the vocabulary, or features of one input vector.
+        input_kind: Of the first input; with `length`, `input_size` and `grid` as `Input` has them.
         output_size: Number of logits per token (language models, tagger), per sequence or pair
             (classifiers).
         settings: The architecture's `Config`, field by field; what is left out has its default.
         runtime: How forward and backward are run: operation by operation (``eager``), compiled by
             torch (``compiled``), or captured once and replayed (``cuda_graph``). Changes what the
             model costs, never what it computes.
+        others: Further inputs, by the parameters of the model's `forward`.
     """
 
     architecture: str
-    mixer: str
-    knobs: Mapping[str, Knob]
-    position: str
-    dim: int
-    depth: int
+    mixer: str = ""
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    position: str = ""
+    dim: int = 0
+    depth: int = 0
     length: int
     input_kind: InputKind
     input_size: int
     output_size: int
     settings: Mapping[str, Knob] = field(default_factory=dict)
     runtime: Runtime = "eager"
+    grid: tuple[int, int] | None = None
+    others: Mapping[str, Input] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """All that the model reads, by name."""
+        first = Input(
+            kind=self.input_kind, size=self.input_size, length=self.length, grid=self.grid
+        )
+        return {INPUTS: first, **self.others}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a part of it is a user's own class."""
+        return ":" in self.mixer or ":" in self.architecture
 
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """By name, in plain values: what is hashed, a hundred times for one model of a plan."""
-        return in_hashed_words(asdict(self))
+        late: dict[str, Any] = {
+            "grid": None,
+            "others": {},
+        }  # not hashed at their defaults, so that old ids stay
+        found = asdict(self)
+        return in_hashed_words({k: v for k, v in found.items() if k not in late or v != late[k]})
 
     @cached_property
     def spelling(self) -> str:
@@ -78,7 +98,17 @@ class ModelSpec:
     @classmethod
     def of_spelling(cls, spelling: str) -> ModelSpec:
         """The model that has this `spelling`."""
-        return cls(**json.loads(in_present_words(spelling.encode())))
+        found = json.loads(in_present_words(spelling.encode()))
+        found["others"] = {k: _read_input(v) for k, v in found.get("others", {}).items()}
+        return cls(**{**found, "grid": _read_grid(found.get("grid"))})
+
+
+def _read_input(found: Mapping[str, Any]) -> Input:
+    return Input(**{**found, "grid": _read_grid(found["grid"])})
+
+
+def _read_grid(found: Sequence[int] | None) -> tuple[int, int] | None:
+    return None if found is None else (found[0], found[1])
 
 
 _PRESENT, _HASHED = "architecture", "skeleton"  # one field: its name, and the one that is hashed

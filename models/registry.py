@@ -60,17 +60,19 @@ POSITIONS: dict[str, str] = {
 }
 
 ARCHITECTURES: dict[str, str] = {
-    # one sequence in, one prediction per token
+    # one sequence in, one answer for each token
     "language_model": "models.architectures.language_model:LanguageModel",
     "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
     "tagger": "models.architectures.tagger:Tagger",
-    # one sequence in, one prediction per sequence
+    # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
-    # two sequences in, one prediction per pair
+    # an image in, one answer
+    "vit": "models.architectures.vit:ViT",
+    # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
 
-# No architectures for a task: vectors in, vectors out, for measuring a mixer alone.
+# For no task: vectors in, vectors out, for measuring a mixer alone.
 BARE_ARCHITECTURES: dict[str, str] = {
     "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
     "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
@@ -104,7 +106,7 @@ def mixer_pattern(text: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in text.split("+"):
         name, _, count = part.partition("*")
-        if not re.fullmatch(r"[\w.:]+(\*[1-9][0-9]*)?", part):
+        if not re.fullmatch(r"[^*]+(\*[1-9][0-9]*)?", part):
             raise ModelError(
                 f"mixer {text!r}: {part!r} is neither a name nor NAME*COUNT, as in fnet*3+attention"
             )
@@ -130,7 +132,7 @@ def relative_position(name: str) -> type[RelativePosition] | None:
 
 
 def architecture_class(name: str) -> type[Architecture]:
-    """The class of an architecture, imported now; see `mixer_class`."""
+    """The class of an architecture, shipped or a user's own, imported now; see `mixer_class`."""
     architecture = importlib.import_module("models.architecture").Architecture
     table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
     found: type[Architecture] = _resolve("architecture", table, name, architecture)
@@ -231,7 +233,7 @@ def construct_mixer(
 
 
 def build_model(spec: ModelSpec) -> Architecture:
-    """A whole model: the architecture that the spec names, holding its mixer.
+    """A whole model, of the architecture that the spec names.
 
     Draws one number from torch's global generator; see `models.initialisation`.
 
@@ -250,7 +252,7 @@ def build_shapes(spec: ModelSpec) -> Architecture:
     Parameters that are not drawn take no memory, but tables that are computed do: a large model is
     built on the meta device. A small one is not, since the first arithmetic there loads torch's
     compiler, which takes a second.
-    A user's own mixer is built for real, since it may do what tensors without data cannot.
+    What is a user's own is built for real, since it may do what tensors without data cannot.
 
     Raises:
         ModelError: as `build_model`.
@@ -258,7 +260,7 @@ def build_shapes(spec: ModelSpec) -> Architecture:
     torch = importlib.import_module("torch")
     draws = importlib.import_module("models.initialisation")
     with torch.random.fork_rng(devices=[]):
-        if not MIXERS.keys() >= set(mixer_pattern(spec.mixer)):
+        if spec.is_own:
             return build_model(spec)
         is_large = max(spec.dim, spec.length) * spec.dim > _LARGE
         with torch.device("meta" if is_large else "cpu"), draws.NothingDrawn():

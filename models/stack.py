@@ -10,7 +10,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from models.architecture import Architecture
+from models.architecture import StackArchitecture
 from models.embedding import build_position
 from models.errors import ModelError
 from models.initialisation import PartSeeds
@@ -152,7 +152,7 @@ class Trunk(nn.Module):
     def __init__(
         self,
         spec: ModelSpec,
-        config: Architecture.Config,
+        config: StackArchitecture.Config,
         seeds: PartSeeds,
         *,
         is_causal: bool,

@@ -126,7 +126,7 @@ class TrainedState:
 
 def runs_own_code(trial: Trial) -> bool:
     """Whether it runs a mixer of the user's, which may change anything in its process."""
-    return any(":" in subject.mixer for subject in trial.subjects)
+    return any(subject.is_own for subject in trial.subjects)
 
 
 class Unavailable(UnavailableError):

@@ -352,7 +352,8 @@ class DataSet:
 class MixerFacts:
     """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it.
 
-    It is proven where it has a reference that it is held against before it is timed.
+    It is proven where it has a reference that it is held against before it is timed. The mixer is
+    empty where the architecture has no hole for one.
     """
 
     mixer: str

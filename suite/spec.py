@@ -133,16 +133,18 @@ class Model(_Spec):
     """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
 
     Attributes:
-        architecture: A shipped one by its name; None takes each task's own.
-        mixer: A shipped mixer, or the user's own as ``package.module:Class``.
-        position: How positions are encoded.
+        architecture: A shipped one, or the user's own as ``package.module:Class``; None takes each
+            task's own.
+        mixer: A shipped mixer, or the user's own, likewise; None where the architecture has no
+            hole for one.
+        position: How positions are encoded, in an architecture with a place for that.
         runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
         knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
             ``heads=8, norm_placement="post"``.
     """
 
     architecture: _Name | None = None
-    mixer: _Name
+    mixer: _Name | None = None
     position: _Name = "sinusoidal"
     runtime: _Name = "eager"
     knobs: dict[str, Knob] = Field(default_factory=dict)
@@ -151,19 +153,23 @@ class Model(_Spec):
         self,
         architecture: str | None = None,
         *,
-        mixer: str,
-        position: str = "sinusoidal",
+        mixer: str | None = None,
+        position: str | None = None,
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        given: object = mixer
-        if isinstance(given, type):
-            path = f"{given.__module__}:{given.__qualname__}"
-            raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
-        fields = {
-            "architecture": architecture, "mixer": mixer, "position": position, "runtime": runtime,
-            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
+        parts: dict[str, object] = {
+            "architecture": architecture, "mixer": mixer, "position": position,
         }  # fmt: skip
+        for name, given in parts.items():
+            if isinstance(given, type):
+                path = f"{given.__module__}:{given.__qualname__}"
+                raise SpecError(f"Model: {name} is a class; name it by its import path, {path!r}.")
+        fields = {
+            **{name: given for name, given in parts.items() if given is not None},
+            "runtime": runtime,
+            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
+        }
         super().__init__(**fields)
 
 

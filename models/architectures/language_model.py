@@ -11,14 +11,17 @@ tokens again. What a step costs, and how that grows, is what a mixer costs when 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from models.architecture import Architecture
+from models.architecture import StackArchitecture
 from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
+from models.interface import Answer, InputKind
 from models.mixer import State
 from models.stack import Trunk
 
@@ -38,17 +41,18 @@ class DecodingState:
     context: tuple[State, ...] = ()
 
 
-class LanguageModel(Architecture):
+class LanguageModel(StackArchitecture):
     """Tokens `[batch, time]` -> logits `[batch, time, output_size]`."""
 
     name = "language_model"
     is_causal = True
-    input_kinds = ("tokens",)
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens",)}
+    answers: ClassVar[tuple[Answer, ...]] = ("next_symbols",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Architecture.Config):
-        """Knobs of a language model, besides those of every architecture.
+    class Config(StackArchitecture.Config):
+        """Knobs of a language model, besides those of every stack.
 
         Attributes:
             is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,

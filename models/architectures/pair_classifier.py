@@ -22,6 +22,7 @@ class PairClassifier(Classifier):
     """
 
     name = "pair_classifier"
+    answers = ("pair",)
     vectors_of_head = 4
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -5,15 +5,19 @@ Embedding (tokens) or linear map (vectors) + position -> depth x block -> linear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from torch import Tensor, nn
 
-from models.architecture import Architecture
+from models.architecture import StackArchitecture
 from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
+from models.interface import InputKind
 from models.stack import Trunk
 
 
-class Tagger(Architecture):
+class Tagger(StackArchitecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> logits of each token.
 
     The logits are `[batch, time, output_size]`; at padded positions they mean nothing.
@@ -21,7 +25,8 @@ class Tagger(Architecture):
 
     name = "tagger"
     is_causal = False
-    input_kinds = ("tokens", "vectors")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens", "vectors")}
+    answers = ("symbols",)
 
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""

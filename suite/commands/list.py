@@ -140,7 +140,8 @@ def _architecture(name: str) -> dict[str, Any]:
 
     kind = architecture_class(name)
     return {
-        "name": name, "inputs": list(kind.input_kinds), "causal": "yes" if kind.is_causal else "no",
+        "name": name, "inputs": {key: " or ".join(kinds) for key, kinds in kind.reads.items()},
+        "answers": list(kind.answers), "takes": list(kind.takes),
         "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
     }  # fmt: skip
 

@@ -41,7 +41,7 @@ class NGram(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return issubclass(task, TextWindows) and task.architecture == "language_model"
+        return issubclass(task, TextWindows) and task.asks_for == "next_symbols"
 
     def score(self, task: Task) -> float:
         """Trained on the whole training text."""

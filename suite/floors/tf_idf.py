@@ -45,7 +45,7 @@ class TfIdf(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return task.architecture == "classifier" and task.input_kind == "tokens"
+        return task.asks_for == "class" and task.input_kind == "tokens"
 
     def score(self, task: Task) -> float:
         """Of the classifier that is best on the validation split."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from models import ModelSpec, architecture_class, mixer_class, position_class
+from models import Architecture, Mixer, ModelSpec, architecture_class, mixer_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
@@ -192,9 +192,12 @@ def _versions(
         versions[f"task {task.name}"] = task.version
         versions |= probe.definitions(task)
     for model in models:
-        versions[f"skeleton {model.architecture}"] = architecture_class(model.architecture).version
-        versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
-        versions[f"position {model.position}"] = position_class(model.position).version
+        # The word is part of ids, so it stays.
+        versions[f"skeleton {model.architecture}"] = architecture_version(model.architecture)
+        if model.mixer:
+            versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
+        if model.position:
+            versions[f"position {model.position}"] = position_class(model.position).version
     if probe.trains:
         versions["training"] = training.VERSION
     if parallel is not None:
@@ -205,8 +208,17 @@ def _versions(
 @cache
 def mixer_version(name: str) -> int | str:
     """A shipped mixer's own; for a user's mixer the hash of its file."""
-    kind = mixer_class(name)
-    if ":" not in name:
+    return _version(mixer_class(name), is_own=":" in name)
+
+
+@cache
+def architecture_version(name: str) -> int | str:
+    """Likewise."""
+    return _version(architecture_class(name), is_own=":" in name)
+
+
+def _version(kind: type[Mixer] | type[Architecture], *, is_own: bool) -> int | str:
+    if not is_own:
         version: int = kind.version
         return version
     file = inspect.getsourcefile(kind)

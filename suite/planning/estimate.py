@@ -64,7 +64,7 @@ def _flops(spec: ModelSpec, length: int) -> float:
 def _flops_of(spec_json: str, length: int) -> float:
     """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
     spec = ModelSpec.of_spelling(spec_json)
-    if ":" not in spec.mixer:
+    if not spec.is_own:
         return _flops_by_formula(spec, length)
     with tried():
         return _flops_by_formula(spec, length)

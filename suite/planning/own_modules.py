@@ -75,9 +75,10 @@ def _named_in(plan: Plan) -> Iterator[str]:
         yield plan.about.ablation
     for trial in plan.trials:
         for subject in trial.subjects:
-            module, colon, _ = subject.mixer.partition(":")
-            if colon:
-                yield module
+            for name in (subject.mixer, subject.architecture):
+                module, colon, _ = name.partition(":")
+                if colon:
+                    yield module
 
 
 def _loaded_files(top: str) -> list[Path]:

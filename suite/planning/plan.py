@@ -314,7 +314,7 @@ def _about(
     num_seeds: int,
     claim: ClaimSpec | None,
 ) -> About:
-    ablation, model = entry.ablation, entry.ablation.baseline
+    ablation = entry.ablation
     baseline, scale_name = groups.baseline, groups.baseline.scale_name
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
@@ -325,16 +325,22 @@ def _about(
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
         baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
         tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
-        model={
-            "architecture": model.architecture, "mixer": model.mixer, "position": model.position,
-            **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
-        },
+        model=_model(baseline),
         claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
+
+
+def _model(baseline: Baseline) -> dict[str, Knob]:
+    """What a report says of the baseline's model; of its parts those that it has."""
+    model = baseline.ablation.baseline
+    parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
+    found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
+    runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
+    return {**found, **runtime, **baseline.knobs}
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
@@ -356,6 +362,8 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
 
 def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
     name = baseline.model(variant).mixer
+    if name is None:
+        return MixerFacts(mixer="")
     mixer = load_mixer(name)
     return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
 

@@ -10,19 +10,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
-from models import ARCHITECTURES, POSITIONS, Knob, ModelSpec, architecture_class, build_shapes
+from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
+from models.interface import INPUTS, Answer
 from models.model_spec import RUNTIMES, Runtime, without_late_defaults
 from models.registry import relative_position
 from suite.errors import unknown_name
-from suite.planning.examination import try_own_mixer
+from suite.planning.examination import try_own_architecture, try_own_mixer
 from suite.planning.knobs import (
     Impossible,
     checked_knobs,
     checked_settings,
+    has_hole,
     in_words,
     knobs_and_settings,
+    load_architecture,
     load_mixer,
     task_named,
 )
@@ -61,15 +64,12 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     scale = _scale_of(baseline.scale, variant.settings)
     length = _length(task, scale)
     test_lengths = _test_lengths(task, scale)
+    interface = task.interface(max(length, *test_lengths, 0))
     model = baseline.model(variant)
-    frame = partial(
-        ModelSpec, architecture=_architecture(model, task), depth=scale.depth,
-        length=max(length, *test_lengths, 0), input_kind=task.input_kind,
-        input_size=task.input_size, output_size=task.output_size,
-    )  # fmt: skip
-    spec = _model_spec(model, variant, scale, frame, is_padded=task.is_padded)
+    name = _architecture(model, task, interface)
+    spec = _model_spec(_named(model, name), variant, scale, interface)
     return Subject(
-        task=task, model=spec, training=_training(baseline, scale, task, spec.mixer), length=length,
+        task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
     )  # fmt: skip
 
@@ -81,15 +81,20 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         SpecError: for what is misspelt or mistyped.
         Impossible: for an incompatible combination.
     """
-    scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes})
-    frame = partial(
-        ModelSpec, architecture=_ALONE, depth=1, length=scale.length, input_kind="vectors",
-        input_size=scale.dim, output_size=scale.dim,
-    )  # fmt: skip
+    scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes, "depth": 1})
+    model = baseline.model(variant)
+    if model.mixer is None:
+        raise Impossible(f"{model.architecture or 'the model'} has no mixer to measure alone")
+    vectors = Input(kind="vectors", size=scale.dim, length=scale.length)
+    interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=scale.dim)
     return Subject(
-        task=None, model=_model_spec(baseline.model(variant), variant, scale, frame),
+        task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
         training=None, length=scale.length, batch=1, parallel=None,
     )  # fmt: skip
+
+
+def _named(model: Model, architecture: str) -> Model:
+    return model.model_copy(update={"architecture": architecture})
 
 
 def _length(task: type[Task], scale: Scale) -> int:
@@ -121,13 +126,17 @@ def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     return Scale(**{**before, **changed})
 
 
-def _training(baseline: Baseline, scale: Scale, task: type[Task], mixer: str) -> Training:
+def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSpec) -> Training:
     """How the scale says to train; a tuned learning rate by its table."""
     rate = scale.learning_rate
     return Training(
         steps=scale.steps,
         learning_rate=(
-            tuned_rate(baseline.scale_name, task.name, mixer) if rate == TUNED else float(rate)
+            tuned_rate(
+                baseline.scale_name, task.name, model.mixer, architecture=model.architecture
+            )
+            if rate == TUNED
+            else float(rate)
         ),
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
         num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
@@ -151,50 +160,56 @@ def _parallel(scale: Scale) -> Parallel | None:
     return parallel
 
 
-def _architecture(model: Model, task: type[Task]) -> str:
-    """The task's, which the model may name too."""
-    asked, own = model.architecture, task.architecture
-    if asked is not None and asked not in ARCHITECTURES:
-        raise SpecError(unknown_name("architecture", str(asked), ARCHITECTURES))
-    if asked is not None and asked != own:
+def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
+    """The model's, or the task's where the model names none.
+
+    Raises:
+        SpecError: for an architecture or a mixer that is not known.
+        Impossible: where it cannot serve the task, or hold the mixer.
+    """
+    name = model.architecture or task.architecture
+    kind = load_architecture(name)
+    if reason := kind.why_not(interface):
         raise Impossible(
-            f"{task.name} asks for {_with_article(own)}, not {_with_article(asked)} (leave the "
+            f"{task.name} asks for {interface.asks_for}, and {name} {reason} (leave the "
             "architecture out to take each task's own)"
         )
-    if architecture_class(own).is_causal and not load_mixer(model.mixer).supports_causal:
+    if has_hole(name) != (model.mixer is not None):
+        has = "needs a mixer" if has_hole(name) else f"has no hole for the mixer {model.mixer}"
+        raise Impossible(f'{name} {has}; to compare the two, name whole models: vary("model", ...)')
+    if model.mixer and kind.is_causal and not load_mixer(model.mixer).supports_causal:
         hint = " (set supports_causal in its class if it can)" if ":" in model.mixer else ""
-        raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(own)} must be")
-    return own
+        raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(name)} must be")
+    return name
 
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _model_spec(
-    model: Model,
-    variant: Variant,
-    scale: Scale,
-    frame: partial[ModelSpec],
-    *,
-    is_padded: bool = False,
-) -> ModelSpec:
-    """The whole model, tried without memory; `frame` has what surrounds the mixer."""
-    architecture = frame.keywords["architecture"]
-    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, architecture)
-    spec = frame(
-        mixer=model.mixer,
-        knobs=without_late_defaults(
-            load_mixer(model.mixer).Config, checked_knobs(model.mixer, scale.dim, knobs)
-        ),
-        position=_position(model.position, architecture), dim=scale.dim,
+def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interface) -> ModelSpec:
+    """The whole model, tried without memory; the architecture of `model` is filled in."""
+    name, mixer = str(model.architecture), model.mixer or ""
+    takes = load_architecture(name).takes
+    knobs, settings = knobs_and_settings(model.knobs, variant, mixer, name)
+    others = {key: value for key, value in interface.inputs.items() if key != INPUTS}
+    first = interface.inputs[INPUTS]
+    spec = ModelSpec(
+        architecture=name, mixer=mixer,
+        knobs=checked_knobs(mixer, scale.dim, knobs) if mixer else {},
+        position=_position(model.position, name) if "position" in takes else "",
+        dim=scale.dim if "dim" in takes else 0, depth=scale.depth if "depth" in takes else 0,
+        length=first.length, input_kind=first.kind, input_size=first.size, grid=first.grid,
+        others=others, output_size=interface.output_size,
         settings=without_late_defaults(
-            architecture_class(architecture).Config, checked_settings(architecture, settings)
+            load_architecture(name).Config, checked_settings(name, settings)
         ),
         runtime=_runtime(model, scale),
     )  # fmt: skip
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
-    if reason := _why_unbuildable(flat.spelling, is_padded=is_padded and ":" in spec.mixer):
+    flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, 1))
+    if reason := _why_unbuildable(
+        flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own
+    ):
         raise Impossible(reason)
     return spec
 
@@ -216,21 +231,27 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
-    if runtime == "cuda_graph" and load_mixer(model.mixer).is_stochastic:
-        raise Impossible(f"{model.mixer} draws anew as it trains, and a CUDA graph only replays")
+    name = str(model.architecture)
+    draws = [name] if load_architecture(name).is_stochastic else []
+    draws += [model.mixer] if model.mixer and load_mixer(model.mixer).is_stochastic else []
+    if runtime == "cuda_graph" and draws:
+        raise Impossible(f"{draws[0]} draws anew as it trains, and a CUDA graph only replays")
     return runtime
 
 
 @cache
-def _why_unbuildable(spec_json: str, *, is_padded: bool) -> str:
+def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> str:
     """Why the model cannot be built, tried without memory; empty where it can."""
     spec = ModelSpec.of_spelling(spec_json)
     try:
-        if ":" not in spec.mixer:
+        if not spec.is_own:
             build_shapes(spec)
             return ""
         with tried():
-            try_own_mixer(spec, is_padded=is_padded)
-    except Exception as error:  # torch, at absurd sizes, and a user's mixer may raise anything
-        return in_words(spec.mixer, error)
+            if ":" in spec.mixer:
+                try_own_mixer(spec, is_padded=is_padded)
+            if ":" in spec.architecture:
+                try_own_architecture(spec, asks_for, is_padded=is_padded)
+    except Exception as error:  # torch, at absurd sizes, and a user's class may raise anything
+        return in_words(spec.mixer if ":" in spec.mixer else spec.architecture, error)
     return ""

@@ -15,8 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, mixer_class
-from models.architectures.language_model import LanguageModel
+from models import Mixer, ModelError, ModelSpec, architecture_class, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone
 from suite.probes.probe import Probe, seconds
 from suite.schema import Measurement, Parallel, Point, Status, Trial
@@ -39,9 +38,9 @@ class Decode(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
-        if model.architecture != LanguageModel.name:
+        if not architecture_class(model.architecture).can_write():
             return f"a {model.architecture} does not write its own next token"
-        if not mixer_class(model.mixer).supports_step:
+        if model.mixer and not mixer_class(model.mixer).supports_step:
             return f"{model.mixer} has no step form"
         if model.runtime != "eager":
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
@@ -64,7 +63,7 @@ class Decode(Probe):
 @torch.no_grad()
 def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     """The step of the last token that a language model has a place for; the seed draws tokens."""
-    model = cast("LanguageModel", built(spec, device, seed)).eval()
+    model: Any = built(spec, device, seed).eval()
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
     last, state = _all_but_last(model, tokens)
@@ -87,8 +86,7 @@ def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
         ).eval()
     except ModelError as error:
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
-    assert isinstance(model, CausalMixerAlone), "the architecture of that name"
-    return _step(model.mixers[0], spec, device, seed)
+    return _step(cast("CausalMixerAlone", model).mixers[0], spec, device, seed)
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:

@@ -35,8 +35,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec
-from models.architectures.language_model import LanguageModel
+from models import ModelSpec, architecture_class
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
@@ -68,9 +67,8 @@ class GradientByDistance(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be a last output, and tokens before it."""
-        if model.architecture != LanguageModel.name:
-            asked = f"not a {model.architecture}"
-            return f"gradient_by_distance looks back in a language_model, {asked}"
+        if not architecture_class(model.architecture).can_write():
+            return f"it looks back from the next token, which a {model.architecture} does not write"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models import Architecture, Mixer
-from models.architectures.language_model import LanguageModel
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
 from suite.schema import Specimen, SpecimenKind
@@ -194,7 +193,7 @@ _SEED = 0  # of the drawn tokens; the same for all variants, so that only what t
 
 def continuation(model: Architecture, task: Task) -> list[Specimen]:
     """The prompt and what follows it; nothing where the model or the task writes no text."""
-    if not isinstance(model, LanguageModel) or not model.is_causal:
+    if not model.can_write():
         return []
     example = first_example(model, task, min(MAX_PROMPT, max(1, model.spec.length // 2)))
     prompt = shown(example, task)
@@ -207,7 +206,7 @@ def continuation(model: Architecture, task: Task) -> list[Specimen]:
     ]
 
 
-def written_on(model: LanguageModel, tokens: Sequence[int], num_tokens: int) -> list[int]:
+def written_on(model: Any, tokens: Sequence[int], num_tokens: int) -> list[int]:
     """What follows the tokens, drawn one by one from the model's sharpened probabilities."""
     generator = torch.Generator().manual_seed(_SEED)
     seen = list(tokens)
@@ -219,7 +218,7 @@ def written_on(model: LanguageModel, tokens: Sequence[int], num_tokens: int) -> 
     return seen[len(tokens) :]
 
 
-def _by_steps(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
+def _by_steps(model: Any, seen: list[int]) -> Iterator[Tensor]:
     """Logits of the token after those seen, which grow between two of them.
 
     Positions end with the length that the model was trained at. There it begins anew, and reads
@@ -237,7 +236,7 @@ def _by_steps(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
         state = model.initial_state(1) if is_full else state
 
 
-def _by_windows(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
+def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
     """As `_by_steps`, of a model that has no such form: from as many tokens as it may see."""
     device = next(model.parameters()).device
     while True:

@@ -114,6 +114,8 @@ class Softmax(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It needs weights of keys for queries, and trains in one process."""
+        if not model.mixer:
+            return f"{model.architecture} has no mixer whose weights could be read"
         if mixer_class(model.mixer).attention_weights is Mixer.attention_weights:
             return f"{model.mixer} gives no attention weights"
         return super().why_not(model, parallel)

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.model_spec import InputKind
+from models.interface import InputKind
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
 from suite.tasks.task import UNSCORED, Batch, Metric
@@ -56,10 +56,10 @@ class KernelRegression(GeneratedTask):
     name = "kernel_regression"
     version = VERSION
     architecture = "classifier"
+    asks_for = "number"
     metric = Metric(name="mean_squared_error", unit="1", better="lower")
     source = SOURCE
     floors = ("mean", "nadaraya_watson")
-    asks_for_numbers = True
     input_kind: ClassVar[InputKind] = "vectors"
     lengths = (4, 8_192)
     input_size = 3

@@ -87,6 +87,7 @@ class ListOps(GeneratedTask):
     name = "listops"
     version = VERSION
     architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     lengths = (16, 8_192)
     is_padded = True

@@ -42,6 +42,7 @@ class Parity(GeneratedTask):
     name = "parity"
     version = VERSION
     architecture = "language_model"
+    asks_for = "next_symbols"
     source = SOURCE
     lengths = (2, 16_384)
     token_name = "bits"

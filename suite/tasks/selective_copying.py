@@ -47,6 +47,7 @@ class SelectiveCopying(GeneratedTask):
     name = "selective_copying"
     version = VERSION
     architecture = "language_model"
+    asks_for = "next_symbols"
     source = SOURCE
     lengths = (2 * NUM_DATA, 16_384)
     input_size = NUM_SYMBOLS

@@ -37,6 +37,7 @@ class ShakespeareMasked(ShakespeareCharacters):
 
     name = "shakespeare_masked"
     architecture = "masked_language_model"
+    asks_for = "symbols"
     metric = Metric(name="bits_per_masked_character", unit="bit", better="lower")
     floors = Task.floors
     input_size = len(VOCABULARY) + 1

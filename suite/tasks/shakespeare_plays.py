@@ -48,6 +48,7 @@ class ShakespearePlays(Task):
 
     name = "shakespeare_plays"
     architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 8_192)

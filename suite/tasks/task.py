@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.model_spec import InputKind
+from models.interface import INPUTS, Answer, Input, InputKind, Interface
 from suite.errors import UsageError
 
 Split = Literal["validation", "test"]
@@ -109,9 +109,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # goes up whenever a change here moves a number
-    architecture: ClassVar[
-        str
-    ]  # the architecture that this task asks for, a key of models.ARCHITECTURES
+    architecture: ClassVar[str]  # that it takes where a model names none
+    asks_for: ClassVar[Answer]
     metric: ClassVar[Metric] = Metric(name="accuracy", unit="1", better="higher")
     lengths: ClassVar[tuple[int, int]] = (1, 1_048_576)  # the least and the most tokens
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
@@ -119,10 +118,10 @@ class Task(ABC):
     is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
     source: ClassVar[DataSource]
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS
-    asks_for_numbers: ClassVar[bool] = False  # and not for classes or symbols
 
-    input_kind: ClassVar[InputKind] = "tokens"
+    input_kind: ClassVar[InputKind] = "tokens"  # of the first input; others: see `other_inputs`
     input_size: ClassVar[int]
+    grid: ClassVar[tuple[int, int] | None] = None  # rows and columns, where inputs are images
     output_size: ClassVar[int]
     characters: ClassVar[str] = ""  # how a person reads each token; empty where they are no text
 
@@ -138,6 +137,20 @@ class Task(ABC):
                 f"{self.name}: length must be {least} to {most} {self.token_name}, not {length}"
             )
         self.length = length
+
+    @classmethod
+    def interface(cls, length: int) -> Interface:
+        """What a model is given, at most `length` tokens long, and what it is asked for."""
+        first = Input(kind=cls.input_kind, size=cls.input_size, length=length, grid=cls.grid)
+        return Interface(
+            inputs={INPUTS: first, **cls.other_inputs(length)}, asks_for=cls.asks_for,
+            output_size=cls.output_size, is_padded=cls.is_padded,
+        )  # fmt: skip
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """Inputs beside the first, by the parameters of the model's `forward`; mostly none."""
+        return {}
 
     @abstractmethod
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:

@@ -12,6 +12,7 @@ from models import ARCHITECTURES, Architecture, Mixer, ModelSpec, architecture_c
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
+GRID = (24, 32)  # of images: 48 patches
 
 
 def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
@@ -21,6 +22,8 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
         "dim": DIM, "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
         "output_size": SYMBOLS,
     }  # fmt: skip
+    if "image" in architecture_class(architecture).reads["inputs"]:
+        fields |= {"input_kind": "image", "grid": GRID, "length": GRID[0] * GRID[1]}
     of_spec = {name: value for name, value in changes.items() if name in fields}
     settings = {name: value for name, value in changes.items() if name not in fields}
     return ModelSpec(**(fields | of_spec), settings=settings)
@@ -47,6 +50,7 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
     shape = (batch, 2, length) if reads_pairs(model_spec) else (batch, length)
     if model_spec.input_kind == "tokens":
         return torch.randint(SYMBOLS, shape, generator=generator)
+    shape = (batch, *GRID) if model_spec.grid else shape
     return torch.randn(*shape, SYMBOLS, generator=generator)
 
 
@@ -82,5 +86,5 @@ def every_kind(**changes: Any) -> list[ModelSpec]:
     return [
         spec(architecture, input_kind=kind, **changes)
         for architecture in ARCHITECTURES
-        for kind in architecture_class(architecture).input_kinds
+        for kind in architecture_class(architecture).reads["inputs"]
     ]

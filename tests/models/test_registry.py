@@ -187,7 +187,7 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
         ({"settings": {"dropout": 1.0}}, "language_model: dropout=1.0 is not at least 0 and below"),
         ({"settings": {"pooling": "mean"}}, "language_model has no knob 'pooling'"),
         ({"architecture": "encoder"}, "unknown architecture 'encoder'"),
-        ({"input_kind": "vectors"}, "language_model takes tokens, not input_kind='vectors'"),
+        ({"input_kind": "vectors"}, "language_model takes tokens as inputs, not vectors"),
         ({"output_size": 6}, "ties its output to its embedding"),
         ({"depth": 0}, "depth=0 is not a whole number"),
     ],

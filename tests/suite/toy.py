@@ -20,6 +20,7 @@ class FirstToken(Task):
     name = "first_token"
     version = 1
     architecture = "classifier"
+    asks_for = "class"
     metric = Metric(name="accuracy", unit="1", better="higher")
     source = DataSource(name="toy", title="", licence="", origin="", sha256="0" * 64, file="")
     input_kind = "tokens"

@@ -43,6 +43,7 @@ class LabelledTask(Task):
     """Name the class of an example."""
 
     architecture = "classifier"
+    asks_for = "class"
 
     @staticmethod
     @abstractmethod

@@ -46,6 +46,7 @@ class TextWindows(Task):
     """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
 
     architecture = "language_model"
+    asks_for = "next_symbols"
     metric = Metric(name="bits_per_byte", unit="bit", better="lower")
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256

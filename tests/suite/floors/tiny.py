@@ -42,6 +42,7 @@ class TinyClasses(Task):
 
     name = "tiny_classes"
     architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     input_kind = "vectors"
     input_size = 1

@@ -80,7 +80,7 @@ def test_a_mixer_takes_the_knobs_that_it_has() -> None:
         ("mixer", "attention", "fnet", "fnet cannot be causal, and a language_model must be$"),
         ("length", 8, 2_000_000, ".*length must be 1 to 1048576 tokens, not 2000000"),
         ("architecture", "language_model", "classifier",
-         ".*asks for a language_model, not a classifier"),
+         "shakespeare_characters asks for next_symbols, and classifier gives class or number, not"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reason: str) -> None:

@@ -107,12 +107,12 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
             assert batch.inputs.dtype == torch.int64
             assert 0 <= batch.inputs.min() <= batch.inputs.max() < task.input_size
         else:
-            assert batch.inputs.shape == (5, task.length, task.input_size)
+            assert batch.inputs.shape == (5, *(task.grid or (task.length,)), task.input_size)
             assert batch.inputs.dtype == torch.float32
             assert batch.inputs.isfinite().all()
         assert batch.targets.shape in {(5,), (5, task.length)}
         scored = batch.targets[_is_scored(batch.targets)]
-        if task.asks_for_numbers:
+        if task.asks_for == "number":
             assert batch.targets.dtype == torch.float32
             assert scored.isfinite().all()
         else:
@@ -272,7 +272,7 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
 
 
 def _perfect_outputs(task: Task, batch: Batch) -> Tensor:
-    if task.asks_for_numbers:
+    if task.asks_for == "number":
         return batch.targets[..., None]
     known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
     return 1000.0 * known.float()
@@ -292,7 +292,7 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task)
 
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
     """Of each target."""
-    if task.asks_for_numbers:
+    if task.asks_for == "number":
         return (outputs[..., 0] - batch.targets).square()
     asked = batch.targets.clamp(min=0)[..., None]
     return -outputs.log_softmax(-1).gather(-1, asked)[..., 0]
