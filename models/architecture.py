@@ -16,6 +16,7 @@ from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
 from models.interface import ANSWERS, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
 from models.model_spec import ModelSpec, config_from_knobs
+from models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
 
@@ -156,34 +157,23 @@ class StackArchitecture(Architecture):
     takes = ("mixer", "position", "dim", "depth")
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Architecture.Config):
+    class Config(StackConfig):
         """Knobs of the stack; some architectures add knobs of their own.
 
         Attributes:
-            norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block
-                (GPT-2); `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1).
-            has_residual: Whether the sum has its x; without it a block is f(norm(x)), or
-                norm(f(x)).
-            dropout: Share of numbers set to zero while training, of the embeddings with their
-                positions and of what each sub-layer puts out, before it is added (Vaswani et al.
-                2017, section 5.4).
             initialisation: Of all linear maps; see `models.initialisation`.
             position_mode: How an absolute position p meets its token x: `added`, or
                 `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
                 two identity blocks.
         """
 
-        norm_placement: Literal["pre", "post"] = "pre"
-        has_residual: bool = True
-        dropout: float = 0.0
         initialisation: Initialisation = "scaled_normal"
         position_mode: Literal["added", "concatenated"] = "added"
 
     @classmethod
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
-        if not 0 <= config.dropout < 1:
-            raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+        check_stack(config, owner=cls.name)
 
     def redraw(self, seeds: PartSeeds) -> None:
         """Draw the linear maps anew, by the initialisation that the config asks for."""

@@ -93,6 +93,27 @@ def mixer_class(name: str) -> type[Mixer]:
     return found
 
 
+def mixer_pattern(text: str) -> tuple[str, ...]:
+    """The names of mixers that repeat over the layers of a stack, from the bottom upwards.
+
+    Args:
+        text: Names joined by ``+``, each with its number of layers if it has several, as
+            ``fnet*3+attention``; a name by itself is a pattern of one.
+
+    Raises:
+        ModelError: what is not written so.
+    """
+    names: list[str] = []
+    for part in text.split("+"):
+        name, _, count = part.partition("*")
+        if not re.fullmatch(r"[^*]+(\*[1-9][0-9]*)?", part):
+            raise ModelError(
+                f"mixer {text!r}: {part!r} is neither a name nor NAME*COUNT, as in fnet*3+attention"
+            )
+        names += [name] * int(count or 1)
+    return tuple(names)
+
+
 def position_class(name: str) -> type[Position] | type[RelativePosition]:
     """The class of a position encoding, absolute or relative, imported now; see `mixer_class`."""
     absolute = importlib.import_module("models.positions.absolute").Position
@@ -118,6 +139,11 @@ def architecture_class(name: str) -> type[Architecture]:
     return found
 
 
+def knobs_of_mixer(name: str) -> frozenset[str]:
+    """The fields of its `Config`; see `mixer_class`."""
+    return frozenset(inspect.signature(mixer_class(name).Config).parameters)
+
+
 def mixer_config(
     name: str, *, dim: int, heads: int | None = None, knobs: Mapping[str, Knob]
 ) -> Any:
@@ -135,7 +161,7 @@ def mixer_config(
     """
     mixer = mixer_class(name)
     given = dict(knobs)
-    has_heads = "heads" in inspect.signature(mixer.Config).parameters
+    has_heads = "heads" in knobs_of_mixer(name)
     if heads is not None and has_heads and given.setdefault("heads", heads) != heads:
         raise ModelError(f"{name}: heads={heads} and the knob heads={given['heads']} differ")
     config = config_from_knobs(mixer.Config, given, owner=name)

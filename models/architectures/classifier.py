@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from models.architecture import StackArchitecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.mixer import without_padding
 from models.model_spec import ModelSpec
-from models.stack import InputEmbedding, Trunk
+from models.stack import Trunk
 
 Pooling = Literal["mean", "class_token"]
 

@@ -18,24 +18,27 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from models.architecture import StackArchitecture
+from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.mixer import State
-from models.stack import TokenEmbedding, Trunk
+from models.stack import Trunk
 
 
 @dataclass(frozen=True)
 class DecodingState:
-    """What a language model knows of the tokens that it has read.
+    """What a model that writes knows of the tokens that it has read.
 
     Attributes:
         num_tokens: How many; the place of the next one.
         layers: The states of the mixers, from the bottom upwards.
+        context: What the context mixers have prepared, where there is another sequence.
     """
 
     num_tokens: int
     layers: tuple[State, ...]
+    context: tuple[State, ...] = ()
 
 
 class LanguageModel(StackArchitecture):

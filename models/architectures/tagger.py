@@ -11,9 +11,10 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from models.architecture import StackArchitecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
 from models.interface import InputKind
-from models.stack import InputEmbedding, Trunk
+from models.stack import Trunk
 
 
 class Tagger(StackArchitecture):

@@ -14,7 +14,7 @@ from functools import cache
 
 from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
 from models.interface import INPUTS, Answer
-from models.model_spec import RUNTIMES, Runtime
+from models.model_spec import RUNTIMES, Runtime, without_late_defaults
 from models.registry import relative_position
 from suite.errors import unknown_name
 from suite.planning.examination import try_own_architecture, try_own_mixer
@@ -201,7 +201,10 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         dim=scale.dim if "dim" in takes else 0, depth=scale.depth if "depth" in takes else 0,
         length=first.length, input_kind=first.kind, input_size=first.size, grid=first.grid,
         others=others, output_size=interface.output_size,
-        settings=checked_settings(name, settings), runtime=_runtime(model, scale),
+        settings=without_late_defaults(
+            load_architecture(name).Config, checked_settings(name, settings)
+        ),
+        runtime=_runtime(model, scale),
     )  # fmt: skip
     flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, 1))
     if reason := _why_unbuildable(

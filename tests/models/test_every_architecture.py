@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import MISSING, fields, replace
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from models import (
     architecture_class,
     mixer_class,
 )
+from models.sublayers import StackConfig
 from tests.models.small_models import (
     BATCH,
     DEPTH,
@@ -47,6 +48,7 @@ every_model = pytest.mark.parametrize(
 each_architecture = pytest.mark.parametrize(
     "model_spec", every_kind(mixer="conv"), ids=lambda s: f"{s.architecture}-{s.input_kind}"
 )
+FEED_FORWARDS = get_args(get_type_hints(StackConfig)["feed_forward"])
 KNOBS = [
     (name, field) for name in ARCHITECTURES for field in fields(architecture_class(name).Config)
 ]
@@ -131,6 +133,9 @@ def test_parameters_and_flops_are_the_sums_over_parts(model_spec: ModelSpec) -> 
         *every_kind(mixer="conv", position_mode="concatenated"),
         *(spec(name, "conv", pooling="class_token") for name in ("classifier", "pair_classifier")),
         spec("language_model", "conv", is_tied=False),
+        *(spec("tagger", "conv", feed_forward=kind) for kind in FEED_FORWARDS),
+        spec("tagger", "conv", feed_forward="swiglu", feed_forward_ratio=2.6),
+        spec("tagger", "conv*2+gated_conv", depth=4),
     ],
     ids=lambda s: f"{s.architecture}-{s.input_kind}-{'-'.join(map(str, s.settings.values()))}",
 )
@@ -231,11 +236,21 @@ def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
 
 
 def alternatives(architecture: str, knob: str) -> list[Any]:
+    """Other values of a knob, without those that this architecture refuses."""
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
-    values = {bool: (False, True), int: (8,), float: (0.5,)}
-    choices = get_args(hint) if get_origin(hint) else values[hint]
-    return [value for value in choices if value != default]
+    values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
+    choices = [v for each in hints for v in values.get(each, get_args(each))]
+    return [v for v in choices if v != default and is_built(spec(architecture, **{knob: v}))]
+
+
+def is_built(model_spec: ModelSpec) -> bool:
+    try:
+        build(model_spec)
+    except ModelError:
+        return False
+    return True
 
 
 @every_knob
@@ -274,6 +289,11 @@ def test_a_setting_left_out_has_its_default(architecture: str) -> None:
         ({"norm_placment": "post"}, "no knob 'norm_placment'; did you mean 'norm_placement'"),
         ({"norm_placement": "both"}, "norm_placement='both' is not allowed, give 'pre' or 'post'"),
         ({"has_residual": 1}, "has_residual=1 is not allowed, give True or False"),
+        ({"stochastic_depth": 1}, "stochastic_depth=1.0 is not at least 0 and below 1"),
+        ({"norm_eps": 0}, "norm_eps=0.0 is not above 0"),
+        ({"feed_forward_ratio": -1}, "feed_forward_ratio=-1.0 is not above 0"),
+        ({"residual": "scaled", "has_residual": False}, "residual='scaled' needs a sum, and has_"),
+        ({"layer_scale": 0, "has_residual": False}, "layer_scale=0.0 needs a sum, and has_resi"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
