@@ -135,9 +135,9 @@ class ShardedEngine:
         module: nn.Module = self.model.module
         if self._copy is None:
             return module
-        from deepspeed.zero import GatheredParameters
+        import deepspeed
 
-        with GatheredParameters(list(module.parameters())):
+        with deepspeed.zero.GatheredParameters(list(module.parameters())):
             tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
             state = {name: tensor.detach().clone() for name, tensor in tensors}
         self._copy.load_state_dict(state, strict=False, assign=True)

@@ -52,15 +52,15 @@ def in_pieces(kind: type[Bleu] | type[ChrF], corpus: str, size: int) -> float:
 def test_the_numbers_are_sacrebleus_however_the_split_is_cut(corpus: str) -> None:
     *_, bleu, chrf = CORPORA[corpus]
     for size in (1, 2):
-        assert in_pieces(Bleu, corpus, size) == bleu
-        assert in_pieces(ChrF, corpus, size) == chrf
+        assert in_pieces(Bleu, corpus, size) == pytest.approx(bleu, rel=1e-14)
+        assert in_pieces(ChrF, corpus, size) == pytest.approx(chrf, rel=1e-14)
 
 
 def test_a_mean_of_batches_would_be_another_number() -> None:
     written, asked, bleu, _ = CORPORA["prose"]
     metric = Bleu(text=read([*written, *asked]))
     alone = [metric.value(torch.tensor(metric.counts([i], [2 + i])).double()) for i in (0, 1)]
-    assert sum(alone) / 2 != pytest.approx(bleu, rel=0.1)
+    assert sum(alone) / 2 != pytest.approx(bleu, rel=0.01)
 
 
 def test_sacrebleu_agrees_where_it_is_installed() -> None:
@@ -74,7 +74,7 @@ def test_sacrebleu_agrees_where_it_is_installed() -> None:
         found = metric.over(
             torch.tensor(metric.counts([i], [50 + i]), dtype=torch.float64) for i in range(50)
         )
-        assert found == theirs.corpus_score(written, [asked]).score
+        assert found == pytest.approx(theirs.corpus_score(written, [asked]).score, rel=1e-14)
         assert str(theirs.get_signature()).startswith(ours.signature)
 
 
