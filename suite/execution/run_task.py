@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.interface import INPUTS
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
 from suite.spec import Scale, SpecError, default_warmup_steps
@@ -74,9 +75,10 @@ def run_task(
     a sequence of a source   `inputs`, `context`                    [batch, time, symbols]
     =======================  =====================================  ========================
 
-    `inputs` and `context` are integers [batch, time], or floats [batch, time, features]. Sequences
-    that differ in length are padded, and come with `mask` or `context_mask`, [batch, time], True at
-    real tokens. In place of logits a module may return ``models.Outputs(logits, auxiliary)``.
+    `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
+    [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
+    `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
+    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks reads.
 
     If the task's metric judges what the module writes by itself, the module has two more methods,
     and a third one if there is a source; see `models.decoding.Writer`:
@@ -189,7 +191,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
     takes = inspect.signature(module.forward).parameters
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
     for name, tensor in batch.inputs.items():
-        if name == "inputs" or name in takes or takes_any:
+        if name == INPUTS or name in takes or takes_any:
             continue
         what, why = _shown(tensor), f"{task.name} has more than one input"
         if name.endswith("mask"):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from models.interface import INPUTS
 from models.outputs import Outputs, as_outputs
 
 UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
-INPUTS = "inputs"
 
 
 @dataclass(frozen=True, kw_only=True)

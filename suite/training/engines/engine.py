@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from models.decoding import Decoder, generate
+from models.interface import INPUTS
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
@@ -131,11 +132,11 @@ def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) 
 
     No row becomes longer than its targets may be, `[batch, time]`.
     """
-    own = ("inputs", "mask")
+    own = (INPUTS, "mask")
     sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
     first = int((batch.targets != UNSCORED).any(dim=0).int().argmax())
     limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
-    start = batch.inputs["inputs"][:, : first + 1]
+    start = batch.inputs[INPUTS][:, : first + 1]
     return generate(model, sources, decoder, start=start, end=end, limits=limits).rows()
 
 

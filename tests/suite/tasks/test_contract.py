@@ -17,6 +17,7 @@ from torch import Tensor
 import models
 from models.outputs import Outputs
 from suite.tasks.registry import TASKS, build_task, task_class
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
@@ -147,7 +148,22 @@ def test_padding_stands_behind_what_is_real(task: Task) -> None:
         assert mask[:, 0].all()
         assert (mask[:, 1:] <= mask[:, :-1]).all()
         assert (inputs[~mask] == 0).all()
-        assert not mask.all(), "a task without padding needs no mask"
+    assert not task.is_padded or not mask.all(), "a task without padding needs no mask"
+
+
+def test_a_batch_has_the_inputs_that_the_task_announces(task: Task) -> None:
+    announced = task.interface(task.length).inputs
+    for batch in (task.training_batch(0, 5, seed=0), next(task.held_out("test", 5))):
+        masks = {name for name in batch.inputs if name.endswith("mask")}
+        assert batch.inputs.keys() - masks == announced.keys()
+        for name, each in announced.items():
+            found = batch.inputs[name]
+            if each.kind == "tokens":
+                assert found.dtype == torch.int64
+                assert found.shape[1] <= each.length
+                assert 0 <= found.min() <= found.max() < each.size
+            else:
+                assert found.shape[-1] == each.size
 
 
 def test_a_training_batch_asks_something_of_every_row(task: Task) -> None:
@@ -273,7 +289,8 @@ def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     sums = task.metric.sums(outputs, batch)
     assert sums.dtype == torch.float64
     assert sums.device.type == "cpu"
-    assert sums[1] == _is_scored(batch.targets).sum()
+    counts_rows = isinstance(task.metric, SequenceMetric)
+    assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
     assert task.metric.value(sums) == best
     assert task.loss(outputs, batch).item() == 0.0
 
