@@ -16,6 +16,7 @@ from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
 from models.interface import ANSWERS, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
 from models.model_spec import ModelSpec, config_from_knobs
+from models.registry import mixer_pattern
 from models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
@@ -99,6 +100,11 @@ class Architecture(nn.Module, ABC):
             if kinds[name] not in cls.reads[name]:
                 return f"takes {' or '.join(cls.reads[name])} as {name}, not {kinds[name]}"
         return ""
+
+    @classmethod
+    def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """The names of all mixers that a model has, whose versions are part of a trial's id."""
+        return mixer_pattern(spec.mixer)
 
     @classmethod
     def can_write(cls) -> bool:

@@ -66,6 +66,8 @@ ARCHITECTURES: dict[str, str] = {
     "tagger": "models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
+    # a sequence in, a sequence out
+    "translator": "models.architectures.translator:Translator",
     # an image in, one answer
     "vit": "models.architectures.vit:ViT",
     # two sequences in, one answer for each pair
@@ -98,13 +100,13 @@ def mixer_pattern(text: str) -> tuple[str, ...]:
 
     Args:
         text: Names joined by ``+``, each with its number of layers if it has several, as
-            ``fnet*3+attention``; a name by itself is a pattern of one.
+            ``fnet*3+attention``; a name by itself is a pattern of one, and no text of none.
 
     Raises:
         ModelError: what is not written so.
     """
     names: list[str] = []
-    for part in text.split("+"):
+    for part in text.split("+") if text else ():
         name, _, count = part.partition("*")
         if not re.fullmatch(r"[^*]+(\*[1-9][0-9]*)?", part):
             raise ModelError(

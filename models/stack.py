@@ -236,7 +236,8 @@ def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[
 
     The pattern of `spec.mixer` repeats; layers of one name take their places among themselves.
     """
-    pattern, mixers = mixer_pattern(spec.mixer), []
+    pattern = mixer_pattern(spec.mixer) or ("",)  # which is refused as no mixer
+    mixers: list[Mixer] = []
     placed: dict[str, list[Mixer]] = {name: [] for name in pattern}
     for key in spec.knobs:
         if not any(key in knobs_of_mixer(name) for name in pattern):

@@ -194,8 +194,8 @@ def _versions(
     for model in models:
         # The word is part of ids, so it stays.
         versions[f"skeleton {model.architecture}"] = architecture_version(model.architecture)
-        if model.mixer:
-            versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
+        for mixer in architecture_class(model.architecture).mixers_of(model):
+            versions[f"mixer {mixer}"] = mixer_version(mixer)
         if model.position:
             versions[f"position {model.position}"] = position_class(model.position).version
     if probe.trains:

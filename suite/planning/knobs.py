@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, get_type_hints
 
 from models import (
@@ -20,6 +20,7 @@ from models import (
     mixer_class,
 )
 from models.model_spec import config_from_knobs
+from models.registry import mixer_pattern
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
 from suite.planning.variants import Baseline, Variant
@@ -48,6 +49,24 @@ def load_mixer(name: str) -> type[Mixer]:
     if ":" in name:
         _refuse_taken_names(f"mixer {name!r}", kind, taken_names())
     return kind
+
+
+def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
+    """The classes of the mixers that a pattern repeats, by name; of one mixer, itself.
+
+    Raises:
+        SpecError: as `load_mixer`, or what is no pattern.
+    """
+    try:
+        names = mixer_pattern(pattern)
+    except ModelError as error:
+        raise SpecError(f"{error}.") from None
+    return {name: load_mixer(name) for name in names}
+
+
+def knobs_of(pattern: str) -> set[str]:
+    """The knobs that any mixer of a pattern has."""
+    return set().union(*map(knob_names, load_mixers(pattern).values()))
 
 
 def load_architecture(name: str) -> type[Architecture]:
@@ -131,7 +150,7 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
     for each in (model, *_whole_models(ablation)):
         _refuse_misfit(each, architectures)
     mixers = [] if model.mixer is None else [model.mixer]
-    owners = {name: knob_names(load_mixer(name)) for name in mixers}
+    owners = {name: knobs_of(name) for name in mixers}
     owners |= {name: knob_names(load_architecture(name)) for name in architectures}
     known = set().union(*owners.values())
     for name in model.knobs:
@@ -207,7 +226,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
         mixers |= _varied(ablation, "mixer")
         architectures |= _varied(ablation, "architecture")
     knobs = set().union(
-        *(knob_names(load_mixer(name)) for name in mixers if name is not None),
+        *(knobs_of(name) for name in mixers if name is not None),
         *(knob_names(load_architecture(name)) for name in architectures),
     )
     allowed = knobs | (NOT_KNOBS - SWEEPS)
@@ -224,7 +243,7 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
     """
     own = {ablation.baseline.mixer} - {None}
     mixers = sorted(_varied(ablation, "mixer") | {str(name) for name in own})
-    kinds: list[Any] = [load_mixer(mixer) for mixer in mixers]
+    kinds: list[Any] = [kind for mixer in mixers for kind in load_mixers(mixer).values()]
     architectures = [*_architectures(ablation), *sorted(_varied(ablation, "architecture"))]
     kinds += [load_architecture(name) for name in dict.fromkeys(architectures)]
     found: dict[str, Any] = {}
@@ -255,7 +274,7 @@ def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
     model, varied = baseline.ablation.baseline, sorted(_varied(baseline.ablation, "mixer"))
     own = model.mixer
     every = dict.fromkeys((*varied, *MIXERS))
-    having = [mixer for mixer in every if name in knob_names(load_mixer(mixer))]
+    having = [mixer for mixer in every if name in knobs_of(mixer)]
     unknown = unknown_name("axis", name, allowed)
     if not having or own is None:
         return unknown
@@ -276,7 +295,7 @@ def knobs_and_settings(
         SpecError: for a knob that both have.
         Impossible: for a knob of the variant's that neither has.
     """
-    of_mixer = knob_names(load_mixer(mixer)) if mixer else set()
+    of_mixer = knobs_of(mixer)
     of_architecture = knob_names(load_architecture(architecture))
     if both := sorted(of_mixer & of_architecture):
         raise SpecError(
@@ -298,12 +317,20 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
 def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
     """The mixer's knobs, complete.
 
+    Of a pattern those of all its mixers, without one whose default they do not share: each of them
+    then has its own.
+
     Raises:
         SpecError: for a knob that is wrong by itself.
         Impossible: for one that does not fit the others or the width.
     """
-    kind = load_mixer(mixer)
-    return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
+    kinds, found = load_mixers(mixer), list[dict[str, Knob]]()
+    for name, kind in kinds.items():
+        own = knobs if len(kinds) == 1 else _only(knobs, knob_names(kind))
+        check = partial(kind.check_config, dim=dim)
+        found.append(_checked(name, kind.Config, own, check))
+    complete = {key: value for each in found for key, value in each.items()}
+    return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 
 
 def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:

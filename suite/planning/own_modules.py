@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from models.registry import mixer_pattern
 from suite.schema import Plan
 from suite.text import redact
 
@@ -75,7 +76,7 @@ def _named_in(plan: Plan) -> Iterator[str]:
         yield plan.about.ablation
     for trial in plan.trials:
         for subject in trial.subjects:
-            for name in (subject.mixer, subject.architecture):
+            for name in (*mixer_pattern(subject.mixer), subject.architecture):
                 module, colon, _ = name.partition(":")
                 if colon:
                     yield module

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from models import Cost
 from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
-from suite.planning.knobs import Impossible, load_mixer, refuse_foreign_axes, with_defaults
+from suite.planning.knobs import Impossible, load_mixers, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
@@ -364,8 +365,10 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
     name = baseline.model(variant).mixer
     if name is None:
         return MixerFacts(mixer="")
-    mixer = load_mixer(name)
-    return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
+    mixers = load_mixers(name).values()
+    cost = next(mixer.cost for mixer in mixers) if len(mixers) == 1 else Cost()
+    proven = all(mixer.is_proven() for mixer in mixers)
+    return MixerFacts(mixer=name, **asdict(cost), is_proven=proven)
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:

@@ -15,7 +15,7 @@ from functools import cache
 from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
 from models.interface import INPUTS, Answer
 from models.model_spec import RUNTIMES, Runtime, without_late_defaults
-from models.registry import relative_position
+from models.registry import mixer_pattern, relative_position
 from suite.errors import unknown_name
 from suite.planning.examination import try_own_architecture, try_own_mixer
 from suite.planning.knobs import (
@@ -25,8 +25,9 @@ from suite.planning.knobs import (
     has_hole,
     in_words,
     knobs_and_settings,
+    knobs_of,
     load_architecture,
-    load_mixer,
+    load_mixers,
     task_named,
 )
 from suite.planning.learning_rates import tuned_rate
@@ -85,6 +86,8 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     model = baseline.model(variant)
     if model.mixer is None:
         raise Impossible(f"{model.architecture or 'the model'} has no mixer to measure alone")
+    if list(load_mixers(model.mixer)) != [model.mixer]:
+        raise Impossible(f"{model.mixer} is a pattern, and a mixer is measured alone")
     vectors = Input(kind="vectors", size=scale.dim, length=scale.length)
     interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=scale.dim)
     return Subject(
@@ -177,9 +180,10 @@ def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
     if has_hole(name) != (model.mixer is not None):
         has = "needs a mixer" if has_hole(name) else f"has no hole for the mixer {model.mixer}"
         raise Impossible(f'{name} {has}; to compare the two, name whole models: vary("model", ...)')
-    if model.mixer and kind.is_causal and not load_mixer(model.mixer).supports_causal:
-        hint = " (set supports_causal in its class if it can)" if ":" in model.mixer else ""
-        raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(name)} must be")
+    for mixer, each in load_mixers(model.mixer or "").items():
+        if kind.is_causal and not each.supports_causal:
+            hint = " (set supports_causal in its class if it can)" if ":" in mixer else ""
+            raise Impossible(f"{mixer} cannot be causal{hint}, and {_with_article(name)} must be")
     return name
 
 
@@ -206,7 +210,8 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         ),
         runtime=_runtime(model, scale),
     )  # fmt: skip
-    flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, 1))
+    period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
+    flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
     if reason := _why_unbuildable(
         flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own
     ):
@@ -233,10 +238,15 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
     name = str(model.architecture)
     draws = [name] if load_architecture(name).is_stochastic else []
-    draws += [model.mixer] if model.mixer and load_mixer(model.mixer).is_stochastic else []
+    mixers = load_mixers(model.mixer or "")
+    draws += [mixer for mixer, each in mixers.items() if each.is_stochastic]
     if runtime == "cuda_graph" and draws:
         raise Impossible(f"{draws[0]} draws anew as it trains, and a CUDA graph only replays")
     return runtime
+
+
+def _is_own(name: str) -> bool:
+    return ":" in name
 
 
 @cache
@@ -248,8 +258,10 @@ def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> st
             build_shapes(spec)
             return ""
         with tried():
-            if ":" in spec.mixer:
-                try_own_mixer(spec, is_padded=is_padded)
+            for mixer in filter(_is_own, dict.fromkeys(mixer_pattern(spec.mixer))):
+                knobs = {k: v for k, v in spec.knobs.items() if k in knobs_of(mixer)}
+                alone = dataclasses.replace(spec, mixer=mixer, knobs=knobs)
+                try_own_mixer(alone, is_padded=is_padded)
             if ":" in spec.architecture:
                 try_own_architecture(spec, asks_for, is_padded=is_padded)
     except Exception as error:  # torch, at absurd sizes, and a user's class may raise anything

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from models import Mixer, ModelError, ModelSpec, architecture_class, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone
+from models.registry import mixer_pattern
 from suite.probes.probe import Probe, seconds
 from suite.schema import Measurement, Parallel, Point, Status, Trial
 from suite.timing.clock import clock_of
@@ -40,8 +41,9 @@ class Decode(Probe):
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
         if not architecture_class(model.architecture).can_write():
             return f"a {model.architecture} does not write its own next token"
-        if model.mixer and not mixer_class(model.mixer).supports_step:
-            return f"{model.mixer} has no step form"
+        for mixer in mixer_pattern(model.mixer):
+            if not mixer_class(mixer).supports_step:
+                return f"{mixer} has no step form"
         if model.runtime != "eager":
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)

@@ -44,8 +44,9 @@ class ForwardFlops(Probe):
         """A user's mixer or architecture may come without a formula."""
         if not architecture_class(model.architecture).has_flops_formula():
             return f"{model.architecture} defines no flops(length, batch)"
-        if model.mixer and not mixer_class(model.mixer).has_flops_formula():
-            return f"{model.mixer} defines no flops(length, batch)"
+        for mixer in architecture_class(model.architecture).mixers_of(model):
+            if not mixer_class(mixer).has_flops_formula():
+                return f"{mixer} defines no flops(length, batch)"
         return ""
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:

@@ -39,6 +39,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
+from models.registry import mixer_pattern
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
@@ -116,8 +117,9 @@ class Softmax(Probe):
         """It needs weights of keys for queries, and trains in one process."""
         if not model.mixer:
             return f"{model.architecture} has no mixer whose weights could be read"
-        if mixer_class(model.mixer).attention_weights is Mixer.attention_weights:
-            return f"{model.mixer} gives no attention weights"
+        for mixer in mixer_pattern(model.mixer):
+            if mixer_class(mixer).attention_weights is Mixer.attention_weights:
+                return f"{mixer} gives no attention weights"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:

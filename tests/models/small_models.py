@@ -8,11 +8,20 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import ARCHITECTURES, Architecture, Mixer, ModelSpec, architecture_class, build_model
+from models import (
+    ARCHITECTURES,
+    Architecture,
+    Input,
+    Mixer,
+    ModelSpec,
+    architecture_class,
+    build_model,
+)
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
 GRID = (24, 32)  # of images: 48 patches
+OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).reads) == 1]
 
 
 def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
@@ -22,6 +31,8 @@ def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSp
         "dim": DIM, "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
         "output_size": SYMBOLS,
     }  # fmt: skip
+    if "context" in architecture_class(architecture).reads:
+        fields["others"] = {"context": Input(kind="tokens", size=SYMBOLS, length=LENGTH)}
     if "image" in architecture_class(architecture).reads["inputs"]:
         fields |= {"input_kind": "image", "grid": GRID, "length": GRID[0] * GRID[1]}
     of_spec = {name: value for name, value in changes.items() if name in fields}
@@ -52,6 +63,13 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
         return torch.randint(SYMBOLS, shape, generator=generator)
     shape = (batch, *GRID) if model_spec.grid else shape
     return torch.randn(*shape, SYMBOLS, generator=generator)
+
+
+def outputs(model: Architecture) -> Tensor:
+    """Of its `inputs`, and of a source where it reads one."""
+    sources = {name: inputs(model.spec).flip(1) for name in model.spec.others}
+    logits: Tensor = model(inputs(model.spec), **sources)
+    return logits
 
 
 def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tensor:
@@ -85,6 +103,6 @@ def every_kind(**changes: Any) -> list[ModelSpec]:
     """One spec for each architecture and each kind of input that it reads."""
     return [
         spec(architecture, input_kind=kind, **changes)
-        for architecture in ARCHITECTURES
+        for architecture in OF_ONE_INPUT
         for kind in architecture_class(architecture).reads["inputs"]
     ]

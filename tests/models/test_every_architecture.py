@@ -26,16 +26,18 @@ from tests.models.small_models import (
     DEPTH,
     DIM,
     LENGTH,
+    OF_ONE_INPUT,
     SYMBOLS,
     build,
     every_kind,
     inputs,
+    outputs,
     predicts_tokens,
     reads_pairs,
     spec,
 )
 
-PAIRINGS = [(architecture, mixer) for architecture in ARCHITECTURES for mixer in MIXERS]
+PAIRINGS = [(architecture, mixer) for architecture in OF_ONE_INPUT for mixer in MIXERS]
 FITTING = [
     spec(architecture, mixer)
     for architecture, mixer in PAIRINGS
@@ -240,6 +242,7 @@ def alternatives(architecture: str, knob: str) -> list[Any]:
     config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
     values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    values[str] = ("gru", "performer")  # mixers, of which one may fit
     hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
     choices = [v for each in hints for v in values.get(each, get_args(each))]
     return [v for v in choices if v != default and is_built(spec(architecture, **{knob: v}))]
@@ -260,7 +263,7 @@ def test_every_knob_changes_what_is_computed(architecture: str, field: Any) -> N
     assert tried
     for value in tried:
         default, changed = spec(architecture), spec(architecture, **{field.name: value})
-        logits = [build(each)(inputs(default)) for each in (default, changed)]
+        logits = [outputs(build(each)) for each in (default, changed)]
         assert not torch.allclose(*logits, rtol=1e-3, atol=1e-3)
 
 
@@ -276,7 +279,7 @@ def test_every_knob_is_documented_and_has_a_default(architecture: str, field: An
 def test_a_setting_left_out_has_its_default(architecture: str) -> None:
     written = vars(architecture_class(architecture).Config())
     ours, theirs = (build(each) for each in (spec(architecture), spec(architecture, **written)))
-    assert torch.equal(ours(inputs(ours.spec)), theirs(inputs(ours.spec)))
+    assert torch.equal(outputs(ours), outputs(theirs))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

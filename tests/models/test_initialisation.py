@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ARCHITECTURES, Architecture, mixer_class
-from tests.models.small_models import DIM, build, spec
+from models import Architecture, ModelError, mixer_class
+from models.initialisation import declared
+from tests.models.small_models import DIM, OF_ONE_INPUT, build, spec
 
 OTHERS = ["truncated_normal", "xavier_uniform"]
 others = pytest.mark.parametrize("initialisation", OTHERS)
@@ -30,7 +31,7 @@ def bound(weight: Tensor) -> float:
 
 
 @pytest.mark.parametrize("mixer", ["attention", "lstm", "conv"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", OF_ONE_INPUT)
 @others
 def test_every_linear_map_is_drawn_again_and_no_table(
     initialisation: str, architecture: str, mixer: str
@@ -115,3 +116,44 @@ def test_what_is_no_linear_map_starts_as_its_part_says(initialisation: str) -> N
     )
     assert torch.equal(drawn.log_temperature, plain.log_temperature)
     assert not torch.equal(drawn.query.weight, plain.query.weight)
+
+
+@others
+def test_what_a_module_declares_keeps_its_own_draw(
+    initialisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parameter, a layer with its bias, a bias alone; also where another module shares it."""
+    conv = mixer_class("conv")
+    plain = conv.__init__
+
+    def with_own(self: Any, **arguments: Any) -> None:
+        plain(self, **arguments)
+        self.table = nn.Parameter(torch.full((4, 5), 7.0))
+        self.near_zero, self.gate = nn.Linear(DIM, DIM), nn.Linear(DIM, DIM)
+        self.again, self.absent = self.near_zero, None
+        for layer in (self.near_zero, self.gate):
+            nn.init.constant_(layer.weight, 1e-3)
+            nn.init.constant_(layer.bias, 1e-3)
+
+    monkeypatch.setattr(conv, "__init__", with_own)
+    names = ("table", "again", "gate.bias", "absent")
+    monkeypatch.setattr(conv, "keeps_own_draw", names, raising=False)
+    model = build(spec("tagger", "conv", initialisation=initialisation))
+    mixer = model.trunk.blocks[0].mixer
+    assert (mixer.table == 7).all()
+    for kept in (mixer.near_zero.weight, mixer.near_zero.bias, mixer.gate.bias):
+        assert (kept == 1e-3).all()
+    assert not (mixer.gate.weight == 1e-3).any()
+    monkeypatch.setattr(conv, "keeps_own_draw", ("tabel",))
+    with pytest.raises(ModelError, match="Convolution has no 'tabel', which its keeps_own_draw"):
+        build(spec("tagger", "conv", initialisation=initialisation))
+
+
+def test_parameters_without_weight_decay_are_found() -> None:
+    model = build(spec("tagger", "conv", layer_scale=0.1))
+    names = {
+        name for name, p in model.named_parameters() if p in declared(model, "no_weight_decay")
+    }
+    assert names == {
+        f"trunk.blocks.{i}.{part}_sum.scale" for i in (0, 1) for part in ("mixer", "mlp")
+    }

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from models import architecture_class, mixer_class
+from models.model_spec import without_late_defaults
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.resolve import Subject, _with_article, subject_of
 from suite.planning.variants import Baseline, variants_of
@@ -46,7 +47,8 @@ def test_a_subject_is_complete() -> None:
     subject = _subjects(make_ablation())["heads=1"]
     assert isinstance(subject, Subject)
     assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
-    assert dict(subject.model.settings) == vars(architecture_class("language_model").Config())
+    config = architecture_class("language_model").Config
+    assert dict(subject.model.settings) == without_late_defaults(config, vars(config()))
     assert subject.model.architecture == "language_model"
     assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
 

@@ -139,7 +139,9 @@ def test_a_faulty_one_is_refused_in_a_sentence(case: str, planned: Planned) -> N
 def test_a_good_one_is_planned_on_padded_sequences(planned: Planned) -> None:
     assert planned(**POOLED).trials
     padding = ("def forward(self, inputs, mask=None)", "mask_mode = 'pads_as_tokens'\n\n    ")
-    assert planned((padding[0], padding[1] + padding[0]), ("if mask is not", "if not"), **POOLED)
+    assert planned(
+        (padding[0], padding[1] + padding[0]), ("if mask is not None", "if False"), **POOLED
+    )
 
 
 def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Planned) -> None:
@@ -147,10 +149,10 @@ def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Plann
         ("class Net(Architecture)", "class Net(StackArchitecture)"),
         ("    class Config:", "    class Config(StackArchitecture.Config):"),
     )
-    found = planned(*stacked, model='"own_net:Net", mixer="lstm", dropout=0.5')
+    found = planned(*stacked, model='"own_net:Net", width=16, mixer="lstm", dropout=0.5')
     (subject, _, _) = (trial.subjects[0] for trial in found.trials)
     assert (subject.mixer, subject.dim, subject.depth) == ("lstm", 16, 1)
-    assert (subject.settings["dropout"], subject.settings["width"]) == (0.5, 8)
+    assert (subject.settings["dropout"], subject.settings["width"]) == (0.5, 16)
 
 
 def _reasons(**fields: Any) -> dict[str, str]:
