@@ -32,6 +32,9 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    # generated: a source to be rewritten
+    "reversal": "suite.tasks.digits:Reversal",
+    "sorting": "suite.tasks.digits:Sorting",
 }
 
 

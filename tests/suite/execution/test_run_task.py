@@ -16,8 +16,6 @@ from suite.errors import Diverged
 from suite.execution.run_task import ModuleError
 from suite.schema import Point, Training
 from suite.spec import Scale
-from suite.tasks import registry
-from suite.tasks.digits import Reversal
 from suite.tasks.task import TaskError
 from suite.training.loop import Exercise
 from tests.suite.writers import GruPair
@@ -216,12 +214,6 @@ def test_a_module_that_does_not_suit_is_one_sentence(
     assert str(refused.value) == sentence
 
 
-@pytest.fixture
-def _reversal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.TASKS, Reversal.name, "suite.tasks.digits:Reversal")
-
-
-@pytest.mark.usefixtures("_reversal")
 def test_a_module_with_a_source_writes_by_itself() -> None:
     found = suite.run_task(GruPair(64), task="reversal", length=3, steps=200, batch=64,
                            learning_rate=1e-2)  # fmt: skip
@@ -249,7 +241,6 @@ class WrongState(GruPair):
         raise TypeError("no state")
 
 
-@pytest.mark.usefixtures("_reversal")
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [

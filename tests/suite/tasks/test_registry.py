@@ -15,8 +15,6 @@ NOT_TASKS = {
     "batch",
     "metrics",
     "sequence_metrics",
-    # two tasks that wait for an architecture that reads a source
-    "digits",
     "task",
     "registry",
     "data_files",
