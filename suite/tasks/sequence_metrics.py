@@ -163,7 +163,7 @@ class ChrF(SequenceMetric):
         precision = sum(right / written for written, _, right in orders) / len(orders)
         recall = sum(right / asked for _, asked, right in orders) / len(orders)
         factor = self.beta**2
-        score = (1 + factor) * precision * recall / (factor * precision + recall)
+        score: float = (1 + factor) * precision * recall / (factor * precision + recall)
         return 100 * score
 
 
