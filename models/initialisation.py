@@ -131,7 +131,7 @@ def declared(model: nn.Module, attribute: Declaration) -> set[nn.Parameter]:
     for module in model.modules():
         for name in getattr(module, attribute, ()):
             path, _, last = name.rpartition(".")
-            part = getattr(module.get_submodule(path), last, _MISSING)
+            part: Any = getattr(module.get_submodule(path), last, _MISSING)
             if part is _MISSING:
                 kind = type(module).__name__
                 raise ModelError(f"{kind} has no {name!r}, which its {attribute} names")

@@ -158,9 +158,9 @@ class Trunk(nn.Module):
         is_causal: bool,
         context_mixer: Callable[[], Mixer] | None = None,
     ) -> None:
-        if is_causal and config.norm == "batch":
+        if is_causal and config.norm_kind == "batch":
             raise ModelError(
-                f"{spec.architecture} is causal, and norm='batch' lets a token see later ones"
+                f"{spec.architecture} is causal, and norm_kind='batch' lets a token see later ones"
             )
         super().__init__()
         self.position = build_position(spec, config.position_mode, seeds)

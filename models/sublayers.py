@@ -28,7 +28,7 @@ class StackConfig:
         dropout: Share of numbers set to zero while training, of the embeddings with their
             positions and of what each sub-layer puts out, before it is added (Vaswani et al. 2017,
             section 5.4).
-        norm: `layer` (Ba et al. 2016, arXiv:1607.06450), `rms` (Zhang and Sennrich 2019,
+        norm_kind: `layer` (Ba et al. 2016, arXiv:1607.06450), `rms` (Zhang and Sennrich 2019,
             arXiv:1910.07467), or `batch` over all real tokens of a batch (Ioffe and Szegedy 2015,
             arXiv:1502.03167), which no causal stack can have.
         norm_eps: Added to the variance under the root.
@@ -49,7 +49,7 @@ class StackConfig:
     norm_placement: Literal["pre", "post", "res_post"] = "pre"
     has_residual: bool = True
     dropout: float = 0.0
-    norm: Literal["layer", "rms", "batch"] = late_knob("layer")
+    norm_kind: Literal["layer", "rms", "batch"] = late_knob("layer")
     norm_eps: float = late_knob(1e-5)
     residual: Literal["sum", "scaled"] = late_knob("sum")
     layer_scale: float | None = late_knob(None)
@@ -74,6 +74,8 @@ def check_stack(config: StackConfig, owner: str) -> None:
         value = getattr(config, key)
         if not config.has_residual and value != idle:
             raise ModelError(f"{owner}: {key}={value!r} needs a sum, and has_residual=False")
+    if config.residual == "scaled" and config.norm_placement == "post":
+        raise ModelError(f"{owner}: residual='scaled' is undone by norm_placement='post'")
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
@@ -107,7 +109,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
 def build_norm(dim: int, config: StackConfig) -> nn.Module:
     """Of the kind that the knobs name; draws nothing."""
-    kind = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": MaskedBatchNorm}[config.norm]
+    kind = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": MaskedBatchNorm}[config.norm_kind]
     norm: nn.Module = kind(dim, eps=config.norm_eps)
     return norm
 

@@ -33,7 +33,13 @@ from models.initialisation import PartSeeds, scaled_normal
 from models.interface import Answer, InputKind
 from models.mixer import Mixer, State
 from models.model_spec import Knob, ModelSpec, config_from_knobs
-from models.registry import build_mixer, knobs_of_mixer, mixer_class, mixer_pattern
+from models.registry import (
+    construct_mixer,
+    knobs_of_mixer,
+    mixer_class,
+    mixer_config,
+    mixer_pattern,
+)
 from models.stack import Trunk
 
 
@@ -138,7 +144,11 @@ class Translator(StackArchitecture):
         if self.config.context_heads is not None:
             knobs["heads"] = self.config.context_heads
         lengths = self.spec.length, self.spec.others["context"].length
-        return build_mixer(name, dim=self.spec.dim, max_length=max(lengths), **knobs)
+        dim = self.spec.dim
+        return construct_mixer(
+            name, dim=dim, max_length=max(lengths), is_causal=False,
+            config=mixer_config(name, dim=dim, knobs=knobs), position=None,
+        )  # fmt: skip
 
     def _knobs_of(self, pattern: str) -> dict[str, Knob]:
         """The model's knobs that one of these mixers has."""

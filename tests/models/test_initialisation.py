@@ -21,7 +21,7 @@ def matrices(model: Architecture) -> dict[str, Tensor]:
 
 
 def is_table(name: str) -> bool:
-    return "embedding" in name or "position" in name
+    return "table" in name or "position" in name
 
 
 def bound(weight: Tensor) -> float:

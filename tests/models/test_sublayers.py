@@ -37,7 +37,7 @@ def test_batch_norm_counts_real_tokens_only() -> None:
 
 @pytest.mark.parametrize("norm", ["layer", "rms", "batch"])
 def test_norms_are_their_formulas(norm: str) -> None:
-    model, x = build(spec("tagger", norm=norm, norm_eps=0.3)), numbers(2, LENGTH, DIM)
+    model, x = build(spec("tagger", norm_kind=norm, norm_eps=0.3)), numbers(2, LENGTH, DIM)
     axes = (0, 1) if norm == "batch" else -1
     centred = x if norm == "rms" else x - x.mean(dim=axes, keepdim=True)
     expected = centred / (centred.square().mean(dim=axes, keepdim=True) + 0.3).sqrt()
@@ -51,8 +51,10 @@ NORMS = {"layer": ["LayerNorm"], "rms": ["RMSNorm"], "batch": ["MaskedBatchNorm"
 
 
 def test_no_causal_stack_has_batch_norm() -> None:
-    with pytest.raises(ModelError, match="language_model is causal, and norm='batch' lets a token"):
-        build(spec("language_model", norm="batch"))
+    with pytest.raises(
+        ModelError, match="language_model is causal, and norm_kind='batch' lets a token"
+    ):
+        build(spec("language_model", norm_kind="batch"))
 
 
 @pytest.mark.parametrize("kind", ["gelu", "relu", "glu", "swiglu"])
@@ -82,8 +84,8 @@ def test_without_a_feed_forward_a_block_is_its_mixer() -> None:
 
 @pytest.mark.parametrize("placement", ["pre", "post", "res_post"])
 def test_sums_are_their_formulas(placement: str) -> None:
-    settings = {"norm_placement": placement, "residual": "scaled", "layer_scale": 0.1}
-    model = build(spec("tagger", **settings))
+    residual = "sum" if placement == "post" else "scaled"
+    model = build(spec("tagger", norm_placement=placement, residual=residual, layer_scale=0.1))
     block, x = model.trunk.blocks[1], numbers(2, LENGTH, DIM)
     block.mlp_sum.scale.data = numbers(DIM)
     expected = x
@@ -94,7 +96,7 @@ def test_sums_are_their_formulas(placement: str) -> None:
         if placement == "pre":
             expected = (expected + scale * layer(norm(expected))) * 0.5**0.5
         elif placement == "post":
-            expected = norm((expected + scale * layer(expected)) * 0.5**0.5)
+            expected = norm(expected + scale * layer(expected))
         else:
             expected = (expected + scale * norm(layer(expected))) * 0.5**0.5
     torch.testing.assert_close(block(x), expected)
@@ -122,8 +124,8 @@ def test_a_sum_draws_nothing_that_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"norm": "rms", "norm_placement": "res_post"},
-        {"residual": "scaled", "layer_scale": 0.3, "norm_placement": "post"},
+        {"norm_kind": "rms", "norm_placement": "res_post"},
+        {"residual": "scaled", "layer_scale": 0.3},
         {"feed_forward": "swiglu", "stochastic_depth": 0.5},
         {"feed_forward": "none"},
     ],

@@ -61,9 +61,9 @@ def test_a_misspelt_pattern_is_refused(mixer: str, said: str) -> None:
 
 
 def test_a_late_knob_counts_where_it_differs_from_its_default() -> None:
-    found = planned("layer", "rms", axis="norm")
-    norms = {model.settings.get("norm") for model in models(found)}
+    found = planned("layer", "rms", axis="norm_kind")
+    norms = {model.settings.get("norm_kind") for model in models(found)}
     assert norms == {None, "rms"}
     plain = planned("pre", "post", axis="norm_placement")
     assert {t.trial_id for t in found.trials} & {t.trial_id for t in plain.trials}
-    assert {cell.variant for cell in found.cells} == {"norm=layer", "norm=rms"}
+    assert {cell.variant for cell in found.cells} == {"norm_kind=layer", "norm_kind=rms"}
