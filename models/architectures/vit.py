@@ -60,10 +60,10 @@ class ViT(Classifier):
             length=grid[0] * grid[1] // patch**2, grid=None,
         )  # fmt: skip
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """See `Architecture.forward`; `[batch, output_size]`."""
-        logits: Tensor = super().forward(patches(inputs, self.config.patch))
-        return logits
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
+        assert mask is None, "an image has no padding"
+        return super().forward(patches(inputs, self.config.patch))
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Those of a classifier of patches, whatever the number of pixels `length`."""
@@ -75,6 +75,7 @@ def patches(image: Tensor, side: int) -> Tensor:
 
     Row by row; within a patch likewise, channels last.
     """
-    rows = image.unflatten(1, (-1, side))  # (batch, row, y, columns, channel)
-    cut = rows.unflatten(3, (-1, side)).transpose(2, 3)  # (batch, row, column, y, x, channel)
-    return cut.flatten(3).flatten(1, 2)
+    batch, rows, columns, channels = image.shape
+    down, across = rows // side, columns // side
+    cut = image.reshape(batch, down, side, across, side, channels).transpose(2, 3)
+    return cut.reshape(batch, down * across, side * side * channels)

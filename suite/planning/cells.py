@@ -211,7 +211,6 @@ def mixer_version(name: str) -> int | str:
     return _version(mixer_class(name), is_own=":" in name)
 
 
-@cache
 def architecture_version(name: str) -> int | str:
     """Likewise."""
     return _version(architecture_class(name), is_own=":" in name)

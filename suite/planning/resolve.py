@@ -265,6 +265,6 @@ def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> st
             if ":" in spec.architecture:
                 try_own_architecture(spec, asks_for, is_padded=is_padded)
     except Exception as error:  # torch, at absurd sizes, and a user's class may raise anything
-        is_of_mixer = spec.mixer and ":" not in spec.architecture
-        return in_words(spec.mixer if is_of_mixer else spec.architecture, error)
+        own = (part for part in (spec.mixer, spec.architecture) if ":" in part)
+        return in_words(next(own, spec.mixer or spec.architecture), error)
     return ""

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.interface import Answer
 from suite.tasks.data_order import RandomStream
 from suite.tasks.metrics import Bits
 from suite.tasks.task import Batch, Split, Task
@@ -45,7 +46,7 @@ class TextWindows(Task):
     """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
 
     architecture = "language_model"
-    asks_for = "next_symbols"
+    asks_for: ClassVar[Answer] = "next_symbols"
     metric = Bits(name="bits_per_byte")
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256

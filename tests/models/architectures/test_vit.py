@@ -12,7 +12,7 @@ from models import ModelError, ModelSpec, build_model, build_shapes
 from models.architectures.vit import patches
 
 SPEC = ModelSpec(
-    architecture="vit", mixer="attention", position="learned", dim=8, depth=2, length=48,
+    architecture="vit", mixer="conv", position="learned", dim=8, depth=2, length=48,
     input_kind="image", input_size=3, output_size=5, grid=(8, 6), settings={"patch": 2},
 )  # fmt: skip
 IMAGES = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
@@ -55,8 +55,8 @@ def test_it_has_as_many_parameters_as_the_published_one(name: str) -> None:
     dim, heads, patch, published = PUBLISHED[name]
     model = build_shapes(
         replace(
-            SPEC, dim=dim, depth=12, knobs={"heads": heads, "bias": True}, grid=(224, 224),
-            length=224**2, output_size=1000, settings={"patch": patch},
+            SPEC, mixer="attention", dim=dim, depth=12, knobs={"heads": heads, "bias": True},
+            grid=(224, 224), length=224**2, output_size=1000, settings={"patch": patch},
         )
     )  # fmt: skip
     assert model.num_parameters() == published

@@ -107,7 +107,7 @@ def test_a_trial_holds_no_training_where_none_is_done() -> None:
 def test_versions_name_every_definition_that_moves_the_number(mixers: Ablation) -> None:
     named = {trial.probe: set(trial.versions) for trial in plan(mixers, seeds=1).trials}
     common = {
-        "task shakespeare_characters", "architecture language_model", "position sinusoidal",
+        "task shakespeare_characters", "skeleton language_model", "position sinusoidal",
     }  # fmt: skip
     assert named["step_time"] == common | {
         "probe step_time", "mixer attention", "mixer conv", "mixer lstm",

@@ -258,7 +258,7 @@ def _claim(**changes: Any) -> Claim:
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "knobs of another architecture than the task's": (
         {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
-        ["baseline is impossible", f"{TEXT} asks for a language_model, not a classifier"],
+        ["baseline is impossible", f"{TEXT} asks for next_symbols, and classifier gives class or"],
     ),
     "baseline longer than the data": (
         {"scale": {"length": 2_000_000}}, ["baseline is impossible", "1048576", "2000000"],
@@ -397,6 +397,7 @@ def test_an_id_is_the_hash_of_the_content() -> None:
             assert content["training"].pop("label_smoothing") == 0.0
         for subject in content["subjects"]:
             assert subject.pop("runtime") == "eager"
+            assert (subject.pop("grid"), subject.pop("others")) == (None, {})
             subject["skeleton"] = subject.pop("architecture")  # its name where it is hashed
         assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32

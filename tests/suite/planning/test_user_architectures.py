@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from suite.planning.cells import architecture_version
 from suite.planning.plan import plan
 from suite.planning.resolve import _why_unbuildable
 from suite.schema import MIXER_ALONE, Plan
@@ -66,8 +65,7 @@ def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
             source = source.replace(old, new)
         (tmp_path / "own_net.py").write_text(source)
         fields = {"axes": '[vary("width", [4, 8])]', "probes": '["quality", "flops"]', **parts}
-        for remembered in (architecture_version, _why_unbuildable):
-            remembered.cache_clear()
+        _why_unbuildable.cache_clear()  # one process, several sources
         return plan(str(write_ablation(baseline=f"Model({model})", **fields)), seeds=1)
 
     return make
