@@ -258,5 +258,6 @@ def outcome(result: Result) -> str:
         return "ok" if not found else f"{found[0].status.value}: {found[0].reason}"
     unit = "" if first.unit == "1" else f" {first.unit}"
     num_noisy = sum(m.status is Status.NOISY for m in found)
-    noisy = f", {num_noisy} of {len(found)} noisy" if num_noisy else ""
+    part = "" if num_noisy == len(found) else f"{num_noisy} of {len(found)} measurements "
+    noisy = f", {part}noisy" if num_noisy else ""
     return f"{first.metric} {first.value:.6g}{unit}{noisy}"
