@@ -102,6 +102,8 @@ def _refuse_no_module(module: object) -> None:
 
 
 def _refuse_numbers(seed: int, **numbers: Any) -> None:
+    if isinstance(numbers["learning_rate"], str):  # not "tuned" either, as an ablation may
+        raise SpecError(f"run_task: learning_rate={numbers['learning_rate']!r} must be a number.")
     if type(seed) is not int or seed < 0:
         raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
     try:

@@ -126,6 +126,7 @@ def test_it_trains_as_an_ablation_with_the_same_scale(
     [
         (Linear(), {"steps": -1}, "run_task: steps=-1"),
         (Linear(), {"learning_rate": "1e-2"}, "run_task: learning_rate='1e-2'"),
+        (Linear(), {"learning_rate": "tuned"}, "run_task: learning_rate='tuned' must be a number"),
         (Linear(), {"seed": 0.5}, "seed=0.5"),
         (Linear, {}, "Linear is a class"),
         (Linear().forward, {}, "not of type method"),
