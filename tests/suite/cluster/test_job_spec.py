@@ -168,6 +168,9 @@ def test_the_output_folder_is_never_the_home_itself() -> None:
     for out in (Path("../out"), Path("/data/../.."), Path("~ada/out"), Path("a\nb")):
         with pytest.raises(SpecError, match="give a plain path on the head"):
             folder_on_head(out)
+        options = SubmitOptions(scale="quick", seeds=None, out=out, tracking_uri=None)
+        with pytest.raises(SpecError, match="--out"):  # before anything is asked or planned
+            submit.submit(["nosuch"], "no address", options)
 
 
 def test_what_earlier_jobs_have_done_does_not_count_as_submitted(
