@@ -41,6 +41,7 @@ class Tally:
         estimates: trial_id -> seconds that it takes, of which only the ratios count.
         steps: trial_id -> its training steps.
         num_done_before: Trials that an earlier run has done.
+        editions: Ablation -> the number of its edition.
     """
 
     trials: dict[str, Listed]
@@ -48,6 +49,7 @@ class Tally:
     estimates: Mapping[str, float] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     num_done_before: int = 0
+    editions: Mapping[str, int] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, Any] | None = None
     failed: dict[str, str] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Tally:
             counts={state: number for state, number in sorted(counts.items()) if number},
             running=self.running, waiting=self.waiting if left else None, failed=self.failed,
             labels={trial_id: trial.label for trial_id, trial in self.trials.items()},
-            eta_seconds=self.eta_seconds(),
+            eta_seconds=self.eta_seconds(), editions=self.editions,
         )  # fmt: skip
 
     def eta_seconds(self) -> float | None:
@@ -142,6 +144,7 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
         estimates={trial_id: seconds_of(*item) for trial_id, item in work.items()},
         steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
         num_done_before=missing.num_done,
+        editions={plan.about.ablation: plan.about.edition for plan in plans},
     )
 
 
@@ -258,5 +261,6 @@ def outcome(result: Result) -> str:
         return "ok" if not found else f"{found[0].status.value}: {found[0].reason}"
     unit = "" if first.unit == "1" else f" {first.unit}"
     num_noisy = sum(m.status is Status.NOISY for m in found)
-    noisy = f", {num_noisy} of {len(found)} noisy" if num_noisy else ""
+    part = "" if num_noisy == len(found) else f"{num_noisy} of {len(found)} measurements "
+    noisy = f", {part}noisy" if num_noisy else ""
     return f"{first.metric} {first.value:.6g}{unit}{noisy}"

@@ -36,6 +36,7 @@ class SweepStatus:
         eta_seconds: None where it cannot be estimated yet; 0 where nothing is left.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
+        editions: Ablation -> the number of its edition in the output folder; empty where unknown.
         throughput_per_minute: Trials that left a result, recently; None where none ever did. This
             and the hours are None, too, where they were not computed.
         cpu_hours_spent: All that is known, what runs now included.
@@ -55,6 +56,7 @@ class SweepStatus:
     eta_seconds: float | None = None
     out: str = ""
     by_ablation: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    editions: Mapping[str, int] = field(default_factory=dict)
     throughput_per_minute: float | None = None
     cpu_hours_spent: float | None = None
     cpu_hours_wasted: float | None = None

@@ -117,6 +117,11 @@ _INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 _NAME_LIMIT = 500  # characters; see mlflow/utils/validation.py
 _DIGEST_LENGTH = 12  # of 36 that MLflow takes: every row of the table shows it
+_UNREACHABLE = {
+    "Connection refused": "nothing answers there (connection refused)",
+    "timed out": "it does not answer in time",
+    "Failed to resolve": "no host of that name is known here",
+}
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
@@ -137,7 +142,7 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
     try:
         yield
     except errors as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = _reason(str(error).strip() or type(error).__name__)
         is_refused = getattr(error, "error_code", "") == _INVALID
     else:
         return
@@ -146,6 +151,13 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
     reason = redact(reason)[:300]
     kind, does = (StoreRefuses, "refuses") if is_refused else (StoreUnavailable, "is not available")
     raise kind(f"The MLflow store {redact(uri)} {does}: {reason}") from None
+
+
+def _reason(told: str) -> str:
+    """In plain words, where a request of mlflow's tells of all that it tried."""
+    if "Max retries exceeded" in told:
+        return next((plain for words, plain in _UNREACHABLE.items() if words in told), told[:100])
+    return told.splitlines()[0]
 
 
 def now_ms() -> int:

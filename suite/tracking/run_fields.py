@@ -228,8 +228,9 @@ def sweep_description(
 
 
 def _claim(claim: ClaimSpec) -> str:
-    published = f"; published: {claim.published}" if claim.published else ""
-    return f"Claim: {claim.statement} ({claim.source}{published})"
+    published = f"published: {claim.published}" if claim.published else ""
+    origin = "; ".join(filter(None, (claim.source, published)))
+    return f"Claim: {claim.statement}{f' ({origin})' if origin else ''}"
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:

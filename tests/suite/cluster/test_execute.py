@@ -158,6 +158,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert died.measurements == ()
     assert raised.reason.startswith("RuntimeError: the mixer has a fault (at cluster_mixers.py, ")
     assert "cluster_mixers.py" in raised.traceback
+    assert raised.output == "said before the fault\n"
 
 
 def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:
