@@ -173,19 +173,45 @@ class MlflowStore:
         client: An `mlflow.MlflowClient` for it.
         entities: The module `mlflow.entities`.
         errors: What the client raises where the store fails.
+        transaction: Sends what is requested within the block in one transaction; None where the
+            store cannot do that.
     """
 
     def __init__(
-        self, uri: str, client: Any, entities: Any, errors: tuple[type[Exception], ...]
+        self,
+        uri: str,
+        client: Any,
+        entities: Any,
+        errors: tuple[type[Exception], ...],
+        transaction: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
         self.uri = uri
         self.client = client
         self._entities = entities
         self._errors = errors
+        self._transaction = transaction
 
     def call_before_requests(self, callback: Callable[[], None]) -> None:
         """Call this before each request from now on; what it raises is raised."""
         self.client = _ClientWithCallback(self.client, callback)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send the requests of the block as if they were one, where the store is a file.
+
+        A request that fails is undone alone, unless its error leaves the block: then all are.
+        """
+        if self._transaction is None:
+            yield
+            return
+        client = self.client
+        if isinstance(client, _ClientWithCallback):
+            self.client = client.told_once()
+        try:
+            with self._transaction():
+                yield
+        finally:
+            self.client = client
 
     def reached(self) -> AbstractContextManager[None]:
         """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
@@ -370,6 +396,11 @@ class _ClientWithCallback:
     def __init__(self, client: Any, callback: Callable[[], None]) -> None:
         self._client = client
         self._callback = callback
+
+    def told_once(self) -> Any:
+        """Call the callback now; the client that is returned calls none."""
+        self._callback()
+        return self._client
 
     def __getattr__(self, name: str) -> Any:
         request = getattr(self._client, name)

@@ -76,6 +76,20 @@ class RunWriter:
         """Call this before each request from now on; it returns when the request may be sent."""
         self._store.call_before_requests(callback)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send what the block writes in one transaction, where the store is a file.
+
+        An error that leaves the block undoes all of it.
+        """
+        try:
+            with self._store.reached(), self._store.together():
+                yield
+        except BaseException:
+            self._sweeps.clear()
+            self._live.clear()
+            raise
+
     def open_sweep(self, about: About) -> dict[str, str]:
         """Find or create the parent of (ablation, scale); delete duplicates that a crash left.
 
@@ -189,7 +203,7 @@ class RunWriter:
     def publish_findings(self, key: Key, findings: Findings) -> None:
         """Write the verdict as tags and in the description, and each variant's numbers as a run."""
         verdict = {fields.VERDICT_TAG: findings.verdict, fields.FINDING_TAG: findings.sentence}
-        with self._sweep(key) as sweep:
+        with self.together(), self._sweep(key) as sweep:
             self._show_variants(sweep, self._abouts[key], findings.variants)
             # A claim may have been removed since the last verdict.
             if findings.verdict or fields.VERDICT_TAG in sweep.tags:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -563,6 +563,28 @@ def test_a_trial_costs_four_requests_and_little_time(writer: RunWriter) -> None:
     assert client.num_requests == 4 * 10  # create, data set, parameters with numbers, the end
     # 16 ms of processor time each on two quiet cores; the disk is not counted.
     assert (time.process_time() - started) / 10 < 0.1
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("gone")])
+def test_what_is_written_together_is_there_together_or_not_at_all(
+    store: LocalStore, writer: RunWriter, error: Exception | None
+) -> None:
+    trials = [HEADS.trial(seed=seed) for seed in range(3)]
+    asked: list[int] = []
+    writer.call_before_requests(lambda: asked.append(1))
+    with suppress(StoreUnavailable), writer.together():
+        _finish(writer, trials)
+        with pytest.raises(StoreRefuses), writer._store.reached():  # undone alone
+            writer._store.log(store.trials()[0].run_id, params={"mixer.heads": "of another"})
+        assert not _active(store, "trial")
+        if error is not None:
+            raise error
+    assert asked == [1]
+    assert len(_active(store, "trial")) == (0 if error else len(trials))
+    if error is not None:
+        _finish(writer, trials)
+    assert {run.result_sha256 for run in store.trials()} == {HEADS.result(t).sha256 for t in trials}
+    assert len(store.trials()) == len(trials)
 
 
 def _finish(writer: RunWriter, trials: list[Trial]) -> None:
