@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
-from suite.journal.status_message import SweepStatus, are_wanted, line_of
+from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
@@ -128,10 +129,15 @@ class Tally:
         return (self.trials.get(trial_id) or self.others[trial_id]).label
 
 
+def has_status_lines() -> bool:
+    """Whether a program reads this driver's log."""
+    return os.environ.get(STATUS_LINES) == "1"
+
+
 def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Display:
     """A live display on a terminal, else plain lines; those also where a program reads the log."""
     tally = _tally(plans, missing)
-    is_live = console.is_terminal and not are_wanted()
+    is_live = console.is_terminal and not has_status_lines()
     return LiveDisplay(tally, console) if is_live else PlainLines(tally, console)
 
 
@@ -156,7 +162,7 @@ class PlainLines(Display):
 
     def __init__(self, tally: Tally, console: Console) -> None:
         self.tally, self.console = tally, console
-        self.has_status = are_wanted()
+        self.has_status = has_status_lines()
         self.last_status_seconds = 0.0
 
     def __enter__(self) -> PlainLines:

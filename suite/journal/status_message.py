@@ -7,7 +7,6 @@ API of Ray gives job logs to whoever asks, so no port or file of ours is needed.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -66,11 +65,6 @@ class SweepStatus:
     gpu_hours_left: float | None = None
     num_lost: int = 0
     lost_cpu_hours_at_most: float | None = None
-
-
-def are_wanted() -> bool:
-    """Whether a program reads this driver's log."""
-    return os.environ.get(STATUS_LINES) == "1"
 
 
 def line_of(status: SweepStatus) -> str:

@@ -107,8 +107,7 @@ def conclude(
     if writer is None and not outcome.error:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
-        from suite.reporting.build import reports_of, sweeps_to_report
-        from suite.reporting.end_summary import summary_lines
+        from suite.reporting.build import reports_of, summary_lines, sweeps_to_report
     except ImportError as error:  # a machine for training may have torch and little else
         return replace(outcome, note=outcome.note + _WITHOUT_REPORT.format(error=error))
     names = list(dict.fromkeys(plan.about.ablation for plan in plans))

@@ -26,7 +26,7 @@ from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEv
 from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.reporting.frames import by_trial
+from suite.reporting.frames import by_trial, with_history
 from suite.schema import Cell, Plan, Trial
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.run_fields import Key, variant_of
@@ -314,7 +314,6 @@ class MlflowSync(threading.Thread):
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """The two frames, and the journal's own lines."""
-        from suite.reporting.editions import with_history
         from suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]

@@ -14,8 +14,7 @@ from typing import Any
 from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
 from suite.reporting.build import findings_of
-from suite.reporting.editions import with_history
-from suite.reporting.frames import by_trial, sweep_files, sweep_of
+from suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
 from suite.tracking.artifacts import digest_of, files_in
