@@ -21,7 +21,7 @@ def test_the_workers_that_died_share_the_room_of_one(tmp_path: Path) -> None:
         with captured_output(checkpoints, "a", worker):
             kept = output_file(checkpoints, "a", worker)
             assert kept.is_file()
-        assert not kept.exists(), "a worker that ends by itself leaves none"
+        assert not kept.exists()
         kept.parent.mkdir(exist_ok=True)
         kept.write_text("x" * MOST_BYTES + f"last words of {worker}")
     output = with_left_output(found, checkpoints).output
