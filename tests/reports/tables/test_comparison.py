@@ -139,8 +139,8 @@ def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
         "4 trials ran and gave 5 of 6 planned measurements, 2 of them noisy; 1 diverged."
     )
     sweep = synthetic.sweep()
-    assert sweep.num_trials == sweep.results.query("status != 'skipped'")["trial_id"].nunique()
-    assert f"{sweep.num_trials} trials ran" in page(sweep, ["quick"]).summary[-2].text
+    num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
+    assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
 
 
 def test_each_machine_has_a_column_of_its_own() -> None:

@@ -71,13 +71,6 @@ class Raises(Told):
         if dist.get_rank() == 1:
             print("x" * 200_000, "printed before the fault")
             raise RuntimeError("the mixer has a fault")
-
-
-class Aborts(Told):
-    def meet_fault(self):
-        if dist.get_rank() == 1:
-            os.write(2, b"said by C before the end")
-            os.abort()
 '''
 
 
@@ -198,19 +191,10 @@ def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: P
     assert last.result.reason.startswith("RuntimeError: the mixer has a fault (at worker_mixers.py")
     assert "worker_mixers.py" in last.result.traceback
     assert last.result.output.endswith("xxx printed before the fault\n")
-    assert last.result.output.startswith("... xxx")
-    assert len(last.result.output) <= MOST_BYTES + 4
+    assert len(last.result.output) == MOST_BYTES + len("... ")
     assert len(passes(folder, 1)) == 1, "what raises is a finding, and not tried again"
     wait_until(lambda: free_cpus() == os.cpu_count())
     assert all(is_gone(process) for process in passes(folder, 0))
-
-
-@pytest.mark.slow
-def test_the_last_words_of_a_worker_that_dies_are_kept(executor, folder: Path) -> None:
-    *_, last = executor.execute([(trial_with("Aborts"), Resources())])
-    assert isinstance(last, Finished)
-    assert last.result.status is Status.CRASHED
-    assert last.result.output.startswith("worker 1:\nsaid by C before the end")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from suite.events import Checkpoints
@@ -16,12 +15,11 @@ def test_the_workers_that_died_share_the_room_of_one(tmp_path: Path) -> None:
     found = Result(
         trial_id="a", status=Status.CRASHED, provenance=provenance(Resources()), seconds=1.0
     )
-    assert with_left_output(found, checkpoints) == found
     for worker in (0, 1):
         with captured_output(checkpoints, "a", worker):
             kept = output_file(checkpoints, "a", worker)
             assert kept.is_file()
-        assert not kept.exists(), "a worker that ends by itself leaves none"
+        assert not kept.exists()
         kept.parent.mkdir(exist_ok=True)
         kept.write_text("x" * MOST_BYTES + f"last words of {worker}")
     output = with_left_output(found, checkpoints).output
@@ -29,4 +27,3 @@ def test_the_workers_that_died_share_the_room_of_one(tmp_path: Path) -> None:
         "worker 0:", "last words of 0", "worker 1:", "last words of 1"
     ]  # fmt: skip
     assert len(output) < MOST_BYTES + 50
-    assert with_left_output(found, checkpoints) == replace(found, output=""), "told once"

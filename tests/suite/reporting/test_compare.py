@@ -105,11 +105,3 @@ def test_what_is_not_clear_is_refused_with_what_there_is(case: str) -> None:
     with pytest.raises(SpecError) as caught:
         two(*names)
     assert [part for part in fragments if part not in str(caught.value)] == []
-
-
-def test_a_name_that_is_nothing_is_told_before_an_own_folder_without_results() -> None:
-    def nothing() -> Sequence[Sweep]:
-        raise SpecError("--out out: nothing is recorded here yet.")
-
-    with pytest.raises(SpecError, match="--compare 'nosuch': no output folder with a store is na"):
-        select_for_comparison(("nosuch", OLD), "heads", nothing, None)
