@@ -77,9 +77,9 @@ def test_what_a_trait_declares_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_shipped_mixer_is_refused_and_it_takes_milliseconds() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for name in MIXERS:
         try_own_mixer(spec(name, is_causal=False), is_padded=True)
         if mixer_class(name).supports_causal:
             try_own_mixer(spec(name, is_causal=True), is_padded=False)
-    assert time.perf_counter() - start < 0.2 * len(MIXERS)
+    assert time.process_time() - start < 0.2 * len(MIXERS)
