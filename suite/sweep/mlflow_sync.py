@@ -184,7 +184,7 @@ class MlflowSync(threading.Thread):
                 if time.monotonic() > self._next_publication or self._has_to_catch_up():
                     self._attempt(self._publish)
             self._next_try = 0.0
-            self._attempt(self._publish_last)
+            self._attempt(self._publish)
         except _Abandoned:
             self._writer = None
         except BaseException as error:  # the store must not pass for complete, whatever it is
@@ -291,11 +291,6 @@ class MlflowSync(threading.Thread):
             else:
                 self._refused.pop(event.trial_id, None)
                 return
-
-    def _publish_last(self, writer: RunWriter) -> None:
-        for plan in self._plans:
-            writer.read_again(plan.key, self._trials[plan.key])
-        self._publish(writer)
 
     def _publish(self, writer: RunWriter) -> None:
         """Send the files of every sweep's parent, as far as it has grown."""

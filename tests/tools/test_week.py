@@ -26,7 +26,7 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("week")
     command = [sys.executable, "-m", "tools.week", "--short", "--keep", str(folder)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("all numbers are the journals'") == 2
