@@ -142,6 +142,7 @@ def _record(
 
     for plan in plans:
         ablation, scale = plan.key
+        writer.read_again(plan.key, {trial.trial_id for trial in plan.trials})
         writer.publish_report(plan.key, pages[ablation].parent)
         for sweep in sweeps[ablation]:
             if sweep.about.scale == scale:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from suite.schema import About
 from suite.tracking.client import MetricRow, entity_key
-from suite.tracking.shared_views import EDITION_TAG
+from suite.tracking.shared_views import edition_tags
 
 VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # of all that its run shows
 NUM_SEEDS = "num_seeds"
@@ -74,7 +74,7 @@ class VariantNumbers:
             "bakeoff.variant": self.variant,
             "bakeoff.task": self.task,
             "bakeoff.coverage": self.coverage,
-            EDITION_TAG: str(edition),
+            **edition_tags(about),
         }
         tags = {name: value for name, value in tags.items() if value}
         content = json.dumps([tags, asdict(self)], sort_keys=True)

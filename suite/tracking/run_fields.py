@@ -27,6 +27,7 @@ from suite.tracking.client import MetricRow, entity_key
 from suite.tracking.shared_views import (
     EDITION_TAG,
     comparison_page,
+    edition_tags,
     judged_metric,
     report_page,
 )
@@ -195,7 +196,7 @@ def sweep_tags(about: About) -> dict[str, str]:
         "bakeoff.role": "sweep",
         "bakeoff.ablation": about.ablation,
         "bakeoff.scale": about.scale,
-        EDITION_TAG: str(about.edition),
+        **edition_tags(about),
     }
 
 

@@ -3,7 +3,7 @@
 MLflow keeps such a view as a tag of the experiment: the filter, the order, the columns, the charts.
 A sweep has two: one of the variants, whose numbers are the report's; and one of the trials, which
 shows live curves before there is a report. Neither is grouped: MLflow reads 100 runs at a time, so
-that a mean that it takes lacks all further seeds.
+that a mean that it takes lacks all further seeds. A view of more says in its name which come first.
 
 After a reload MLflow keeps filter and order, which stand in the address then, and draws its own
 charts: of the same runs, the experiment's primary metric first.
@@ -19,15 +19,23 @@ from suite.schema import QUALITY, About, MetricSpec
 from suite.tracking.client import entity_key
 
 EDITION_TAG = "bakeoff.edition"  # its number: of a trial, the newest that it belongs to
+EDITION_SHA256_TAG = "bakeoff.edition_sha256"  # two folders may give two editions one number
 SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"  # of the parent: which one its variants show
 VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
+RUNS_AT_A_TIME = 100  # that MLflow's pages read; a button loads more
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
 _AXES = {
     "lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "xAxisKey": "step",
     "yAxisKey": "metric", "yAxisExpressions": [], "range": {}, "ignoreOutliers": False,
     "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True, "selectedXAxisMetricKey": "",
 }  # fmt: skip
+
+
+def edition_tags(about: About) -> dict[str, str]:
+    """Return the tags that name the shown edition; an old store knows only its number."""
+    sha256 = next((each.sha256 for each in about.editions if each.is_shown), "")
+    return {EDITION_TAG: str(about.edition), **({EDITION_SHA256_TAG: sha256} if sha256 else {})}
 
 
 def judged_metric(about: About) -> MetricSpec | None:
@@ -45,7 +53,7 @@ def view_tags(about: About) -> dict[str, str]:
     """Return the experiment's tags that hold the views of this sweep, and what is drawn first."""
     metric = judged_metric(about)
     trials = ("trials", _of_trials(about, metric))
-    variants = ("variants side by side", _of_variants(about, metric)) if metric else trials
+    variants = (_title(about), _of_variants(about, metric)) if metric else trials
     views = {"": variants, "trials": trials}
     found = {PRIMARY_METRIC_TAG: entity_key(metric.name)} if metric else {}
     for key, (title, state) in views.items():
@@ -93,6 +101,12 @@ def _key(scale: str, view: str) -> str:
     return f"{scale}.{view}" if view else scale
 
 
+def _title(about: About) -> str:
+    number = len(about.variants) * len(about.tasks)
+    more = f" ({number:,}, the best {RUNS_AT_A_TIME} first)" if number > RUNS_AT_A_TIME else ""
+    return f"variants side by side{more}"
+
+
 def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
     """Best first. MLflow's names; what is left out has its default."""
     name = entity_key(metric.name)
@@ -106,12 +120,16 @@ def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
 
 
 def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
-    """The newest first, so that those that run are among them."""
+    """The newest first, so that those that run are among them.
+
+    Sorted by its own name for the start, MLflow would show the parent alone, folded.
+    """
     probe = {"bakeoff.probe": QUALITY} if metric else {}
     score = [f"metrics.`{entity_key(metric.name)}`"] if metric else []
     columns = ["params.`variant`", "params.`task`", "params.`seed`", "tags.`bakeoff.status`"]
     return {
         **_runs(about, "trial", **probe), **(_charts(metric) if metric else {}),
+        "orderByKey": "attributes.`start_time`", "orderByAsc": False,
         "selectedColumns": [*columns, *score],
     }  # fmt: skip
 
@@ -119,7 +137,8 @@ def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
 def _runs(about: About, role: str, **more: str) -> dict[str, object]:
     """Which runs are listed, and that charts show the first 20 of them."""
     wanted = {"bakeoff.role": role, "bakeoff.scale": about.scale, **more}
-    wanted[EDITION_TAG] = str(about.edition)
+    edition = edition_tags(about)
+    wanted |= {name: edition[name] for name in [*edition][-1:]}  # the hash, where there is one
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
     return {"searchFilter": query, "runsHiddenMode": "FIRST_20_RUNS"}
 

@@ -18,6 +18,7 @@ from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.connect import load_artifacts
 from suite.tracking.findings import Findings, VariantNumbers
+from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
@@ -208,6 +209,37 @@ def test_each_variant_has_one_run_with_the_numbers_of_the_report(
     again.mark_edition(KEY, [TRIAL.trial_id])
     again.publish_findings(KEY, replace(FINDINGS, variants=(diverged,)))
     assert _dump(store) == before
+
+
+def test_of_two_folders_that_number_an_edition_alike_the_last_to_end_is_shown(
+    store: LocalStore,
+) -> None:
+    """Each opens the sweep before the other has written, and neither deletes the other's."""
+    trials, shown = [HEADS.trial(seed=0), HEADS.trial(seed=1)], (ONE, EIGHT)
+    writers = [RunWriter(Store(uri=store.uri, artifacts=None)) for _ in trials]
+    for writer, sha256 in zip(writers, ("ab", "cd"), strict=True):
+        edition = replace(SECOND_EDITION, sha256=sha256)
+        writer.open_sweep(replace(HEADS.about, editions=(edition,)))
+    time.sleep(0.01)  # what follows is of another millisecond
+    for writer, trial in zip(writers, trials, strict=True):
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial))
+    for _ in range(2):
+        for writer, trial, numbers in zip(writers, trials, shown, strict=True):
+            writer.read_again(KEY, [trial.trial_id])
+            writer.publish_findings(KEY, replace(FINDINGS, variants=(numbers,)))
+            assert _runs_of_views(writer) == [numbers.variant, trial.trial_id]
+
+
+def _runs_of_views(writer: RunWriter) -> list[str]:
+    """What the filters of the two shared views find."""
+    experiment = writer._store.client.get_experiment_by_name("heads")
+    found = []
+    for view, tag in (("quick", "bakeoff.variant"), ("quick.trials", "bakeoff.trial_id")):
+        tags = experiment.tags[f"mlflow.sharedViewState.{view}"]
+        query = json.loads(json.loads(tags)["state"])["searchFilter"]
+        runs = writer._store.client.search_runs([experiment.experiment_id], query)
+        found += [run.data.tags[tag] for run in runs]
+    return found
 
 
 def test_data_sets_are_inputs(store: LocalStore, writer: RunWriter) -> None:
