@@ -142,11 +142,13 @@ def _record(
 
     for plan in plans:
         ablation, scale = plan.key
-        writer.read_again(plan.key, {trial.trial_id for trial in plan.trials})
+        trial_ids = {trial.trial_id for trial in plan.trials}
+        writer.read_again(plan.key, trial_ids)
         writer.publish_report(plan.key, pages[ablation].parent)
         for sweep in sweeps[ablation]:
             if sweep.about.scale == scale:
                 writer.publish_findings(plan.key, findings_of(sweep))
+        writer.read_again(plan.key, trial_ids)  # another folder may end in the same second
     close_parents(plans, journal, writer)
 
 
