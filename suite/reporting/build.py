@@ -36,9 +36,9 @@ from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
 from suite.schema import MIXER_ALONE, About
 from suite.spec import SpecError
 from suite.tracking.connect import load_artifacts
-from suite.tracking.findings import NUM_SEEDS, Findings, VariantNumbers
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Key, axes_of
+from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 
 MOST_ROWS = 20  # of all tables together
 _FEWEST_ROWS = 5  # of one

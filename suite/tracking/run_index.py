@@ -8,9 +8,8 @@ from typing import Any
 
 from suite.schema import Result
 from suite.tracking.client import TAG_LIMIT
-from suite.tracking.findings import VARIANT_SHA256_TAG
 from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
-from suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG
+from suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG, VARIANT_SHA256_TAG
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,12 +30,18 @@ from suite.tracking.client import (
     shortened,
 )
 from suite.tracking.connect import connect
-from suite.tracking.findings import VARIANT_SHA256_TAG, Findings, VariantNumbers
-from suite.tracking.location import Store
-from suite.tracking.rebase import rebased
+from suite.tracking.location import Store, rebased
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, is_child, trial_run
-from suite.tracking.shared_views import EDITION_TAG, SHOWN_EDITION_TAG, page_of, view_tags
+from suite.tracking.shared_views import (
+    EDITION_TAG,
+    SHOWN_EDITION_TAG,
+    VARIANT_SHA256_TAG,
+    Findings,
+    VariantNumbers,
+    page_of,
+    view_tags,
+)
 
 
 @dataclass

@@ -17,11 +17,11 @@ from suite.schema import About, Edition, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.connect import load_artifacts
-from suite.tracking.findings import Findings, VariantNumbers
 from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
+from suite.tracking.shared_views import Findings, VariantNumbers
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 KEY, TRIAL = HEADS.key, HEADS.trial()
