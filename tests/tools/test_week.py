@@ -20,6 +20,9 @@ from tools.week.numbers import (
 )
 
 
+pytestmark = pytest.mark.slow  # a minute of real runs; `make week-short` selects it
+
+
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders that two simulated days leave."""
