@@ -19,7 +19,6 @@ from tools.week.numbers import (
     editions_in,
 )
 
-
 pytestmark = pytest.mark.slow  # a minute of real runs; `make week-short` selects it
 
 
