@@ -96,8 +96,8 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
 
 def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
     polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
-    (mixers.path / "polluting.py").write_text(polluter)
-    values = ["polluting:Loss", "fnet"]
+    (mixers.path / "polluting_loss.py").write_text(polluter)
+    values = ["polluting_loss:Loss", "fnet"]
     file = mixers.ablation(mixer="fnet", axis="mixer", values=values, probes=["quality"])
     work = work_of(plan(file))
     assert numbers(executor.execute(work)) == numbers(here(work))
