@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo catalogue test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short bench learning-rates lint audit types ui clean
+.PHONY: setup demo catalogue test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench learning-rates lint audit types ui clean
 
 setup: .venv/done
 
@@ -38,6 +38,13 @@ chaos: setup
 
 chaos-short: setup
 	$(BIN)/python -m tools.chaos --short
+
+# Simulate a week of use; compare every number that is shown with the journals.
+week: setup
+	$(BIN)/python -m tools.week
+
+week-short: setup
+	$(BIN)/python -m pytest -m slow tests/tools/test_week.py
 
 bench: .venv/bench
 	BAKEOFF_BENCHMARKS=docs/benchmarks.md $(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks

@@ -84,6 +84,9 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
         near = get_close_matches(key, first["input"], n=1, cutoff=0.8)  # dims=16 for dim
         other = "".join(f"; {name} is another field" for name in near)
         return f"{spec.__name__} needs a value for {key!r}{other}."
+    if isinstance(given := first["input"], type):
+        wanted = first.get("ctx", {}).get("class_name", given.__name__)
+        return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not key:  # said of several fields together
         return f"{spec.__name__}: {message}."

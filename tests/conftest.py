@@ -7,6 +7,7 @@ since more than two Rays on one machine miss each other's deadlines.
 from __future__ import annotations
 
 import gc
+import signal
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,12 @@ class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types her
 def starts_a_ray(file: Path) -> bool:
     """By its text, since the process that hands out the tests does not import them."""
     return "pytest.mark.ray" in file.read_text()
+
+
+def pytest_configure() -> None:
+    """Let children be interrupted where a shell started the tests in its background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -58,6 +58,7 @@ class Slow(Good):
 
 class Raises(Good):
     def meet_fault(self, x):
+        print("said before the fault")
         raise RuntimeError("the mixer has a fault")
 
 

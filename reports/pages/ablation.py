@@ -46,7 +46,7 @@ _METRICS = {
 _READING = (
     "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
     "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
-    "planned seeds ended well."
+    "planned seeds were measured."
 )
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
@@ -158,7 +158,7 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         about=about,
         scales=tuple(scales),
         verdict=judged,
-        summary=tuple(summary_points(about, judged, cover)),
+        summary=tuple(summary_points(about, judged, cover, sweep.num_trials)),
         coverage=cover,
         mixers=mixers,
         tasks=tuple(_task(sweep, measured, task) for task in tasks),

@@ -95,19 +95,22 @@ def overview(shown: Mapping[str, Sweep]) -> Overview:
     together = judged_together(claimed) if claimed else {}
     return Overview(
         entries=tuple(
-            _entry(about, measured, together.get(name)) for name, (about, measured) in cases.items()
+            _entry(about, measured, together.get(name), shown[name].num_trials)
+            for name, (about, measured) in cases.items()
         )
     )
 
 
-def _entry(about: About, measured: Sequence[Series], together: Verdict | None) -> OverviewEntry:
+def _entry(
+    about: About, measured: Sequence[Series], together: Verdict | None, num_trials: int
+) -> OverviewEntry:
     alone = verdict(about, measured) if about.claim else None
     return OverviewEntry(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
         question=about.question,
         scale=scale_in_words(about.scale),
-        measured=coverage_in_words(whole_coverage(about, measured)),
+        measured=coverage_in_words(whole_coverage(about, measured), num_trials),
         alone=alone,
         together=together,
         published=published_in_words(about),
@@ -130,7 +133,7 @@ class SummaryPoint:
 
 
 def summary_points(
-    about: About, judged: Verdict | None, coverage: Coverage
+    about: About, judged: Verdict | None, coverage: Coverage, num_trials: int
 ) -> Iterator[SummaryPoint]:
     """The points of a page, in the order in which a reader asks."""
     yield SummaryPoint(title="Compared", text=_compared(about))
@@ -148,7 +151,7 @@ def summary_points(
     stated = stated_in_words(about, judged)
     if stated:
         yield SummaryPoint(title="Stated", text=stated)
-    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage))
+    yield SummaryPoint(title="Measured", text=coverage_in_words(coverage, num_trials))
     for mixer in sorted({of.mixer for of in about.subjects.values() if not of.is_proven}):
         yield SummaryPoint(title="Unproven", text=_UNPROVEN.format(mixer=mixer))
     yield SummaryPoint(title="Repeat it", text=about.regenerate, is_code=True)
@@ -181,16 +184,17 @@ def stated_in_words(about: About, judged: Verdict | None) -> str:
     )
 
 
-def coverage_in_words(coverage: Coverage) -> str:
-    """How much of what was planned is there."""
+def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
+    """How much of what was planned is there: trials are one thing, measurements another."""
     if not coverage.num_total:
         return "Nothing was planned."
-    if coverage.is_complete:
-        return f"All {coverage.num_total:,} planned measurements are there and good."
-    others = ", ".join(f"{number:,} {fate}" for fate, number in coverage.others.items())
+    part = "" if coverage.num_measured == coverage.num_total else f"{coverage.num_measured:,} of "
+    noisy = f", {coverage.num_noisy:,} of them noisy" if coverage.num_noisy else ""
+    lost = ", ".join(f"{number:,} {fate}" for fate, number in coverage.lost.items())
     return (
-        f"{coverage.num_ok:,} of {coverage.num_total:,} planned measurements are there and good; "
-        f"{others}."
+        f"{_count(num_trials, 'trial')} ran and gave {part or 'all '}"
+        f"{_count(coverage.num_total, 'planned measurement')}{noisy}{f'; {lost}' if lost else ''}. "
+        "A trial may give several: one of times measures all variants."
     )
 
 

@@ -65,6 +65,11 @@ class Sweep:
     results: pd.DataFrame
     curves: pd.DataFrame
 
+    @property
+    def num_trials(self) -> int:
+        """Trials that ran; one may have left the rows of several variants."""
+        return self.results.loc[self.results["status"] != Status.SKIPPED, "trial_id"].nunique()
+
     def __post_init__(self) -> None:
         _check("results", self.results, RESULT_COLUMNS, RESULT_KEY)
         _check("curves", self.curves, CURVE_COLUMNS, CURVE_KEY)

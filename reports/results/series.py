@@ -23,6 +23,10 @@ _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
+NOISY_FOOTNOTE = (
+    "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
+    "interval says what it is worth."
+)
 FLOOR_NOTE = "floor"  # of its row
 FLOORS_FOOTNOTE = (
     "Floors need no architecture: they are computed once, without seeds, from the same training "
@@ -85,8 +89,25 @@ class Coverage:
             return f"skipped: {self.skipped_because}"
         if not self.num_total:
             return "nothing planned"
-        others = (f"{number} {fate}" for fate, number in self.others.items())
-        return "; ".join([f"{self.num_ok} of {self.num_total}", *others])
+        noisy = "" if self.num_noisy == self.num_measured else f"{self.num_noisy} "
+        measured = f"{self.num_measured} of {self.num_total}"
+        measured += f", {noisy}noisy" if self.num_noisy else ""
+        return "; ".join([measured, *(f"{number} {fate}" for fate, number in self.lost.items())])
+
+    @property
+    def num_noisy(self) -> int:
+        """Those with a number whose spread is too wide."""
+        return self.others.get("noisy", 0)
+
+    @property
+    def num_measured(self) -> int:
+        """Those with a number."""
+        return self.num_ok + self.num_noisy
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Those without a number, by what became of them."""
+        return {fate: number for fate, number in self.others.items() if fate != "noisy"}
 
     @property
     def is_complete(self) -> bool:

@@ -16,6 +16,7 @@ from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
+    NOISY_FOOTNOTE,
     Coverage,
     Reading,
     Series,
@@ -58,7 +59,9 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     )
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
-    notes = {FOOTNOTE: is_partial, FLOORS_FOOTNOTE: bool(floors)}
+    words = [text for row in rows for text in (row.coverage, *(e.note for e in row.entries))]
+    has_noise = any("noisy" in text for text in words)
+    notes = {FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
         name=task, title=task.replace("_", " "), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,

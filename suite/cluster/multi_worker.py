@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 # Read by the trainer: how soon it sees that a worker has ended (2 s by default), and whether a
-# worker starts in the folder that the user's relative paths refer to.
+# worker starts in the folder that the user's relative paths refer to. And by the workers: whether
+# `print` goes to a log of Train's instead of the output, which is kept with a failure.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
+os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
 
 import ray
 from ray.exceptions import OutOfMemoryError
@@ -27,6 +29,7 @@ from ray.exceptions import OutOfMemoryError
 from suite.cluster.capacity import asked_of_a_node
 from suite.cluster.worker import MARK, Mailbox, WorkerConfig, work
 from suite.events import Checkpoints, Event, Finished, Progressed, Started
+from suite.execution.output import with_left_output
 from suite.provenance import provenance
 from suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
@@ -124,17 +127,21 @@ def _trainer(config: WorkerConfig) -> Any:
 
 
 def _crashed(config: WorkerConfig, error: BaseException | None, events: _NewEvents) -> Result:
-    """The result of a trial whose workers could not leave one, with the first one's provenance."""
+    """The result of a trial whose workers could not leave one, with the first one's provenance.
+
+    And with what those that died have printed.
+    """
     failures = list(getattr(error, "worker_failures", {}).values())
     is_memory = any(isinstance(failure, OutOfMemoryError) for failure in failures)
     cause = _sentence(failures[0] if failures else error)
-    return Result(
+    result = Result(
         trial_id=config.trial.trial_id, seconds=0.0, points=tuple(events.points),
         provenance=events.provenance or provenance(config.resources),
         status=Status.OUT_OF_MEMORY if is_memory else Status.CRASHED,
         reason=f"its workers died {_MOST_DEATHS + 1} times: {cause}" if failures else cause,
         traceback=str(error),
     )  # fmt: skip
+    return with_left_output(result, config.checkpoints)
 
 
 def _sentence(error: BaseException | None) -> str:

@@ -88,15 +88,16 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
     if ray.get(config.mailbox.is_over.remote()):
         return
     sys.path[:0] = [path for path in config.import_paths if path not in sys.path]
+    from suite.execution.output import captured_output, with_output
     from suite.execution.trial import run_measuring
 
-    rank = ray.train.get_context().get_world_rank()
-    try:
-        measure = partial(_measure, config)
-        for event in run_measuring(config.trial, config.resources, config.place, measure):
-            _pass_on(event, rank, config)
-    except _LostOther as error:
-        raise RuntimeError(f"another worker has gone: {error}") from error
+    rank, measure = ray.train.get_context().get_world_rank(), partial(_measure, config)
+    with captured_output(config.checkpoints, config.trial.trial_id, rank) as output:
+        try:
+            for event in run_measuring(config.trial, config.resources, config.place, measure):
+                _pass_on(with_output(event, output), rank, config)
+        except _LostOther as error:
+            raise RuntimeError(f"another worker has gone: {error}") from error
 
 
 def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:

@@ -89,8 +89,9 @@ def _progress_of(url: str, job: Job) -> JobProgress:
         missing = counts.pop("missing", 0) + counts.pop("running", 0)
         counts |= {"missing": missing} if missing else {}
         status = SweepStatus(
-            counts=counts, failed=status.failed, labels=status.labels, out=status.out
-        )
+            counts=counts, failed=status.failed, labels=status.labels, out=status.out,
+            editions=status.editions,
+        )  # fmt: skip
     return JobProgress(job, status, redact(lines[-1]) if lines else "")
 
 
@@ -115,7 +116,8 @@ def lines_of(each: JobProgress) -> list[str]:
     """For people."""
     job, status = each.job, each.status
     ended = "" if job.exit_code is None else f", exit code {job.exit_code}"
-    what = ", ".join(filter(None, (job.names, job.submitted, f"results in {job.out}")))
+    names = ", ".join(f"{name} edition {number}" for name, number in status.editions.items())
+    what = ", ".join(filter(None, (names or job.names, job.submitted, f"results in {job.out}")))
     lines = [f"{job.submission_id}: {job.status.lower()}{ended} ({what})"]
     if status.counts:
         lines += [f"  {one_line(line)}" for line, _ in progress_lines(status)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from suite.commands.resource_usage import History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
-from suite.journal.status_message import SweepStatus, are_wanted, line_of
+from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
 from suite.planning.estimate import seconds_of
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
@@ -41,6 +42,7 @@ class Tally:
         estimates: trial_id -> seconds that it takes, of which only the ratios count.
         steps: trial_id -> its training steps.
         num_done_before: Trials that an earlier run has done.
+        editions: Ablation -> the number of its edition.
     """
 
     trials: dict[str, Listed]
@@ -48,6 +50,7 @@ class Tally:
     estimates: Mapping[str, float] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     num_done_before: int = 0
+    editions: Mapping[str, int] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, Any] | None = None
     failed: dict[str, str] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class Tally:
             counts={state: number for state, number in sorted(counts.items()) if number},
             running=self.running, waiting=self.waiting if left else None, failed=self.failed,
             labels={trial_id: trial.label for trial_id, trial in self.trials.items()},
-            eta_seconds=self.eta_seconds(),
+            eta_seconds=self.eta_seconds(), editions=self.editions,
         )  # fmt: skip
 
     def eta_seconds(self) -> float | None:
@@ -126,10 +129,15 @@ class Tally:
         return (self.trials.get(trial_id) or self.others[trial_id]).label
 
 
+def has_status_lines() -> bool:
+    """Whether a program reads this driver's log."""
+    return os.environ.get(STATUS_LINES) == "1"
+
+
 def display_for(plans: Sequence[Plan], missing: Pending, console: Console) -> Display:
     """A live display on a terminal, else plain lines; those also where a program reads the log."""
     tally = _tally(plans, missing)
-    is_live = console.is_terminal and not are_wanted()
+    is_live = console.is_terminal and not has_status_lines()
     return LiveDisplay(tally, console) if is_live else PlainLines(tally, console)
 
 
@@ -142,6 +150,7 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
         estimates={trial_id: seconds_of(*item) for trial_id, item in work.items()},
         steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
         num_done_before=missing.num_done,
+        editions={plan.about.ablation: plan.about.edition for plan in plans},
     )
 
 
@@ -153,7 +162,7 @@ class PlainLines(Display):
 
     def __init__(self, tally: Tally, console: Console) -> None:
         self.tally, self.console = tally, console
-        self.has_status = are_wanted()
+        self.has_status = has_status_lines()
         self.last_status_seconds = 0.0
 
     def __enter__(self) -> PlainLines:
@@ -258,5 +267,6 @@ def outcome(result: Result) -> str:
         return "ok" if not found else f"{found[0].status.value}: {found[0].reason}"
     unit = "" if first.unit == "1" else f" {first.unit}"
     num_noisy = sum(m.status is Status.NOISY for m in found)
-    noisy = f", {num_noisy} of {len(found)} noisy" if num_noisy else ""
+    part = "" if num_noisy == len(found) else f"{num_noisy} of {len(found)} measurements "
+    noisy = f", {part}noisy" if num_noisy else ""
     return f"{first.metric} {first.value:.6g}{unit}{noisy}"

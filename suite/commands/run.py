@@ -13,10 +13,10 @@ from types import FrameType
 
 from rich.console import Console
 
-from suite.commands.progress import display_for
+from suite.commands.progress import display_for, has_status_lines
 from suite.commands.status import status_of_plans
 from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
-from suite.journal.status_message import SweepStatus, are_wanted, line_of
+from suite.journal.status_message import SweepStatus, line_of
 from suite.planning.plan import plans_of
 from suite.reporting.literature import refuse_broken_literature
 from suite.schema import Plan
@@ -49,7 +49,7 @@ def run(
     except KeyboardInterrupt:
         console.print("interrupted; the same command continues from here", highlight=False)
         return INTERRUPTED
-    if are_wanted():
+    if has_status_lines():
         print(line_of(status_of_plans(plans, options.out)), flush=True)
     return _report_outcome(outcome, options, console)
 
@@ -57,7 +57,7 @@ def run(
 def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
     reason = f"another run works in {options.out}"
     console.print(f"{reason}; waits for its end", markup=False, highlight=False, soft_wrap=True)
-    if are_wanted():
+    if has_status_lines():
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
         print(line_of(SweepStatus(counts={"missing": num_trials}, waiting=waiting)), flush=True)

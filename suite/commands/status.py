@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,10 @@ def status_of(out: Path) -> SweepStatus:
 
 def status_of_plans(plans: Sequence[Plan], out: Path) -> SweepStatus:
     """The status of these sweeps once no driver works on them."""
-    return _status(out, {plan.key for plan in plans}, is_driven=False)
+    found = _status(out, {plan.key for plan in plans}, is_driven=False)
+    with Journal(journal_in(out), read_only=True) as journal:
+        numbers = {plan.about.ablation: journal.edition_number(plan) for plan in plans}
+    return replace(found, editions={k: number for k, number in numbers.items() if number})
 
 
 def _status(out: Path, keys: Collection[tuple[str, str]] | None, *, is_driven: bool) -> SweepStatus:

@@ -57,8 +57,7 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
             return _show(spec, bundle)
         _refuse_infeasible(plans, url)
         job, is_new = jobs.submit_job(url, spec, bundle, again=options.again)
-    num_done = _num_done(url, job.submission_id) if is_new else 0
-    _report(job, url, len(spec.trial_ids), min(num_done, len(spec.trial_ids)), is_new=is_new)
+    _report(job, url, _to_run(url, job, len(spec.trial_ids)) if is_new else "")
     return _follow(url, job.submission_id) if options.follow else DONE
 
 
@@ -95,23 +94,31 @@ def _refuse_infeasible(plans: Sequence[Plan], url: str) -> None:
             raise Unavailable(f"--address {url}: {reason}")
 
 
-def _num_done(url: str, submission_id: str) -> int:
-    """Trials of the sweep that its earlier attempt had done, as its log says last."""
-    first_id, attempt = split_id(submission_id)
-    if attempt == 1:
-        return 0
-    log = jobs.job_log(url, first_id if attempt == 2 else f"{first_id}-{attempt - 1}")
-    status = last_status(log) or SweepStatus()
+def _to_run(url: str, job: Job, num_trials: int) -> str:
+    """How many trials will run, as far as the earlier jobs into the same folder say it."""
+    others = [
+        each
+        for each in jobs.list_jobs(url)
+        if each.out == job.out and each.submission_id != job.submission_id
+    ]
+    first_id = split_id(job.submission_id)[0]
+    attempts = [each for each in others if split_id(each.submission_id)[0] == first_id]
+    found = (last_status(jobs.job_log(url, each.submission_id)) for each in attempts)
+    status = next(filter(None, found), SweepStatus())  # newest first
     to_run = ("missing", "running", *FAILURES)
-    return sum(number for state, number in status.counts.items() if state not in to_run)
+    num_done = sum(number for state, number in status.counts.items() if state not in to_run)
+    if num_done:
+        return f"{max(0, num_trials - num_done)} trials to run, {num_done} done before"
+    if others:  # of another edition, perhaps with some of the same trials
+        return f"at most {num_trials} trials to run, fewer if {job.out} has some already"
+    return f"{num_trials} trials"
 
 
-def _report(job: Job, url: str, num_trials: int, num_done: int, *, is_new: bool) -> None:
+def _report(job: Job, url: str, to_run: str) -> None:
+    """`to_run` is empty where the sweep was submitted before."""
     where = f"--address {url}"
-    if is_new:
-        before = f" to run, {num_done} done before" if num_done else ""
-        trials = f"{num_trials - num_done} trials{before}"
-        print(f"submitted {job.submission_id}: {trials}, results in {job.out} there")
+    if to_run:
+        print(f"submitted {job.submission_id}: {to_run}, results in {job.out} there")
     elif job.status == SUCCEEDED:
         print(f"{job.submission_id} has done this sweep already; --again submits it once more")
     else:

@@ -7,8 +7,7 @@ from pathlib import Path
 from suite.planning.loader import name_of
 from suite.sweep.folder_lock import is_held
 from suite.tracking.dashboard import serve
-from suite.tracking.location import store_of
-from suite.tracking.rebase import try_rebase
+from suite.tracking.location import store_of, try_rebase
 
 
 def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) -> None:

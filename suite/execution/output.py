@@ -22,7 +22,7 @@ from suite.schema import FAILURES, Result, Status
 MOST_BYTES = 65_536  # kept with a failure
 _MOST_BYTES_IN_FILE = 1 << 20
 _SECONDS_BETWEEN_CUTS = 0.5
-_FILE = "output.txt"
+_FILE, _OF_WORKER = "output.txt", "output-{}.txt"
 
 
 def with_output(event: Event, file: int) -> Event:
@@ -33,11 +33,11 @@ def with_output(event: Event, file: int) -> Event:
     return event
 
 
-def end_of(file: int) -> str:
+def end_of(file: int, most: int = MOST_BYTES) -> str:
     """The last of what was printed; the file's own place stays."""
     size = os.fstat(file).st_size
-    text = os.pread(file, MOST_BYTES, max(0, size - MOST_BYTES)).decode(errors="replace")
-    return f"... {text}" if size > MOST_BYTES else text
+    text = os.pread(file, most, max(0, size - most)).decode(errors="replace")
+    return f"... {text}" if size > most else text
 
 
 def appended_only(file: int) -> None:
@@ -56,19 +56,22 @@ def cut_when_long(file: int, is_over: threading.Event) -> None:
                 os.write(file, end)
 
 
-def output_file(checkpoints: Checkpoints, trial_id: str) -> Path:
-    """Where the output of a trial lies while it runs: beside its checkpoints."""
-    return checkpoints.folder / trial_id / _FILE
+def output_file(checkpoints: Checkpoints, trial_id: str, worker: int | None = None) -> Path:
+    """Where the output of a trial, or a worker of it, lies while it runs: by its checkpoints."""
+    name = _FILE if worker is None else _OF_WORKER.format(worker)
+    return checkpoints.folder / trial_id / name
 
 
 @contextmanager
-def captured_output(checkpoints: Checkpoints, trial_id: str) -> Iterator[int]:
+def captured_output(
+    checkpoints: Checkpoints, trial_id: str, worker: int | None = None
+) -> Iterator[int]:
     """All that this process prints in the block goes to a file, whose number is given.
 
     The file is removed with the block, and stays where the process dies: whoever runs the sweep
     reads it by `left_output`. Where the folder of checkpoints is not on this host it has no name.
     """
-    path, is_over = output_file(checkpoints, trial_id), threading.Event()
+    path, is_over = output_file(checkpoints, trial_id, worker), threading.Event()
     named = checkpoints.folder.is_dir()
     if named:
         path.parent.mkdir(exist_ok=True)
@@ -80,7 +83,7 @@ def captured_output(checkpoints: Checkpoints, trial_id: str) -> Iterator[int]:
                 yield file.fileno()
         finally:
             is_over.set()
-            remove_output(checkpoints, trial_id)
+            _remove(path)
 
 
 @contextmanager
@@ -104,20 +107,24 @@ def _flush() -> None:
             stream.flush()
 
 
-def remove_output(checkpoints: Checkpoints, trial_id: str) -> None:
+def _remove(path: Path) -> None:
     """Remove the file, and the trial's folder if nothing else is in it."""
-    path = output_file(checkpoints, trial_id)
     with suppress(OSError):
         path.unlink()
         path.parent.rmdir()
 
 
 def with_left_output(result: Result, checkpoints: Checkpoints) -> Result:
-    """The result of a trial whose process died, with what it had printed, if that is found here."""
-    try:
-        with output_file(checkpoints, result.trial_id).open("rb") as file:
-            output = end_of(file.fileno())
-    except OSError:
-        return result
-    remove_output(checkpoints, result.trial_id)
-    return replace(result, output=output)
+    """The result of a trial whose process died, with what it had printed, if that is found here.
+
+    Of several workers, what each has printed that died; together as long as that of one.
+    """
+    folder, texts = checkpoints.folder / result.trial_id, []
+    files = sorted([*folder.glob(_FILE), *folder.glob(_OF_WORKER.format("*"))])
+    for path in files:
+        with suppress(OSError), path.open("rb") as file:
+            text = end_of(file.fileno(), MOST_BYTES // len(files))
+            is_worker, number = path.name != _FILE, path.stem.rpartition("-")[2]
+            texts.append(f"worker {number}:\n{text}" if is_worker else text)
+        _remove(path)
+    return replace(result, output="\n".join(texts)) if texts else result

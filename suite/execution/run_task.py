@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,9 @@ from suite.schema import Point, Training
 from suite.spec import Scale, SpecError, default_warmup_steps
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
+from suite.text import in_words
 from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
-from suite.training.loop import Exercise, train
+from suite.training.loop import VALIDATION, Exercise, train
 
 LENGTH = 64  # where neither the caller nor the data give one
 
@@ -60,6 +62,7 @@ def run_task(
     length: int | None = None,
     batch: int = 16,
     learning_rate: float = 1e-3,
+    progress: bool = True,
 ) -> TaskResult:
     """Train `module` in place and score it on the test split.
 
@@ -111,6 +114,7 @@ def run_task(
         length: Tokens per sequence; by default what the data dictate, else 64.
         batch: Sequences per step.
         learning_rate: Peak of the schedule.
+        progress: Whether standard error shows how far it is, and the validation scores.
 
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
@@ -122,14 +126,13 @@ def run_task(
     _refuse_no_module(module)
     _refuse_numbers(seed, steps=steps, length=1 if length is None else length, batch=batch,
                     learning_rate=learning_rate)  # fmt: skip
-    if length is None:
-        length = task_class(task).fixed_length or LENGTH
     training = Training(
         steps=steps, learning_rate=learning_rate, warmup_steps=default_warmup_steps(steps),
         weight_decay=0.01, num_evaluations=8,
     )  # fmt: skip
-    data = build_task(task, length)
-    return _trained(module, Exercise(task=data, training=training, batch=batch, seed=seed))
+    length = task_class(task).fixed_length or LENGTH if length is None else length
+    exercise = Exercise(task=build_task(task, length), training=training, batch=batch, seed=seed)
+    return _trained(module, exercise, is_shown=progress)
 
 
 def _refuse_no_module(module: object) -> None:
@@ -140,6 +143,8 @@ def _refuse_no_module(module: object) -> None:
 
 
 def _refuse_numbers(seed: int, **numbers: Any) -> None:
+    if isinstance(numbers["learning_rate"], str):  # not "tuned" either, as an ablation may
+        raise SpecError(f"run_task: learning_rate={numbers['learning_rate']!r} must be a number.")
     if type(seed) is not int or seed < 0:
         raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
     try:
@@ -148,12 +153,13 @@ def _refuse_numbers(seed: int, **numbers: Any) -> None:
         raise SpecError(str(error).replace("Scale", "run_task", 1)) from None
 
 
-def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:
+def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskResult:
     start, data = time.perf_counter(), exercise.task
     device = "cuda" if torch.cuda.is_available() else "cpu"
     first = data.training_batch(0, exercise.batch, exercise.seed)
     _refuse_unsuited(module.to(device), data, first.to(device))
-    points = tuple(train(module, exercise, device))
+    found = train(module, exercise, device)
+    points = tuple(_shown(found, exercise) if is_shown else found)
     parts = evaluate_in_parts(module, data, "test", exercise.batch, device)
     whole = parts.pop("")
     if not math.isfinite(whole):
@@ -167,6 +173,26 @@ def _trained(module: nn.Module, exercise: Exercise) -> TaskResult:
         num_parameters=sum(p.numel() for p in module.parameters() if p.requires_grad),
         seconds=time.perf_counter() - start,
     )
+
+
+def _shown(points: Iterable[Point], exercise: Exercise) -> Iterator[Point]:
+    """Pass the points on; redraw a line on a terminal, elsewhere print the validation scores."""
+    start, steps, is_live = time.monotonic(), exercise.training.steps, sys.stderr.isatty()
+    begin, end = ("\r", "\x1b[K") if is_live else ("", "\n")
+    try:
+        for point in points:
+            if is_live or point.metric.startswith(VALIDATION):
+                left = (time.monotonic() - start) * (steps / point.step - 1)
+                unit = "" if point.unit == "1" else f" {point.unit}"
+                line = (
+                    f"{exercise.task.name}: step {point.step} of {steps}, {point.metric} "
+                    f"{point.value:.4g}{unit}; {in_words(left)} left"
+                )
+                print(f"{begin}{line}", end=end, file=sys.stderr, flush=True)
+            yield point
+    finally:
+        if is_live:
+            print(file=sys.stderr)
 
 
 def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:

@@ -136,6 +136,14 @@ class JournalEditions:
         )
         return list(self._kept(rows))
 
+    def edition_number(self, plan: Plan) -> int | None:
+        """The number of the plan's own edition; None where it was not kept."""
+        if self._format < 5:
+            return None
+        query = f"SELECT number FROM editions WHERE {_KEY} AND sha256 = ?"
+        number: int | None = one(self._db, query, (*plan.key, edition_sha256(plan)))
+        return number
+
     def trials_of_editions(self, plan: Plan) -> list[str]:
         """Ids of the plan's trials, then of those that only its other editions have."""
         others = [each.plan for each in self.kept_editions(plan) if each.plan is not None]

@@ -7,7 +7,6 @@ API of Ray gives job logs to whoever asks, so no port or file of ours is needed.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -36,6 +35,7 @@ class SweepStatus:
         eta_seconds: None where it cannot be estimated yet; 0 where nothing is left.
         out: The output folder, as the driver knows it.
         by_ablation: ``ablation, scale`` -> its own counts; a trial that two share is in both.
+        editions: Ablation -> the number of its edition in the output folder; empty where unknown.
         throughput_per_minute: Trials that left a result, recently; None where none ever did. This
             and the hours are None, too, where they were not computed.
         cpu_hours_spent: All that is known, what runs now included.
@@ -55,6 +55,7 @@ class SweepStatus:
     eta_seconds: float | None = None
     out: str = ""
     by_ablation: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    editions: Mapping[str, int] = field(default_factory=dict)
     throughput_per_minute: float | None = None
     cpu_hours_spent: float | None = None
     cpu_hours_wasted: float | None = None
@@ -64,11 +65,6 @@ class SweepStatus:
     gpu_hours_left: float | None = None
     num_lost: int = 0
     lost_cpu_hours_at_most: float | None = None
-
-
-def are_wanted() -> bool:
-    """Whether a program reads this driver's log."""
-    return os.environ.get(STATUS_LINES) == "1"
 
 
 def line_of(status: SweepStatus) -> str:

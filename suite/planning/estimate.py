@@ -30,6 +30,8 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     """Rough wall time of one trial on the resources that it asks for."""
     if not trial.subjects:
         return _SECONDS_OF_FLOORS
+    if trial.training is None and trial.parallel is None and not trial.is_timing:
+        return _SECONDS_AT_LEAST
     rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
     if resources.num_gpus:
         rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
@@ -39,10 +41,8 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
-    if trial.is_timing:
-        rounds = per_step * _ROUNDS_OF_A_CONTEST
-        return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
-    return _SECONDS_AT_LEAST
+    rounds = per_step * _ROUNDS_OF_A_CONTEST
+    return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
 
 
 def _of_workers(trial: Trial, per_step: float) -> float:

@@ -1,6 +1,7 @@
 """Builds reports and the overview from what the MLflow store or the journal holds.
 
-It also sums up a sweep for the store: a verdict, its sentence, and the numbers of each variant.
+It also sums up a sweep for the store (a verdict, its sentence, and the numbers of each variant) and
+for the end of a run, in a few lines.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pathlib import Path
 import pandas as pd
 
 from models.errors import did_you_mean
+from reports.analysis.cost import TRAINING_STEP
 from reports.analysis.verdict import verdict
-from reports.document import Column
+from reports.document import NO_ENTRY, Column, Row, Table
 from reports.plots.learning_curves import learning_curves, mean_curve
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
@@ -22,20 +24,25 @@ from reports.results.series import Series, all_series, compared
 from reports.results.variant_labels import named_values, value_of_baseline
 from reports.stats.intervals import Estimate
 from reports.tables.comparison import (
+    FOOTNOTE,
     comparison_table,
     primary,
     variant_coverage,
     without_controls,
 )
+from suite.errors import one_line
 from suite.journal.journal import Journal
-from suite.reporting.editions import with_history
-from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
-from suite.schema import MIXER_ALONE
+from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of, with_history
+from suite.schema import MIXER_ALONE, About
 from suite.spec import SpecError
 from suite.tracking.connect import load_artifacts
-from suite.tracking.findings import NUM_SEEDS, Findings, VariantNumbers
 from suite.tracking.location import Store
 from suite.tracking.run_fields import Key, axes_of
+from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
+
+MOST_ROWS = 20  # of all tables together
+_FEWEST_ROWS = 5  # of one
+_LONGEST_NAME = 60
 
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
@@ -177,3 +184,86 @@ def _metrics(columns: Iterable[Column], variant: str) -> dict[str, float]:
             if value is not None and math.isfinite(value):
                 found[f"{column.key}{end}"] = value
     return found
+
+
+def summary_lines(sweep: Sweep) -> Iterator[str]:
+    """A table for each task, and the verdict on the claim; nothing where there is no result."""
+    about = sweep.about
+    measured = without_controls(all_series(about, sweep.results))
+    tasks = [task for task in about.tasks if task != MIXER_ALONE]
+    num_rows = max(_FEWEST_ROWS, MOST_ROWS // max(1, len(tasks)))
+    found = [s for s in compared(measured) if any(map(s.values, about.variants))]
+    for task in tasks:
+        yield from _table(about, found, task, num_rows)
+    judged = verdict(about, measured) if about.claim and len(sweep.results) else None
+    if judged is not None:
+        yield f"verdict:   {one_line(judged.sentence)}"
+
+
+def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -> Iterator[str]:
+    judged = primary(measured, task)
+    if judged is None:
+        return
+    table = comparison_table(about, measured, task)
+    columns = _columns(table, judged)
+    variants = [row for row in table.rows if not row.is_floor]
+    rows = _chosen(variants, columns[0], judged, num_rows)
+    yield from _aligned([
+        [f"{about.ablation}, {about.scale}, {task}", *map(_head, columns), "coverage"],
+        *([_name(row), *_texts(row, columns), row.coverage] for row in rows),
+    ])  # fmt: skip
+    if len(variants) > len(rows):
+        yield f"... and {len(variants) - len(rows):,} more in the report"
+    if any("†" in text for row in rows for text in _texts(row, columns)):
+        yield FOOTNOTE
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _columns(table: Table, judged: Series) -> list[Column]:
+    """The score, its difference to the baseline, and the step time that most variants have."""
+    own = ("_".join(filter(None, (judged.metric, judged.at, judged.environment_id))),
+           f"{judged.metric}_difference")  # fmt: skip
+    found = [column for column in table.columns if column.key in own]
+    times = [column for column in table.columns if column.key.startswith(TRAINING_STEP)]
+    times.sort(key=lambda c: -sum(e.estimate.point is not None for e in c.entries.values()))
+    return [*found, *(each for each in times[:1] if each not in found)]
+
+
+def _chosen(rows: Sequence[Row], column: Column, judged: Series, most: int) -> Sequence[Row]:
+    """All of a few; of many the best, and the baseline."""
+    if len(rows) <= most:
+        return rows
+    sign = -1.0 if judged.better == "higher" else 1.0
+
+    def rank(row: Row) -> float:
+        point = column.entries[row.name].estimate.point
+        return math.inf if point is None else sign * point
+
+    best = sorted(rows, key=rank)[:most]
+    baseline = [row for row in rows if row.is_baseline and row not in best]
+    return [*best[: most - len(baseline)], *baseline]
+
+
+def _head(column: Column) -> str:
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _name(row: Row) -> str:
+    name = one_line(row.name)
+    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return f"{short} (baseline)" if row.is_baseline and row.name != "baseline" else short
+
+
+def _texts(row: Row, columns: Sequence[Column]) -> Iterator[str]:
+    """The numbers with their intervals; of a time without, since its note compares it."""
+    for column in columns:
+        entry = column.entries.get(row.name, NO_ENTRY)
+        interval = "" if column.measured_unit == "s" else entry.interval
+        note = f"({entry.note})" if entry.note else ""
+        yield one_line(" ".join(filter(None, (entry.text, interval, note))))

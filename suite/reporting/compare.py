@@ -150,8 +150,8 @@ def _resolve(
         sweeps = own()
     except SpecError as error:
         raise SpecError(
-            f"--compare {redact(name)!r}: no output folder with a store is named so; nor can it be "
-            f"a commit or a device: {error}"
+            f"--compare {redact(name)!r}: no output folder with a store is named so, and there are "
+            f"no results of commits and devices either ({str(error).rstrip('.')})."
         ) from None
     rows = pd.concat([sweep.results for sweep in sweeps])
     candidates = [_with_value(*named, sweeps) for named in _meanings(name, rows)]

@@ -13,8 +13,7 @@ from reports.results.frame import Sweep
 from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import refuse_missing
-from suite.reporting.editions import with_history
-from suite.reporting.frames import by_trial, sweep_of
+from suite.reporting.frames import by_trial, sweep_of, with_history
 from suite.schema import About, Plan
 from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader

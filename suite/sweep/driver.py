@@ -51,8 +51,7 @@ from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, mlflow_is_installed, store_of
-from suite.tracking.rebase import try_rebase
+from suite.tracking.location import Store, mlflow_is_installed, store_of, try_rebase
 from suite.tracking.restore import taken_over
 from suite.tracking.run_writer import RunWriter
 from suite.training.checkpoint import remove

@@ -107,8 +107,7 @@ def conclude(
     if writer is None and not outcome.error:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
-        from suite.reporting.build import reports_of, sweeps_to_report
-        from suite.reporting.end_summary import summary_lines
+        from suite.reporting.build import reports_of, summary_lines, sweeps_to_report
     except ImportError as error:  # a machine for training may have torch and little else
         return replace(outcome, note=outcome.note + _WITHOUT_REPORT.format(error=error))
     names = list(dict.fromkeys(plan.about.ablation for plan in plans))
@@ -143,10 +142,13 @@ def _record(
 
     for plan in plans:
         ablation, scale = plan.key
+        trial_ids = {trial.trial_id for trial in plan.trials}
+        writer.read_again(plan.key, trial_ids)
         writer.publish_report(plan.key, pages[ablation].parent)
         for sweep in sweeps[ablation]:
             if sweep.about.scale == scale:
                 writer.publish_findings(plan.key, findings_of(sweep))
+        writer.read_again(plan.key, trial_ids)  # another folder may end in the same second
     close_parents(plans, journal, writer)
 
 

@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,7 +26,7 @@ from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEv
 from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import JournalError
-from suite.reporting.frames import by_trial
+from suite.reporting.frames import by_trial, with_history
 from suite.schema import Cell, Plan, Trial
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.run_fields import Key, variant_of
@@ -36,6 +36,7 @@ _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
 _PUBLISHING_SHARE = 0.05  # of the time, at most
 _MAX_QUEUED = 256  # events; each may hold a result
+_MAX_TOGETHER = 25  # events, or results, of one transaction: it takes no longer than a request may
 # How long `close` waits for the next request of the thread. Opening the store sends none, and
 # creates the tables of a new file.
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
@@ -180,7 +181,7 @@ class MlflowSync(threading.Thread):
         """Catch up, write events until the end, and publish."""
         try:
             self._attempt()
-            while self._write_next_event():
+            while self._write_next_events():
                 if time.monotonic() > self._next_publication or self._has_to_catch_up():
                     self._attempt(self._publish)
             self._next_try = 0.0
@@ -203,16 +204,18 @@ class MlflowSync(threading.Thread):
             f"holds them). Of trial {trial_id}: {reason}"
         )
 
-    def _write_next_event(self) -> bool:
-        """Wait up to a second for an event, and write it; return False at the end."""
+    def _write_next_events(self) -> bool:
+        """Wait up to a second for events, and write those that are there; False at the end."""
         self._gate.leave()
-        try:
-            item = self._events.get(timeout=1.0)
-        except queue.Empty:
-            return True
-        if item is not None:
-            self._attempt(partial(self._write_event, *item))
-        return item is not None
+        items = []
+        with suppress(queue.Empty):
+            items.append(self._events.get(timeout=1.0))
+            while items[-1] is not None and len(items) < _MAX_TOGETHER:
+                items.append(self._events.get_nowait())
+        events = [item for item in items if item is not None]
+        if events:
+            self._attempt(partial(self._write_events, events))
+        return len(events) == len(items)
 
     def _has_to_catch_up(self) -> bool:
         return self._has_dropped_result.is_set() and self._events.empty()
@@ -249,8 +252,10 @@ class MlflowSync(threading.Thread):
                 writer.mark_edition(plan.key, trials)
                 lacking |= {e.trial_id for e in entries if shown.get(e.trial_id) != e.sha256}
                 trial_ids = [t.trial_id for t in plan.trials if t.trial_id in lacking]
-                for result in self._gate.each(journal.results(trial_ids)):
-                    self._write_to(writer, plan.key, Finished(result), attempt=0)
+                for first in range(0, len(trial_ids), _MAX_TOGETHER):
+                    with writer.together():
+                        for result in journal.results(trial_ids[first : first + _MAX_TOGETHER]):
+                            self._write_to(writer, plan.key, Finished(result), attempt=0)
         for entry in entries:
             self._shown[entry.trial_id] = max(entry.attempt, self._shown.get(entry.trial_id, 0))
         return writer
@@ -263,6 +268,11 @@ class MlflowSync(threading.Thread):
             self._gate.patience = _SECONDS_OF_SILENCE
         writer.call_before_requests(self._gate.enter)
         return writer
+
+    def _write_events(self, events: Sequence[tuple[TrialEvent, int]], writer: RunWriter) -> None:
+        with writer.together() if len(events) > 1 else nullcontext():
+            for event, attempt in events:
+                self._write_event(event, attempt, writer)
 
     def _write_event(self, event: TrialEvent, attempt: int, writer: RunWriter) -> None:
         if attempt <= self._shown.get(event.trial_id, -1):
@@ -304,7 +314,6 @@ class MlflowSync(threading.Thread):
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """The two frames, and the journal's own lines."""
-        from suite.reporting.editions import with_history
         from suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]

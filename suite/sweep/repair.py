@@ -19,9 +19,8 @@ from suite.sweep.mlflow_sync import MlflowSync
 from suite.sweep.store_check import Difference
 from suite.sweep.verify import Verification, found_in, refuse_empty, verification
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, store_of
+from suite.tracking.location import Store, store_of, try_rebase
 from suite.tracking.read_runs import StoreReader
-from suite.tracking.rebase import try_rebase
 from suite.tracking.restore import DamagedStore, rebuild
 from suite.tracking.run_writer import RunWriter
 

@@ -14,13 +14,11 @@ from typing import Any
 from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from suite.journal.journal import Journal
 from suite.reporting.build import findings_of
-from suite.reporting.editions import with_history
-from suite.reporting.frames import by_trial, sweep_files, sweep_of
+from suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
 from suite.schema import Plan, Result, Status
 from suite.sweep.mlflow_sync import trials_with_cells
 from suite.tracking.artifacts import digest_of, files_in
 from suite.tracking.client import PARAM_LIMIT, TAG_LIMIT, MetricRow, shortened
-from suite.tracking.findings import VARIANT_SHA256_TAG, VariantNumbers
 from suite.tracking.read_runs import REPORT, StoredFile, StoredSweep
 from suite.tracking.run_fields import (
     Key,
@@ -31,7 +29,7 @@ from suite.tracking.run_fields import (
     trial_tags,
 )
 from suite.tracking.run_index import TrialRun
-from suite.tracking.shared_views import EDITION_TAG
+from suite.tracking.shared_views import EDITION_TAG, VARIANT_SHA256_TAG, VariantNumbers
 
 _OUR_TAGS = "bakeoff."
 

@@ -117,6 +117,11 @@ _INVALID = "INVALID_PARAMETER_VALUE"  # MLflow's error code
 _SECONDS_TO_SETTLE = 2.0  # how long a reader waits for a file that is being replaced
 _NAME_LIMIT = 500  # characters; see mlflow/utils/validation.py
 _DIGEST_LENGTH = 12  # of 36 that MLflow takes: every row of the table shows it
+_UNREACHABLE = {
+    "Connection refused": "nothing answers there (connection refused)",
+    "timed out": "it does not answer in time",
+    "Failed to resolve": "no host of that name is known here",
+}
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 
@@ -137,7 +142,7 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
     try:
         yield
     except errors as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = _reason(str(error).strip() or type(error).__name__)
         is_refused = getattr(error, "error_code", "") == _INVALID
     else:
         return
@@ -146,6 +151,13 @@ def store_errors(uri: str, errors: tuple[type[Exception], ...]) -> Iterator[None
     reason = redact(reason)[:300]
     kind, does = (StoreRefuses, "refuses") if is_refused else (StoreUnavailable, "is not available")
     raise kind(f"The MLflow store {redact(uri)} {does}: {reason}") from None
+
+
+def _reason(told: str) -> str:
+    """In plain words, where a request of mlflow's tells of all that it tried."""
+    if "Max retries exceeded" in told:
+        return next((plain for words, plain in _UNREACHABLE.items() if words in told), told[:100])
+    return told.splitlines()[0]
 
 
 def now_ms() -> int:
@@ -161,19 +173,45 @@ class MlflowStore:
         client: An `mlflow.MlflowClient` for it.
         entities: The module `mlflow.entities`.
         errors: What the client raises where the store fails.
+        transaction: Sends what is requested within the block in one transaction; None where the
+            store cannot do that.
     """
 
     def __init__(
-        self, uri: str, client: Any, entities: Any, errors: tuple[type[Exception], ...]
+        self,
+        uri: str,
+        client: Any,
+        entities: Any,
+        errors: tuple[type[Exception], ...],
+        transaction: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
         self.uri = uri
         self.client = client
         self._entities = entities
         self._errors = errors
+        self._transaction = transaction
 
     def call_before_requests(self, callback: Callable[[], None]) -> None:
         """Call this before each request from now on; what it raises is raised."""
         self.client = _ClientWithCallback(self.client, callback)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send the requests of the block as if they were one, where the store is a file.
+
+        A request that fails is undone alone, unless its error leaves the block: then all are.
+        """
+        if self._transaction is None:
+            yield
+            return
+        client = self.client
+        if isinstance(client, _ClientWithCallback):
+            self.client = client.told_once()
+        try:
+            with self._transaction():
+                yield
+        finally:
+            self.client = client
 
     def reached(self) -> AbstractContextManager[None]:
         """Turn whatever the store raises, or the way to it, into `StoreUnavailable`."""
@@ -358,6 +396,11 @@ class _ClientWithCallback:
     def __init__(self, client: Any, callback: Callable[[], None]) -> None:
         self._client = client
         self._callback = callback
+
+    def told_once(self) -> Any:
+        """Call the callback now; the client that is returned calls none."""
+        self._callback()
+        return self._client
 
     def __getattr__(self, name: str) -> Any:
         request = getattr(self._client, name)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
 from suite.journal.journal import Journal
+from suite.text import redact
 from suite.tracking.client import StoreUnavailable
 from suite.tracking.location import Store, is_own, mlflow_is_installed
 from suite.tracking.read_runs import StoreReader
@@ -114,4 +115,4 @@ def _check_that_it_answers(store: Store) -> None:
     if failed:
         raise failed[0]
     if asking.is_alive():
-        raise StoreUnavailable("The MLflow store does not answer.")
+        raise StoreUnavailable(f"The MLflow store {redact(store.uri)} does not answer.")

@@ -27,6 +27,7 @@ from suite.tracking.client import MetricRow, entity_key
 from suite.tracking.shared_views import (
     EDITION_TAG,
     comparison_page,
+    edition_tags,
     judged_metric,
     report_page,
 )
@@ -195,7 +196,7 @@ def sweep_tags(about: About) -> dict[str, str]:
         "bakeoff.role": "sweep",
         "bakeoff.ablation": about.ablation,
         "bakeoff.scale": about.scale,
-        EDITION_TAG: str(about.edition),
+        **edition_tags(about),
     }
 
 
@@ -228,8 +229,9 @@ def sweep_description(
 
 
 def _claim(claim: ClaimSpec) -> str:
-    published = f"; published: {claim.published}" if claim.published else ""
-    return f"Claim: {claim.statement} ({claim.source}{published})"
+    published = f"published: {claim.published}" if claim.published else ""
+    origin = "; ".join(filter(None, (claim.source, published)))
+    return f"Claim: {claim.statement}{f' ({origin})' if origin else ''}"
 
 
 def _in_words(trial: Trial, labels: Sequence[str]) -> str:

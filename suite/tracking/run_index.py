@@ -8,9 +8,8 @@ from typing import Any
 
 from suite.schema import Result
 from suite.tracking.client import TAG_LIMIT
-from suite.tracking.findings import VARIANT_SHA256_TAG
 from suite.tracking.run_fields import AXES_TAG, RESULT_SHA256_TAG, VARIANT_TAG
-from suite.tracking.shared_views import EDITION_TAG
+from suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG, VARIANT_SHA256_TAG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +86,12 @@ class SweepRuns:
     children: dict[str, dict[str, TrialRun]] = field(default_factory=dict)
     variants: dict[str, TrialRun] = field(default_factory=dict)
 
+    @property
+    def edition(self) -> dict[str, str]:
+        """The tags of the newest edition."""
+        names = (EDITION_TAG, EDITION_SHA256_TAG)
+        return {name: self.tags[name] for name in names if name in self.tags}
+
     def __iter__(self) -> Iterator[TrialRun]:
         for runs in self.children.values():
             yield from runs.values()
@@ -134,9 +139,8 @@ class SweepRuns:
 
     def of_other_editions(self, trial_ids: Container[str]) -> list[TrialRun]:
         """Return complete runs of these trials that carry another edition's number, or none."""
-        edition = self.tags[EDITION_TAG]
         runs = [run for run in self if run.is_complete and run.trial_id in trial_ids]
-        return [run for run in runs if run.tags.get(EDITION_TAG) != edition]
+        return [run for run in runs if not self.edition.items() <= run.tags.items()]
 
     def superseded_by(self, result: Result, keep: TrialRun | None) -> list[TrialRun]:
         """Return what a result replaces: incomplete runs, and those of the same environment."""

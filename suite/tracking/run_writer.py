@@ -30,12 +30,18 @@ from suite.tracking.client import (
     shortened,
 )
 from suite.tracking.connect import connect
-from suite.tracking.findings import VARIANT_SHA256_TAG, Findings, VariantNumbers
-from suite.tracking.location import Store
-from suite.tracking.rebase import rebased
+from suite.tracking.location import Store, rebased
 from suite.tracking.run_fields import Key
 from suite.tracking.run_index import SweepRuns, TrialRun, has_role, is_child, trial_run
-from suite.tracking.shared_views import EDITION_TAG, SHOWN_EDITION_TAG, page_of, view_tags
+from suite.tracking.shared_views import (
+    EDITION_TAG,
+    SHOWN_EDITION_TAG,
+    VARIANT_SHA256_TAG,
+    Findings,
+    VariantNumbers,
+    page_of,
+    view_tags,
+)
 
 
 @dataclass
@@ -69,12 +75,28 @@ class RunWriter:
             rebased(store)  # else what is recorded for a copied folder goes to the original's
         self._artifacts = store.artifacts.resolve() if store.artifacts is not None else None
         self._abouts: dict[Key, About] = {}
+        self._opened_ms: dict[Key, int] = {}
+        self._files: dict[Key, Mapping[str, bytes]] = {}  # that were published last
         self._sweeps: dict[Key, SweepRuns] = {}
         self._live: dict[str, _Sent] = {}  # by run_id
 
     def call_before_requests(self, callback: Callable[[], None]) -> None:
         """Call this before each request from now on; it returns when the request may be sent."""
         self._store.call_before_requests(callback)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send what the block writes in one transaction, where the store is a file.
+
+        An error that leaves the block undoes all of it.
+        """
+        try:
+            with self._store.reached(), self._store.together():
+                yield
+        except BaseException:
+            self._sweeps.clear()
+            self._live.clear()
+            raise
 
     def open_sweep(self, about: About) -> dict[str, str]:
         """Find or create the parent of (ablation, scale); delete duplicates that a crash left.
@@ -84,6 +106,7 @@ class RunWriter:
         """
         key = (about.ablation, about.scale)
         self._abouts[key] = about
+        self._opened_ms.setdefault(key, now_ms())
         self._sweeps.pop(key, None)
         with self._sweep(key) as sweep:
             return {run.trial_id: run.result_sha256 for run in sweep if run.is_complete}
@@ -105,10 +128,19 @@ class RunWriter:
         What belongs to older ones only keeps the last number that it had.
         """
         with self._sweep(key) as sweep:
-            edition = {EDITION_TAG: sweep.tags[EDITION_TAG]}
             for run in sweep.of_other_editions(trial_ids):
-                self._store.log(run.run_id, tags=edition)
-                sweep.put(replace(run, tags={**run.tags, **edition}))
+                self._store.log(run.run_id, tags=sweep.edition)
+                sweep.put(replace(run, tags={**run.tags, **sweep.edition}))
+
+    def read_again(self, key: Key, trial_ids: Collection[str]) -> None:
+        """Of a shared store: take in what others have written, and show this edition again.
+
+        So the folder that ends last is shown, completely.
+        """
+        if self._artifacts is None:
+            self._sweeps.pop(key, None)
+            self.mark_edition(key, trial_ids)
+            self.publish(key, self._files.get(key, {}))
 
     def start_trial(self, key: Key, trial: Trial, cells: Sequence[Cell], attempt: int) -> None:
         """Show the trial as running, and delete incomplete runs of older attempts.
@@ -152,6 +184,7 @@ class RunWriter:
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
         """Send artifacts of the parent, by name; those that are there already are not sent."""
+        self._files[key] = files
         digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
         with self._sweep(key) as sweep:
             held = {name: sweep.tags.get(SHA256_TAG + name, "") for name in files}
@@ -189,7 +222,7 @@ class RunWriter:
     def publish_findings(self, key: Key, findings: Findings) -> None:
         """Write the verdict as tags and in the description, and each variant's numbers as a run."""
         verdict = {fields.VERDICT_TAG: findings.verdict, fields.FINDING_TAG: findings.sentence}
-        with self._sweep(key) as sweep:
+        with self.together(), self._sweep(key) as sweep:
             self._show_variants(sweep, self._abouts[key], findings.variants)
             # A claim may have been removed since the last verdict.
             if findings.verdict or fields.VERDICT_TAG in sweep.tags:
@@ -199,10 +232,16 @@ class RunWriter:
     def _show_variants(
         self, sweep: SweepRuns, about: About, variants: Sequence[VariantNumbers]
     ) -> None:
-        """Write those that are not shown yet, and delete all others, of older editions too."""
+        """Write those that are not shown yet, and delete all others, of older editions too.
+
+        Those of another edition that have come since this sweep was opened are another folder's.
+        """
         hashes = [numbers.tags(about)[VARIANT_SHA256_TAG] for numbers in variants]
         lacking = dict(zip(hashes, variants, strict=True))
         for run in list(sweep.variants.values()):
+            is_foreign = not sweep.edition.items() <= run.tags.items()
+            if is_foreign and run.start_ms > self._opened_ms[about.ablation, about.scale]:
+                continue
             if not run.is_complete or lacking.pop(run.result_sha256, None) is None:
                 self._delete(sweep, [run])
         latest = now_ms()  # MLflow lists the latest first: so they come in the report's order
@@ -319,7 +358,7 @@ class RunWriter:
         start_ms: int,
     ) -> TrialRun:
         """Create a child, and show the parent as running again."""
-        own_tags = {"mlflow.parentRunId": sweep.run_id, EDITION_TAG: sweep.tags[EDITION_TAG]}
+        own_tags = {"mlflow.parentRunId": sweep.run_id, **sweep.edition}
         if sweep.axes:  # not every server takes an empty tag
             own_tags[fields.AXES_TAG] = ", ".join(sweep.axes)
         fitting = shortened(tags, TAG_LIMIT, "long_params.json")[0]

@@ -1,9 +1,13 @@
-"""Builds the views of a sweep that people share, and the addresses that open them. Pure.
+"""Builds what a dashboard shows of a sweep: runs of variants, and views that people share. Pure.
+
+A variant has one run for each task. It shows the row of the report's table and the mean curve of
+the report's figure, so that nobody has to take means in the dashboard. Such a run never changes:
+where a number does, another run takes its place.
 
 MLflow keeps such a view as a tag of the experiment: the filter, the order, the columns, the charts.
 A sweep has two: one of the variants, whose numbers are the report's; and one of the trials, which
 shows live curves before there is a report. Neither is grouped: MLflow reads 100 runs at a time, so
-that a mean that it takes lacks all further seeds.
+that a mean that it takes lacks all further seeds. A view of more says in its name which come first.
 
 After a reload MLflow keeps filter and order, which stand in the address then, and draws its own
 charts: of the same runs, the experiment's primary metric first.
@@ -11,23 +15,111 @@ charts: of the same runs, the experiment's primary metric first.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from suite.schema import QUALITY, About, MetricSpec
-from suite.tracking.client import entity_key
+from suite.tracking.client import MetricRow, entity_key
 
 EDITION_TAG = "bakeoff.edition"  # its number: of a trial, the newest that it belongs to
+EDITION_SHA256_TAG = "bakeoff.edition_sha256"  # two folders may give two editions one number
 SHOWN_EDITION_TAG = "bakeoff.edition_of_variants"  # of the parent: which one its variants show
 VIEW_TAG = "mlflow.sharedViewState."  # of the experiment; the view's key follows
 PRIMARY_METRIC_TAG = "mlflow.experiment.primaryMetric.name"
+VARIANT_SHA256_TAG = "bakeoff.variant_sha256"  # of all that its run shows
+NUM_SEEDS = "num_seeds"
+RUNS_AT_A_TIME = 100  # that MLflow's pages read; a button loads more
 TRAINING_RUNS = "workflowType=machine_learning"  # without it: pages for language models
 _AXES = {
     "lineSmoothness": 0, "xAxisScaleType": "linear", "scaleType": "linear", "xAxisKey": "step",
     "yAxisKey": "metric", "yAxisExpressions": [], "range": {}, "ignoreOutliers": False,
     "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True, "selectedXAxisMetricKey": "",
 }  # fmt: skip
+
+
+def edition_tags(about: About) -> dict[str, str]:
+    """Return the tags that name the shown edition; an old store knows only its number."""
+    sha256 = next((each.sha256 for each in about.editions if each.is_shown), "")
+    return {EDITION_TAG: str(about.edition), **({EDITION_SHA256_TAG: sha256} if sha256 else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantNumbers:
+    """What the report says of one variant on one task.
+
+    Attributes:
+        axes: Name of what is varied -> the variant's value.
+        coverage: As ``2 of 3; 1 diverged``.
+        is_complete: Whether all planned seeds ended well.
+        metrics: As the report's table, intervals as ``NAME_low`` and ``NAME_high``.
+        curve_metric: Name of the curve; empty where there is none.
+        curve: Step and mean over seeds of each point.
+    """
+
+    variant: str
+    task: str
+    axes: Mapping[str, str] = field(default_factory=dict)
+    coverage: str = ""
+    is_complete: bool = True
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curve_metric: str = ""
+    curve: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def params(self) -> dict[str, str]:
+        """MLflow's parameters."""
+        params = {**self.axes, "variant": self.variant, "task": self.task}
+        return {entity_key(name): value for name, value in params.items() if value}
+
+    @property
+    def num_curve_points(self) -> int:
+        """Of which MLflow keeps each; none where a number has the name of the curve."""
+        return 0 if self.curve_metric in self.metrics else len(self.curve)
+
+    def rows(self, start_ms: int) -> list[MetricRow]:
+        """Every number once, the points of the curve stamped with the start plus their step."""
+        numbers = [MetricRow(entity_key(k), v, start_ms, 0) for k, v in self.metrics.items()]
+        name, points = entity_key(self.curve_metric), self.curve[: self.num_curve_points]
+        return numbers + [MetricRow(name, v, start_ms + step, step) for step, v in points]
+
+    def tags(self, about: About) -> dict[str, str]:
+        """Tags of its run; the last is a hash of everything that the run shows."""
+        edition = about.edition
+        parts = [self.variant, self.task, f"edition {edition}" if edition > 1 else ""]
+        parts.append("" if self.is_complete else self.coverage.partition(": ")[0])
+        tags = {
+            "mlflow.runName": " · ".join(filter(None, parts)),
+            "mlflow.source.name": "bakeoff",
+            "mlflow.runType": "evaluation",  # MLflow unfolds the parents of such runs
+            "bakeoff.role": "variant",
+            "bakeoff.ablation": about.ablation,
+            "bakeoff.scale": about.scale,
+            "bakeoff.variant": self.variant,
+            "bakeoff.task": self.task,
+            "bakeoff.coverage": self.coverage,
+            **edition_tags(about),
+        }
+        tags = {name: value for name, value in tags.items() if value}
+        content = json.dumps([tags, asdict(self)], sort_keys=True)
+        return {**tags, VARIANT_SHA256_TAG: hashlib.sha256(content.encode()).hexdigest()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a sweep found, as far as it has come.
+
+    Attributes:
+        verdict: The verdict on the claim, as ``supported``; empty where it makes none.
+        sentence: The same with claim, size and interval, for a reader.
+        variants: Those of each task, in the report's order.
+    """
+
+    verdict: str = ""
+    sentence: str = ""
+    variants: tuple[VariantNumbers, ...] = ()
 
 
 def judged_metric(about: About) -> MetricSpec | None:
@@ -45,7 +137,7 @@ def view_tags(about: About) -> dict[str, str]:
     """Return the experiment's tags that hold the views of this sweep, and what is drawn first."""
     metric = judged_metric(about)
     trials = ("trials", _of_trials(about, metric))
-    variants = ("variants side by side", _of_variants(about, metric)) if metric else trials
+    variants = (_title(about), _of_variants(about, metric)) if metric else trials
     views = {"": variants, "trials": trials}
     found = {PRIMARY_METRIC_TAG: entity_key(metric.name)} if metric else {}
     for key, (title, state) in views.items():
@@ -93,6 +185,12 @@ def _key(scale: str, view: str) -> str:
     return f"{scale}.{view}" if view else scale
 
 
+def _title(about: About) -> str:
+    number = len(about.variants) * len(about.tasks)
+    more = f" ({number:,}, the best {RUNS_AT_A_TIME} first)" if number > RUNS_AT_A_TIME else ""
+    return f"variants side by side{more}"
+
+
 def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
     """Best first. MLflow's names; what is left out has its default."""
     name = entity_key(metric.name)
@@ -106,12 +204,16 @@ def _of_variants(about: About, metric: MetricSpec) -> dict[str, object]:
 
 
 def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
-    """The newest first, so that those that run are among them."""
+    """The newest first, so that those that run are among them.
+
+    Sorted by its own name for the start, MLflow would show the parent alone, folded.
+    """
     probe = {"bakeoff.probe": QUALITY} if metric else {}
     score = [f"metrics.`{entity_key(metric.name)}`"] if metric else []
     columns = ["params.`variant`", "params.`task`", "params.`seed`", "tags.`bakeoff.status`"]
     return {
         **_runs(about, "trial", **probe), **(_charts(metric) if metric else {}),
+        "orderByKey": "attributes.`start_time`", "orderByAsc": False,
         "selectedColumns": [*columns, *score],
     }  # fmt: skip
 
@@ -119,7 +221,8 @@ def _of_trials(about: About, metric: MetricSpec | None) -> dict[str, object]:
 def _runs(about: About, role: str, **more: str) -> dict[str, object]:
     """Which runs are listed, and that charts show the first 20 of them."""
     wanted = {"bakeoff.role": role, "bakeoff.scale": about.scale, **more}
-    wanted[EDITION_TAG] = str(about.edition)
+    edition = edition_tags(about)
+    wanted |= {name: edition[name] for name in [*edition][-1:]}  # the hash, where there is one
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
     return {"searchFilter": query, "runsHiddenMode": "FIRST_20_RUNS"}
 

@@ -1,8 +1,9 @@
-"""Measures what each of 3,000 small trials costs, and how much the driver grows.
+"""Holds what each of 5,000 trivial trials costs, how it grows, and how much the driver does.
 
-Each counts the parameters of a small model: through Ray, the journal (with its fsync) and MLflow,
-as a command of its own that is watched from outside. Beside it the same count as trials of Ray
-Tune, without any store.
+Each counts the parameters of a small model: inline or through Ray, the journal (with its fsync) and
+MLflow, as a command of its own that is watched from outside; then `verify` and `report` of them.
+Processor time of the driver is held, since the seconds of a shared machine differ. Beside it the
+same count as trials of Ray Tune, without any store.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # Tune warns of its own parts
 ]
 
-NUM_TRIALS = 3_000
+NUM_TRIALS = 5_000
 NUM_TUNE_TRIALS = 20  # more would take minutes; the cost of one does not fall with their number
-TARGET_MS, TARGET_MB_PER_1000 = 40, 50
+MOST_MS_OF_A_TRIAL, MOST_SECONDS_OF_A_LOOK, MOST_BYTES = 40, 30, 2**30
+MOST_GROWTH = 1.6  # of a trial from the first half to the second: more than 2 if the cost adds up
 FIRST_LOOK = 500  # by then all that is loaded on first use is there
 
 ABLATION = '''"""Many small models."""
@@ -37,57 +39,88 @@ from suite import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="How many parameters?",
-    baseline=Model(mixer="fnet", position="none"),
-    axes=[vary("dim", range(1, 101)), vary("depth", range(1, 31))],
+    baseline=Model(mixer="local_attention", heads=1, position="none"),
+    axes=[vary("dim", range(4, 54)), vary("window", range(1, 101))],
     combine="cross",
     tasks=["fashion_mnist_patches"],
     probes=["parameters"],
-    scales={"quick": Scale(dim=1, depth=1, length=49, steps=1, batch=1, seeds=1)},
+    scales={"quick": Scale(dim=4, depth=1, length=49, steps=1, batch=1, seeds=1)},
 )
 '''
 
 
 @dataclass(frozen=True)
 class Look:
-    """The driver at one moment."""
+    """A command at one moment: its results, and what its own process, not its children, took."""
 
     seconds: float
-    num_results: int
+    cpu_seconds: float
     resident_bytes: int
+    num_results: int = 0
 
 
-def test_three_thousand_trials(benchmark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("executor", ["inline", "ray"])
+def test_five_thousand_trials(benchmark: Any, tmp_path: Path, executor: str) -> None:
     work = Workplace(tmp_path)
     (tmp_path / "many.py").write_text(ABLATION)
-    looks = benchmark.pedantic(lambda: list(_watched(work)), rounds=1, iterations=1)
+    command = ("run", "many.py", "--executor", executor)
+    looks = benchmark.pedantic(lambda: list(_watched(work, *command)), rounds=1, iterations=1)
     assert looks[-1].num_results == NUM_TRIALS
-    begun = next(look for look in looks if look.num_results)
-    done = next(look for look in looks if look.num_results == NUM_TRIALS)
-    in_journal = (done.seconds - begun.seconds) / NUM_TRIALS
-    recorded = (looks[-1].seconds - begun.seconds) / NUM_TRIALS
-    grown = _megabytes_per_thousand(looks)
-    benchmark.extra_info |= {
-        "ms_to_journal": 1e3 * in_journal, "ms_to_end": 1e3 * recorded, "mb_per_1000": grown,
-    }  # fmt: skip
-    print(
-        f"\n{begun.seconds - looks[0].seconds:.1f} s until the first result (Ray, torch, store); "
-        f"{NUM_TRIALS} trials: {1e3 * in_journal:.1f} ms each until all stand in the journal, "
-        f"{1e3 * recorded:.1f} ms until the command has ended, with MLflow and the report (at most "
-        f"{TARGET_MS} on an idle machine); the driver grows by {grown:.1f} MB per 1,000 trials "
-        f"(less than {TARGET_MB_PER_1000}); load {os.getloadavg()[0]:.1f}"
+    begun, first, half, done = (
+        next(look for look in looks if look.num_results >= number)
+        for number in (1, FIRST_LOOK, (FIRST_LOOK + NUM_TRIALS) // 2, NUM_TRIALS)
     )
+    to_journal, to_end = (
+        1e3 * (last.seconds - begun.seconds) / NUM_TRIALS for last in (done, looks[-1])
+    )
+    cpu = 1e3 * (looks[-1].cpu_seconds - begun.cpu_seconds) / NUM_TRIALS
+    growth = _cost(half, done) / _cost(first, half)
+    most_bytes = max(look.resident_bytes for look in looks)
+    print(
+        f"\n{NUM_TRIALS} trials, {executor}: {cpu:.1f} ms each of the driver's processor (at most "
+        f"{MOST_MS_OF_A_TRIAL}); {to_journal:.1f} ms each until all stand in the journal, "
+        f"{to_end:.1f} ms until the command has ended; second half / first half {growth:.2f} (at "
+        f"most {MOST_GROWTH}); {most_bytes / 2**20:.0f} MiB; load {os.getloadavg()[0]:.1f}"
+    )
+    for name in (("verify",), ("report", "many")):
+        last = list(_watched(work, *name))
+        seconds, most_there = last[-1].cpu_seconds, max(look.resident_bytes for look in last)
+        print(f"{name[0]}: {seconds:.1f} s of its processor, {most_there / 2**20:.0f} MiB")
+        assert seconds < MOST_SECONDS_OF_A_LOOK
+        assert most_there < MOST_BYTES
+    assert cpu < MOST_MS_OF_A_TRIAL
+    assert growth < MOST_GROWTH
+    assert most_bytes < MOST_BYTES
 
 
-def _watched(work: Workplace) -> Iterator[Look]:
+def _cost(start: Look, end: Look) -> float:
+    """Processor seconds of a trial between two looks."""
+    return (end.cpu_seconds - start.cpu_seconds) / (end.num_results - start.num_results)
+
+
+def _watched(work: Workplace, *command: str) -> Iterator[Look]:
+    """The command, five times a second until it has ended; the last look holds what it left."""
     log = work.path / "log"
     with log.open("w") as said:
-        process = work.start("run", "many.py", said=said)
+        process = work.start(*command, said=said)
         driver = psutil.Process(process.pid)
+        look = Look(time.monotonic(), 0.0, 0)
         while process.poll() is None:
-            yield Look(time.monotonic(), _num_results(work), _resident(driver))
+            look = _look(driver, work) or look
+            yield look
             time.sleep(0.2)
     assert process.returncode == 0, log.read_text()[-2_000:]
-    yield Look(time.monotonic(), _num_results(work), 0)
+    yield Look(time.monotonic(), look.cpu_seconds, look.resident_bytes, _num_results(work))
+
+
+def _look(driver: psutil.Process, work: Workplace) -> Look | None:
+    """None where it has just ended."""
+    try:
+        times, memory = driver.cpu_times(), driver.memory_info()
+    except psutil.NoSuchProcess:
+        return None
+    cpu = times.user + times.system
+    return Look(time.monotonic(), cpu, int(memory.rss), _num_results(work)) if cpu else None
 
 
 def _num_results(work: Workplace) -> int:
@@ -96,21 +129,6 @@ def _num_results(work: Workplace) -> int:
             return len(journal.done())
     except JournalError:  # not made yet
         return 0
-
-
-def _resident(driver: psutil.Process) -> int:
-    try:
-        return int(driver.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _megabytes_per_thousand(looks: list[Look]) -> float:
-    """Between the first 500 trials and the last."""
-    first = next(look for look in looks if look.num_results >= FIRST_LOOK)
-    last = next(look for look in looks if look.num_results == NUM_TRIALS)
-    num_thousands = (last.num_results - first.num_results) / 1_000
-    return (last.resident_bytes - first.resident_bytes) / 1e6 / num_thousands
 
 
 def test_the_same_as_trials_of_ray_tune(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def test_a_subclass_takes_the_code_of_its_base_and_others_have_none() -> None:
 
     assert exit_code_of(Closer("x")) == USAGE
     assert exit_code_of(KeyError("x")) is None
+    read_only = OSError(errno.EROFS, "Read-only file system", "out/journal.db")
+    assert exit_code_of(read_only) == UNAVAILABLE
     assert exit_code_of(click.ClickException("a library's, whose code is 1")) is None
 
 

@@ -37,6 +37,7 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
         ablation(probs=["quality"]), ["Ablation", "'probs'", "did you mean 'probes'"],
     ),
     "missing field": (lambda: Scale(dim=16), ["Scale", "'depth'"]),
+    "a class for a model": (ablation(baseline=Model), ["baseline is a class", "Model(...)"]),
     "dims for dim": (lambda: Scale(dims=16, depth=1), ["'dim'; dims is another field"]),
     "a warm-up above the steps": (scale(warmup_steps=5), ["warmup_steps=5 is above steps=4"]),
     "more evaluations than steps": (scale(num_evaluations=5), ["num_evaluations=5 is above"]),

@@ -11,8 +11,10 @@ import pandas as pd
 
 from reports.document import Table
 from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
+from reports.pages.ablation import page
+from reports.pages.summary import coverage_in_words
 from reports.results.frame import results_frame
-from reports.results.series import all_series, belongs
+from reports.results.series import Coverage, all_series, belongs
 from reports.tables.comparison import comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
@@ -121,6 +123,24 @@ def test_noisy_times_are_shown_marked_and_get_no_verdict() -> None:
     entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.text == "10"
     assert entry.note == "0.50 × baseline, noisy"
+
+
+def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
+    noisy = {"value": 0.010, "status": "noisy"}
+    rows = [("a", noisy), ("a", noisy | {"seed": 1}), ("b", {"value": 0.02})]
+    table = _small(synthetic.SECONDS, "step_time", [*rows, ("b", noisy | {"seed": 1})])
+    assert [row.coverage for row in table.rows] == ["2 of 2, noisy", "2 of 2, 1 noisy"]
+    assert [note.partition(":")[0] for note in table.footnotes] == ["Noisy"]
+
+
+def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
+    cover = Coverage(num_ok=3, num_total=6, others={"diverged": 1, "noisy": 2})
+    assert coverage_in_words(cover, 4).startswith(
+        "4 trials ran and gave 5 of 6 planned measurements, 2 of them noisy; 1 diverged."
+    )
+    sweep = synthetic.sweep()
+    num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
+    assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
 
 
 def test_each_machine_has_a_column_of_its_own() -> None:

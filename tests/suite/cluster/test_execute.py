@@ -96,8 +96,8 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
 
 def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
     polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
-    (mixers.path / "polluting.py").write_text(polluter)
-    values = ["polluting:Loss", "fnet"]
+    (mixers.path / "polluting_loss.py").write_text(polluter)
+    values = ["polluting_loss:Loss", "fnet"]
     file = mixers.ablation(mixer="fnet", axis="mixer", values=values, probes=["quality"])
     work = work_of(plan(file))
     assert numbers(executor.execute(work)) == numbers(here(work))
@@ -158,6 +158,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert died.measurements == ()
     assert raised.reason.startswith("RuntimeError: the mixer has a fault (at cluster_mixers.py, ")
     assert "cluster_mixers.py" in raised.traceback
+    assert raised.output == "said before the fault\n"
 
 
 def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:

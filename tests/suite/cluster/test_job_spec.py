@@ -18,6 +18,7 @@ from suite.cluster.job_spec import (
     public_uri,
     split_id,
 )
+from suite.cluster.jobs import Job
 from suite.commands import submit
 from suite.commands.submit import SubmitOptions, _job_spec
 from suite.journal.status_message import SweepStatus, line_of
@@ -167,13 +168,29 @@ def test_the_output_folder_is_never_the_home_itself() -> None:
     for out in (Path("../out"), Path("/data/../.."), Path("~ada/out"), Path("a\nb")):
         with pytest.raises(SpecError, match="give a plain path on the head"):
             folder_on_head(out)
+        options = SubmitOptions(scale="quick", seeds=None, out=out, tracking_uri=None)
+        with pytest.raises(SpecError, match="--out"):  # before anything is asked or planned
+            submit.submit(["nosuch"], "no address", options)
 
 
-def test_what_an_earlier_attempt_has_done_does_not_count_as_submitted(
+def test_what_earlier_jobs_have_done_does_not_count_as_submitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The first attempt has told how far it came, the second one nothing."""
     status = SweepStatus(counts={"ok": 3, "diverged": 1, "error": 2, "missing": 1, "running": 1})
-    logs = {SWEEP.first_id: f"{line_of(status)}\n"}
+    logs = {SWEEP.first_id: f"{line_of(status)}\n", f"{SWEEP.first_id}-2": "killed\n"}
     monkeypatch.setattr(submit.jobs, "job_log", lambda url, key: logs[key])
-    assert submit._num_done("http://h:1", SWEEP.first_id) == 0
-    assert submit._num_done("http://h:1", f"{SWEEP.first_id}-2") == 4
+    first, second, third = (
+        Job(submission_id=f"{SWEEP.first_id}{end}", status="FAILED", message="", names="heads",
+            scale="quick", out="~/out", start_seconds=1.0, exit_code=4)
+        for end in ("", "-2", "-3")
+    )  # fmt: skip
+    other = replace(first, submission_id=f"bakeoff-heads-quick-{'0' * 12}")
+    elsewhere = replace(other, out="~/elsewhere")
+    for there, to_run in (
+        ([first, elsewhere], "8 trials"),
+        ([third, second, first], "4 trials to run, 4 done before"),
+        ([first, other], "at most 8 trials to run, fewer if ~/out has some already"),
+    ):
+        monkeypatch.setattr(submit.jobs, "list_jobs", lambda url, there=there: there)
+        assert submit._to_run("http://h:1", there[0], 8) == to_run

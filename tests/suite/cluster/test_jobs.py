@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -112,7 +113,7 @@ def rows(out: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_sweep_outlives_its_submitter_and_reports_as_a_local_one(
+def test_a_sweep_outlives_its_submitter_and_its_report_comes_home(
     work: Workplace, there: Cluster, place: Path
 ) -> None:
     file = own(work, "outlives", [1e-3, 1e-2], pause=0.05)
@@ -137,6 +138,15 @@ def test_a_sweep_outlives_its_submitter_and_reports_as_a_local_one(
     assert (ended["running"], ended["failed"], ended["waiting"]) == ({}, {}, None)
     assert ended["eta_seconds"] in (0.0, None)
     assert f"{submission} has done this sweep already" in said(work, *submit)
+    assert ended["editions"] == {"outlives": 1}
+
+    fetched = work.path / "home" / "fetched"
+    where = ("--address", there.url, "--out", str(fetched))
+    page = Path(without_out(work, "fetch", "outlives", *where).stdout.split()[1])
+    assert page == fetched / "reports" / "outlives" / "index.html"
+    made = work.out / "reports" / "outlives"
+    for each in filter(Path.is_file, made.rglob("*")):
+        assert (page.parent / each.relative_to(made)).read_bytes() == each.read_bytes()
 
     here = replace(work, path=work.path / "inline")
     here.path.mkdir()
@@ -177,7 +187,8 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     assert "RUNNING" not in statuses_of_children(work.out)
 
     followed = said(work, *submit, "--follow")
-    assert f"submitted {first}-2: 5 trials" in followed
+    to_run, num_done = re.findall(f"submitted {first}-2: (.) .* to run, (.) done", followed)[0]
+    assert (int(to_run), int(num_done)) == (5 - len(before), len(before))
     assert "bakeoff-status" not in followed
     after = results(work.out)
     assert len(after) == 5

@@ -22,6 +22,7 @@ from suite.events import (
     Remarked,
     Started,
 )
+from suite.execution.output import MOST_BYTES
 from suite.execution.trial import run_trial
 from suite.planning.plan import plan
 from suite.schema import Parallel, Resources, Result, Status, Trial
@@ -68,6 +69,7 @@ class Told(Mixer):
 class Raises(Told):
     def meet_fault(self):
         if dist.get_rank() == 1:
+            print("x" * 200_000, "printed before the fault")
             raise RuntimeError("the mixer has a fault")
 '''
 
@@ -188,6 +190,8 @@ def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: P
     assert last.result.status is Status.ERROR
     assert last.result.reason.startswith("RuntimeError: the mixer has a fault (at worker_mixers.py")
     assert "worker_mixers.py" in last.result.traceback
+    assert last.result.output.endswith("xxx printed before the fault\n")
+    assert len(last.result.output) == MOST_BYTES + len("... ")
     assert len(passes(folder, 1)) == 1, "what raises is a finding, and not tried again"
     wait_until(lambda: free_cpus() == os.cpu_count())
     assert all(is_gone(process) for process in passes(folder, 0))

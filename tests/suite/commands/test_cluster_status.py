@@ -99,6 +99,17 @@ def test_it_is_followed_until_all_have_ended(cluster, capsys, monkeypatch) -> No
     assert JOB.submitted.startswith("submitted 1970-01-01 ")
 
 
+def test_the_editions_of_a_file_are_told_apart_by_number(cluster, capsys) -> None:  # type: ignore[no-untyped-def]
+    for number, status in ((2, "RUNNING"), (1, "SUCCEEDED")):
+        log = line_of(replace(STANDING, editions={"heads": number}))
+        put(cluster, log, submission_id=f"bakeoff-heads-quick-{number:012}", status=status)
+    show_cluster_status("http://h:1", as_json=False)
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("bakeoff")]
+    assert [line.partition("(")[2].partition(", submitted")[0] for line in found] == [
+        "heads edition 2", "heads edition 1"
+    ]  # fmt: skip
+
+
 def test_a_driver_that_could_not_begin_is_quoted(cluster) -> None:  # type: ignore[no-untyped-def]
     put(cluster, log="Running entrypoint\nbakeoff: no such thing\n", status="FAILED", exit_code=2)
     (seen,) = submissions_on("http://h:1")

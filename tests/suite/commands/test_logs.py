@@ -44,6 +44,9 @@ def test_a_failure_is_told_with_its_line_and_its_output(
         assert "planning" not in said
         assert "logs TRIAL" in said
     assert "far too much" not in ran.output
+    page = (work.out / "reports/small/index.html").read_text()
+    assert "no 3 (at loud_mixers.py, line 9: raise RuntimeError(" in page
+    assert "bakeoff logs TRIAL prints its traceback" in page
     assert result.reason == line
     assert len(result.output) <= MOST_BYTES + 4
     logs = bakeoff(app, ["logs", first[:6], "--out", str(work.out)])

@@ -13,7 +13,14 @@ import pytest
 from rich.console import Console
 
 import suite
-from suite.commands.progress import LiveDisplay, PlainLines, Tally, display_for, outcome
+from suite.commands.progress import (
+    LiveDisplay,
+    PlainLines,
+    Tally,
+    display_for,
+    has_status_lines,
+    outcome,
+)
 from suite.events import Finished, Progressed, Started, Waiting
 from suite.journal.plans import Listed
 from suite.journal.status_message import last_status
@@ -265,7 +272,7 @@ def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measu
         ),
         (
             [timed("forward_seconds", 0.5), timed("forward_backward_seconds", 1.0, Status.NOISY)],
-            "forward_seconds 0.5 s, 1 of 2 noisy",
+            "forward_seconds 0.5 s, 1 of 2 measurements noisy",
         ),
         ([timed("forward_seconds", None, Status.OUT_OF_MEMORY)], "out_of_memory: why"),
     ],
@@ -279,3 +286,10 @@ def test_an_outcome_is_the_first_number_or_why_there_is_none(
 def test_the_outcome_of_a_failure_is_its_reason() -> None:
     diverged = result("a", Status.DIVERGED, "the loss is nan")
     assert outcome(diverged) == "diverged: the loss is nan"
+
+
+def test_they_are_written_where_somebody_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BAKEOFF_STATUS_LINES", raising=False)
+    assert not has_status_lines()
+    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
+    assert has_status_lines()

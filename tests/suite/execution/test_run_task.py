@@ -69,6 +69,20 @@ def test_the_module_is_trained_in_place_and_the_same_seed_gives_the_same() -> No
     assert not torch.equal(other.map.weight, first.map.weight)
 
 
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_it_shows_how_far_it_is_unless_told_otherwise(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(Linear(), progress=False)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    run(Linear())
+    said = capsys.readouterr().err
+    lines = said.split("\r")[1:] if is_terminal else said.splitlines()
+    assert len(lines) == (48 if is_terminal else 8)
+    assert lines[-1].startswith("fashion_mnist_patches: step 40 of 40, validation_accuracy 0.")
+
+
 def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
     lengths = set()
 
@@ -112,6 +126,7 @@ def test_it_trains_as_an_ablation_with_the_same_scale(
     [
         (Linear(), {"steps": -1}, "run_task: steps=-1"),
         (Linear(), {"learning_rate": "1e-2"}, "run_task: learning_rate='1e-2'"),
+        (Linear(), {"learning_rate": "tuned"}, "run_task: learning_rate='tuned' must be a number"),
         (Linear(), {"seed": 0.5}, "seed=0.5"),
         (Linear, {}, "Linear is a class"),
         (Linear().forward, {}, "not of type method"),

@@ -42,6 +42,7 @@ def test_an_edition_keeps_its_number_and_what_is_older_is_the_first(tmp_path: Pa
         shown = journal.keep_plan(make(5))
         assert numbers(shown) == (2, [(2, 0), (1, 6)])
         assert [each.settings["steps"] for each in shown.about.editions] == [5, 4]
+        assert [journal.edition_number(make(steps)) for steps in (5, 4, 3)] == [2, 1, None]
         first = min(each.started_seconds for each in journal.starts())
         assert shown.about.editions[1].started_seconds == first
         assert numbers(journal.keep_plan(make())) == (1, [(2, 0), (1, 6)])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from suite.journal.status_message import (
     SweepStatus,
-    are_wanted,
     is_status_line,
     last_status,
     line_of,
@@ -40,10 +37,3 @@ def test_long_lists_are_cut_and_secrets_blotted_out() -> None:
     line = line_of(SweepStatus(failed=failed))
     assert len(line) < 50_000
     assert "s3cret" not in line
-
-
-def test_they_are_written_where_somebody_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BAKEOFF_STATUS_LINES", raising=False)
-    assert not are_wanted()
-    monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
-    assert are_wanted()

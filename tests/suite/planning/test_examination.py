@@ -1,7 +1,5 @@
 """Own mixers are examined before they train: a broken promise is refused with what was seen."""
 
-import time
-
 import pytest
 import torch
 from torch.nn import functional
@@ -76,10 +74,8 @@ def test_what_a_trait_declares_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> N
     tried(Causal, monkeypatch, is_causal=True)
 
 
-def test_no_shipped_mixer_is_refused_and_it_takes_milliseconds() -> None:
-    start = time.perf_counter()
+def test_no_shipped_mixer_is_refused() -> None:
     for name in MIXERS:
         try_own_mixer(spec(name, is_causal=False), is_padded=True)
         if mixer_class(name).supports_causal:
             try_own_mixer(spec(name, is_causal=True), is_padded=False)
-    assert time.perf_counter() - start < 0.2 * len(MIXERS)

@@ -145,7 +145,7 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
         "",
         "own.average:Average defines no flops(length, batch)",
     }
-    points = list(summary_points(found.about, None, Coverage(num_ok=0, num_total=0, others={})))
+    points = list(summary_points(found.about, None, Coverage(num_ok=0, num_total=0, others={}), 0))
     (said,) = (point.text for point in points if point.title == "Unproven")
     assert said.startswith("own.average:Average has no reference")
     version = mixer_version("own.average:Average")

@@ -9,9 +9,8 @@ import pytest
 
 from reports.results.series import all_series
 from reports.tables.comparison import comparison_table, without_controls
-from suite.reporting import end_summary
-from suite.reporting.build import findings_of
-from suite.reporting.end_summary import summary_lines
+from suite.reporting import build
+from suite.reporting.build import findings_of, summary_lines
 from suite.reporting.frames import by_trial, sweep_of
 from suite.schema import Status
 from tests.suite.finished_sweep import FinishedSweep
@@ -68,8 +67,8 @@ def test_the_end_of_a_run_shows_the_numbers_of_the_report(
     assert judged == f"verdict:   {findings_of(sweep).sentence}"
     for line, row in zip(rows, table.rows, strict=True):
         assert [each for each in row.entries if f"{each.text} {each.interval}" in line]
-    monkeypatch.setattr(end_summary, "MOST_ROWS", 2)
-    monkeypatch.setattr(end_summary, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(build, "MOST_ROWS", 2)
+    monkeypatch.setattr(build, "_FEWEST_ROWS", 1)
     _, best, second, more, _ = summary_lines(sweep)
     assert best.startswith("heads=8 (baseline)")
     assert (second[:7], more) == ("heads=2", "... and 1 more in the report")

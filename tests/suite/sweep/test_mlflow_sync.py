@@ -70,6 +70,16 @@ class FakeWriter:
     def call_before_requests(self, callback: Callable[[], None]) -> None:
         self.store.before_request = callback
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """As a file does: an error undoes what was written before it."""
+        before = dict(self.store.results)
+        try:
+            yield
+        except BaseException:
+            self.store.results = before
+            raise
+
     def open_sweep(self, about: About) -> dict[str, str]:
         self.store.reach()
         return {trial_id: sha256 for (trial_id, _), sha256 in self.store.results.items()}
@@ -402,6 +412,7 @@ def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(store:
 
     def slowly() -> None:
         nonlocal num_writes
+        store.before_request()
         num_writes += 1
         time.sleep(0.2)
 

@@ -24,8 +24,7 @@ from suite.sweep.folder_lock import FolderUnavailable, held
 from suite.sweep.repair import repaired
 from suite.sweep.verify import differences
 from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import store_of
-from suite.tracking.rebase import try_rebase
+from suite.tracking.location import store_of, try_rebase
 from suite.tracking.run_writer import RunWriter
 from tests.suite.sweep.planted import (
     CHILD,

@@ -93,8 +93,12 @@ def test_all_results_are_in_the_journal_and_reach_the_store_once_it_is_mended(
     assert repaired(work.out, None).differences == ()
 
 
-def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_goes_on(
-    work: Workplace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [("max_page_count = {}", "full"), ("query_only = ON", "attempt to write a readonly database")],
+)
+def test_a_journal_that_cannot_grow_ends_the_sweep_in_one_sentence_and_the_next_goes_on(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch, fault: str, why: str
 ) -> None:
     commit, num_commits = Journal.commit, 0
 
@@ -103,13 +107,13 @@ def test_a_journal_on_a_full_disk_ends_the_sweep_in_one_sentence_and_the_next_go
         num_commits += 1
         if num_commits == 3:
             ((number,),) = self._db.execute("PRAGMA page_count").fetchall()
-            self._db.execute(f"PRAGMA max_page_count = {number}")
+            self._db.execute(f"PRAGMA {fault.format(number)}")
         return commit(self, replace(result, traceback="long " * 4000), attempt)
 
     ablation = work.ablation(probes=["quality"])
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "commit", on_a_full_disk)
-        with pytest.raises(JournalError, match="full") as failure:
+        with pytest.raises(JournalError, match=why) as failure:
             run(ablation, options=options(work))
     assert exit_code_of(failure.value) == UNAVAILABLE
     assert "\n" not in str(failure.value)

@@ -56,17 +56,25 @@ def test_the_variants_of_the_newest_edition_are_shown_best_first_and_never_avera
     assert (variants["orderByKey"], variants["orderByAsc"]) == (
         "metrics.`bits_per_character`", True,
     )  # fmt: skip
+    # By MLflow's own name of the start it would show the parent alone, folded.
+    assert trials["orderByKey"] == "attributes.`start_time`"
     for state in (variants, trials):
         assert [chart["metricKey"] for chart in state["compareRunCharts"]] == [
             "bits_per_character", "validation_bits_per_character",
         ]  # fmt: skip
 
 
+def test_a_view_of_more_than_mlflow_reads_at_once_says_so() -> None:
+    many = replace(HEADS.about, variants=tuple(f"heads={i}" for i in range(200)))
+    view = json.loads(view_tags(many)["mlflow.sharedViewState.quick"])
+    assert view["name"] == "quick: variants side by side (200, the best 100 first)"
+
+
 def test_where_nothing_trains_both_views_show_all_trials_of_the_sweep() -> None:
     state, same = _states(replace(HEADS.about, metrics={})).values()
     assert state == same
     assert "quality" not in state["searchFilter"]
-    assert "orderByKey" not in state
+    assert state["orderByKey"] == "attributes.`start_time`"
 
 
 def test_a_sweep_opens_at_its_trials_until_its_newest_edition_has_variants() -> None:

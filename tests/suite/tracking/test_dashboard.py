@@ -312,6 +312,19 @@ def test_people_land_on_the_variants_side_by_side(shown: Dashboard, page: Page) 
 
 
 @pytest.mark.browser
+def test_before_there_is_a_report_people_see_the_trials_and_their_curves(
+    shown: Dashboard, page: Page
+) -> None:
+    page.goto(shown.url.replace("viewStateShareKey=quick", "viewStateShareKey=quick.trials"))
+    for _ in range(2):
+        page.get_by_text("9 matching runs").wait_for()
+        page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").wait_for()
+        page.get_by_test_id("experiment-view-compare-runs-card").first.wait_for()
+        _picture(page, "trials")
+        page.reload()
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [1600, 800])
 def test_every_way_in_shows_the_reports_numbers_of_the_newest_edition(
     edited: tuple[LocalStore, Dashboard], page: Page, width: int

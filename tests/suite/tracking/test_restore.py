@@ -190,7 +190,8 @@ def test_a_store_that_hangs_is_not_waited_for(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with Journal(tmp_path / "journal.db") as journal, hanging() as store:
         start = time.monotonic()
-        assert taken_over(journal, store, KEYS).endswith("The MLflow store does not answer.")
+        said = taken_over(journal, store, KEYS)
+        assert said.endswith(f"The MLflow store {store.uri} does not answer.")
         assert time.monotonic() - start < 3
     for thread in threading.enumerate():
         if thread.name == "asks for the store":

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from suite.schema import About, Edition, Specimen, Status, Trial
 from suite.tracking import client as mlflow_store
 from suite.tracking.client import StoreRefuses, StoreUnavailable
 from suite.tracking.connect import load_artifacts
-from suite.tracking.findings import Findings, VariantNumbers
+from suite.tracking.location import Store
 from suite.tracking.read_runs import StoreReader
 from suite.tracking.run_fields import Key, variant_of
 from suite.tracking.run_writer import RunWriter
+from suite.tracking.shared_views import Findings, VariantNumbers
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 KEY, TRIAL = HEADS.key, HEADS.trial()
@@ -208,6 +209,37 @@ def test_each_variant_has_one_run_with_the_numbers_of_the_report(
     again.mark_edition(KEY, [TRIAL.trial_id])
     again.publish_findings(KEY, replace(FINDINGS, variants=(diverged,)))
     assert _dump(store) == before
+
+
+def test_of_two_folders_that_number_an_edition_alike_the_last_to_end_is_shown(
+    store: LocalStore,
+) -> None:
+    """Each opens the sweep before the other has written, and neither deletes the other's."""
+    trials, shown = [HEADS.trial(seed=0), HEADS.trial(seed=1)], (ONE, EIGHT)
+    writers = [RunWriter(Store(uri=store.uri, artifacts=None)) for _ in trials]
+    for writer, sha256 in zip(writers, ("ab", "cd"), strict=True):
+        edition = replace(SECOND_EDITION, sha256=sha256)
+        writer.open_sweep(replace(HEADS.about, editions=(edition,)))
+    time.sleep(0.01)  # what follows is of another millisecond
+    for writer, trial in zip(writers, trials, strict=True):
+        writer.finish_trial(KEY, trial, HEADS.cells(trial), HEADS.result(trial))
+    for _ in range(2):
+        for writer, trial, numbers in zip(writers, trials, shown, strict=True):
+            writer.read_again(KEY, [trial.trial_id])
+            writer.publish_findings(KEY, replace(FINDINGS, variants=(numbers,)))
+            assert _runs_of_views(writer) == [numbers.variant, trial.trial_id]
+
+
+def _runs_of_views(writer: RunWriter) -> list[str]:
+    """What the filters of the two shared views find."""
+    experiment = writer._store.client.get_experiment_by_name("heads")
+    found = []
+    for view, tag in (("quick", "bakeoff.variant"), ("quick.trials", "bakeoff.trial_id")):
+        tags = experiment.tags[f"mlflow.sharedViewState.{view}"]
+        query = json.loads(json.loads(tags)["state"])["searchFilter"]
+        runs = writer._store.client.search_runs([experiment.experiment_id], query)
+        found += [run.data.tags[tag] for run in runs]
+    return found
 
 
 def test_data_sets_are_inputs(store: LocalStore, writer: RunWriter) -> None:
@@ -563,6 +595,28 @@ def test_a_trial_costs_four_requests_and_little_time(writer: RunWriter) -> None:
     assert client.num_requests == 4 * 10  # create, data set, parameters with numbers, the end
     # 16 ms of processor time each on two quiet cores; the disk is not counted.
     assert (time.process_time() - started) / 10 < 0.1
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("gone")])
+def test_what_is_written_together_is_there_together_or_not_at_all(
+    store: LocalStore, writer: RunWriter, error: Exception | None
+) -> None:
+    trials = [HEADS.trial(seed=seed) for seed in range(3)]
+    asked: list[int] = []
+    writer.call_before_requests(lambda: asked.append(1))
+    with suppress(StoreUnavailable), writer.together():
+        _finish(writer, trials)
+        with pytest.raises(StoreRefuses), writer._store.reached():  # undone alone
+            writer._store.log(store.trials()[0].run_id, params={"mixer.heads": "of another"})
+        assert not _active(store, "trial")
+        if error is not None:
+            raise error
+    assert asked == [1]
+    assert len(_active(store, "trial")) == (0 if error else len(trials))
+    if error is not None:
+        _finish(writer, trials)
+    assert {run.result_sha256 for run in store.trials()} == {HEADS.result(t).sha256 for t in trials}
+    assert len(store.trials()) == len(trials)
 
 
 def _finish(writer: RunWriter, trials: list[Trial]) -> None:
