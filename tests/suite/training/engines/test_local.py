@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from suite.tasks.task import Batch
-from suite.training.engines.local import LocalEngine, learning_rate_factor
+from suite.training.engines.local import LocalEngine
+from suite.training.recipes import learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
 
 TASK = FirstToken()
