@@ -326,7 +326,8 @@ def _about(
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     trials = [trial for _, trial in filled if trial is not None]
-    sources = [*tasks, *(parent.task for trial in trials for parent in trial.parents)]
+    before = (parent.task for trial in trials for parent in trial.parents)
+    sources = dict.fromkeys((*tasks, *before))
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
