@@ -79,9 +79,8 @@ def pretraining_of(
     asked: dict[str, Any] = {
         "steps": steps, "start": NO_START, "test_lengths": (),
         "learning_rate": scale.pretraining_learning_rate or before.learning_rate,
-        "num_evaluations": min(steps, before.num_evaluations),
     }  # fmt: skip
-    if "warmup_steps" in before.model_fields_set:
-        asked["warmup_steps"] = min(steps, before.warmup_steps)
+    for name in {"warmup_steps", "num_evaluations"} & before.model_fields_set:
+        asked[name] = min(steps, getattr(before, name))
     changed = Scale(**{**before.model_dump(exclude_unset=True), **asked})
     return replace(baseline, scale=changed), Variant(label=variant.label, changes=own)

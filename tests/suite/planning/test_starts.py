@@ -64,7 +64,8 @@ def test_the_id_holds_the_parents_id_and_without_one_nothing() -> None:
 
 def test_variants_that_differ_in_their_own_training_share_a_parent() -> None:
     def parents(name: str, values: list[Any]) -> int:
-        planned = plan(make_ablation(axes=[vary(name, values)], scale={"start": ON}), seeds=1)
+        scale = {"start": ON, "pretraining_steps": 2}
+        planned = plan(make_ablation(axes=[vary(name, values)], scale=scale), seeds=1)
         assert len([t for t in planned.trials if t.start]) == 2
         return len({parent.trial_id for parent in _parents(planned)})
 
