@@ -47,7 +47,8 @@ class StartWeights:
     ) -> tuple[list[Work], list[Finished]]:
         """Those that can start, and the results of those that cannot."""
         reasons = _Reasons(self.are_kept, journal)
-        ready, ended = [], []
+        ready: list[Work] = []
+        ended: list[Finished] = []
         for trial, resources in works:
             found = next(reasons.of(trial), None)
             if found is None:
