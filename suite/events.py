@@ -140,10 +140,12 @@ class Checkpoints:
     Attributes:
         folder: Holds one folder per trial, named by its id, until the trial has a result.
         seconds_between: The least time; a shorter trial writes no checkpoint.
+        kept: Ids of the trials whose final weights are kept, since others start from them.
     """
 
     folder: Path
     seconds_between: float = SECONDS_BETWEEN
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

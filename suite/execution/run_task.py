@@ -219,7 +219,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
     for name, tensor in batch.inputs.items():
         if name == INPUTS or name in takes or takes_any:
             continue
-        what, why = _shown(tensor), f"{task.name} has more than one input"
+        what, why = _described(tensor), f"{task.name} has more than one input"
         if name.endswith("mask"):
             what = "[batch, time], True where a real token stands"
             why = f"the sequences of {task.name} differ in length and are padded"
@@ -257,9 +257,9 @@ def _input_of(task: Task, batch: Batch) -> str:
     first = batch.inputs["inputs"]
     if task.input_kind == "tokens":
         return f"integers of 0 to {task.input_size - 1}, shape {[*first.shape]}"
-    return _shown(first)
+    return _described(first)
 
 
-def _shown(tensor: Tensor) -> str:
+def _described(tensor: Tensor) -> str:
     kind = "floats" if tensor.is_floating_point() else "integers"
     return f"{kind} of shape {[*tensor.shape]}"

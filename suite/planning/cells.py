@@ -17,7 +17,8 @@ from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
 from suite.probes.probe import Probe
-from suite.schema import MIXER_ALONE, Cell, MetricSpec, Parallel, Trial
+from suite.probes.probe import probe as probe_named
+from suite.schema import MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training import loop as training
@@ -87,6 +88,8 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     if isinstance(subject, Impossible):
         return subject
     reason = probe.why_not(subject.model, subject.parallel)
+    if not reason and subject.start is not None and probe.trains and not probe.may_start:
+        reason = f"{probe.name} measures what was drawn, and this starts from other weights"
     return Impossible(reason) if reason else subject
 
 
@@ -134,7 +137,13 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
+        start=_start(first, seed) if probe.may_start else None,
     )
+
+
+def _start(subject: Subject, seed: int) -> Trial | None:
+    """The trial that trains the same model and seed on another task first."""
+    return trial_of(probe_named(QUALITY), (subject.start,), seed) if subject.start else None
 
 
 def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:

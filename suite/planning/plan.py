@@ -197,10 +197,17 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     return Plan(
         about=_about(entry, groups, filled, num_seeds, claim),
         cells=tuple(cell for cell, _ in filled),
-        trials=tuple({t.trial_id: t for _, t in filled if t is not None}.values()),
+        trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
         source_paths=entry.source_paths,
     )
+
+
+def _lineage(trial: Trial) -> Iterator[Trial]:
+    """What must run before it, then the trial."""
+    for parent in trial.parents:
+        yield from _lineage(parent)
+    yield trial
 
 
 def _resources(scale: Scale) -> Resources:
@@ -217,7 +224,7 @@ def _scale(ablation: Ablation, name: str) -> Scale:
         raise SpecError(
             f"this ablation declares no scale {name!r}; it has {', '.join(ablation.scales)}."
         )
-    return ablation.scales[name]
+    return ablation.scale(name)
 
 
 def _num_seeds(scale: Scale, scale_name: str, seeds: int | None) -> int:
@@ -319,16 +326,18 @@ def _about(
     baseline, scale_name = groups.baseline, groups.baseline.scale_name
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    settings = _settings(baseline, [trial for _, trial in filled if trial is not None])
+    trials = [trial for _, trial in filled if trial is not None]
+    before = (parent.task for trial in trials for parent in trial.parents)
+    sources = dict.fromkeys((*tasks, *before))
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
         baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
-        tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
-        model=_model(baseline),
+        tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds,
+        settings=_settings(baseline, trials), model=_model(baseline),
         claim=claim, metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
+        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),

@@ -24,6 +24,7 @@ from suite.planning.knobs import (
     checked_settings,
     has_hole,
     in_words,
+    knob_names,
     knobs_and_settings,
     knobs_of,
     load_architecture,
@@ -32,13 +33,14 @@ from suite.planning.knobs import (
 )
 from suite.planning.learning_rates import tuned_rate
 from suite.planning.loader import tried
+from suite.planning.recipes import checked_recipe, pretraining_of
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
 from suite.spec import TUNED, Model, Scale, SpecError
+from suite.spec.recipe import NO_START
 from suite.tasks.task import Task, TaskError
 
 _ALONE = "mixer_alone"
-_IN_ONE_PROCESS = Parallel(workers=1, zero=0, precision="float32", accumulation=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class Subject:
     batch: int
     parallel: Parallel | None
     test_lengths: tuple[int, ...] = ()
+    start: Subject | None = None  # whose final weights its training starts from
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -72,7 +75,22 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     return Subject(
         task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
+        start=_start(baseline, variant, scale),
     )  # fmt: skip
+
+
+def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
+    """The same model on the task on which it is trained first."""
+    if scale.start == NO_START:
+        return None
+    task = task_named(scale.start)
+    model = baseline.model(variant)
+    knobs = knob_names(load_architecture(model.architecture or task.architecture))
+    knobs |= knobs_of(model.mixer) if model.mixer else set()
+    try:
+        return subject_of(*pretraining_of(baseline, variant, scale, knobs), task.name)
+    except Impossible as reason:
+        raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
@@ -143,24 +161,24 @@ def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSp
         ),
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
         num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
+        **checked_recipe(scale, is_spread=_parallel(scale) is not None),
     )  # fmt: skip
 
 
 def _parallel(scale: Scale) -> Parallel | None:
     """None where nothing is asked for that DeepSpeed would do."""
-    parallel = Parallel(
-        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
-        accumulation=scale.accumulation,
-    )  # fmt: skip
-    if scale.zero is None and parallel == _IN_ONE_PROCESS:
-        return None
     parts = scale.workers * scale.accumulation
     if scale.batch % parts:
         raise Impossible(
             f"a batch of {scale.batch} cannot be cut into {parts} equal parts "
             f"(workers={scale.workers} x accumulation={scale.accumulation})"
         )
-    return parallel
+    if scale.zero is None and scale.workers == 1:
+        return None
+    return Parallel(
+        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
+        accumulation=scale.accumulation,
+    )  # fmt: skip
 
 
 def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
@@ -236,8 +254,10 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
-    name = str(model.architecture)
-    draws = [name] if load_architecture(name).is_stochastic else []
+    if runtime == "cuda_graph" and scale.precision == "bf16":
+        raise Impossible(f"runtime={name!r} records no autocast, and precision is 'bf16'")
+    architecture = str(model.architecture)
+    draws = [architecture] if load_architecture(architecture).is_stochastic else []
     mixers = load_mixers(model.mixer or "")
     draws += [mixer for mixer, each in mixers.items() if each.is_stochastic]
     if runtime == "cuda_graph" and draws:

@@ -61,7 +61,7 @@ class Reader(nn.Module):
         return logits
 
 
-def training(steps: int, **changes: float) -> Training:
+def training(steps: int, **changes: object) -> Training:
     fields = {"steps": steps, "learning_rate": 0.05, "warmup_steps": 5, "weight_decay": 0.01,
               "num_evaluations": 4}  # fmt: skip
     return Training(**(fields | changes))  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from models.interface import INPUTS
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
+from suite.training.tensor_io import Tensors
 
 
 class Engine(Protocol):
@@ -47,6 +48,16 @@ class Engine(Protocol):
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
         """The task's metric over a whole split, the model in evaluation mode."""
 
+    def finish(self) -> None:
+        """Give the model the weights that it is scored with; no step follows."""
+
+    def weights(self) -> Tensors:
+        """Parameters and buffers of the whole model, by name, each once.
+
+        Raises:
+            CheckpointError: no worker has all of them, or there is something else among them.
+        """
+
     def save(self, folder: Path) -> None:
         """Write this worker's part of the state into a folder.
 
@@ -74,6 +85,29 @@ class Engine(Protocol):
 
     def largest(self, value: float) -> float:
         """The largest that any worker says."""
+
+
+def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
+    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
+    num_rows = len(batch.targets)
+    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
+    return batch.map(lambda tensor: tensor[rows])
+
+
+def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
+    """The parts of a batch, each with its share of the scored targets.
+
+    The loss of a part is a mean over these, so that losses times shares add up to the whole one's.
+    """
+    num_scored = int((batch.targets != UNSCORED).sum()) if num_parts > 1 else 0
+    if not num_scored:
+        yield batch, 1.0
+        return
+    for index in range(num_parts):
+        part = part_of(batch, index, num_parts)
+        own = int((part.targets != UNSCORED).sum())
+        if own:
+            yield part, own / num_scored
 
 
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:

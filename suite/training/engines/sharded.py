@@ -1,7 +1,7 @@
 """Runs a training step on several workers by DeepSpeed, with the numbers of one process.
 
 Every worker builds the same model from the same seed and takes its rows of the same global batch;
-optimiser, clipping and schedule are the local engine's. What ZeRO (Rajbhandari et al. 2020,
+optimiser, clipping and schedule are those of one process. What ZeRO (Rajbhandari et al. 2020,
 arXiv:1910.02054) divides is where numbers are kept, not which: in float32 the losses of stages 0
 to 3 differ from one process's by the order of sums, 2e-7 of their value over 30 steps on two CPUs.
 
@@ -31,8 +31,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import in_evaluation_mode, judged, writes
-from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
+from suite.training.engines.engine import in_evaluation_mode, judged, part_of, writes
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
     OPTIMIZER,
@@ -42,7 +41,8 @@ from suite.training.engines.sharded_checkpoint import (
     read_trees,
     tensors_in,
 )
-from suite.training.tensor_io import refuse_misfit, refuse_non_tensors, sha256_of
+from suite.training.recipes import BETAS, decayed_apart, schedule_of
+from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
 _DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
@@ -80,7 +80,7 @@ class ShardedEngine:
         optimizer = torch.optim.AdamW(groups, lr=training.learning_rate, betas=BETAS)
         self.model, *_ = deepspeed.initialize(
             model=model, optimizer=optimizer, lr_scheduler=schedule_of(optimizer, training),
-            config=_settings(parallel, sum(p.numel() for p in model.parameters())),
+            config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )  # fmt: skip
         self._files = _use_plain_files(self.model)
@@ -91,10 +91,10 @@ class ShardedEngine:
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
-        share = _part(batch, self.rank, self.num_workers)
+        share = part_of(batch, self.rank, self.num_workers)
         losses = []
         for index in range(self._accumulation):
-            part = _part(share, index, self._accumulation).to(self.device)
+            part = part_of(share, index, self._accumulation).to(self.device)
             outputs = part.through(self.model).map(Tensor.float)
             loss = task.loss(outputs, part, self._label_smoothing)
             self.model.backward(loss)
@@ -119,7 +119,7 @@ class ShardedEngine:
         with in_evaluation_mode(self.model), torch.no_grad():
             model = self._whole() if writes(metric) else self.model
             for held_out in task.held_out(split, batch):
-                share = _part(held_out, self.rank, self.num_workers)
+                share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
                 sums = judged(model, metric, share)(share)
@@ -154,6 +154,13 @@ class ShardedEngine:
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
+
+    def finish(self) -> None:
+        """See `Engine.finish`; it keeps no average."""
+
+    def weights(self) -> Tensors:
+        """See `Engine.weights`; planning asks for none."""
+        raise CheckpointError("the weights are divided among workers")
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`."""
@@ -226,14 +233,7 @@ def _use_plain_files(model: Any) -> PlainCheckpointEngine:
     return files
 
 
-def _part(batch: Batch, index: int, num_parts: int) -> Batch:
-    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
-    num_rows = len(batch.targets)
-    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
-    return batch.map(lambda tensor: tensor[rows])
-
-
-def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:
+def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
     """For DeepSpeed, of which the batch's size matters only in proportion.
 
     Buckets in which gradients travel are small against the model, since by default each worker
@@ -243,7 +243,7 @@ def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": parallel.accumulation,
-        "gradient_clipping": CLIP_NORM,
+        "gradient_clipping": training.clip_norm or 0.0,
         "steps_per_print": 2**62,
         "torch_autocast": {"enabled": parallel.precision == "bf16", "dtype": "bfloat16"},
         "zero_optimization": {

@@ -388,13 +388,22 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
     assert len(set(keys)) == len(keys)
 
 
+# Of a training; were a default to change, so would the ids of all that was ever trained.
+IDLE = {
+    "label_smoothing": 0.0, "optimizer": "adamw", "momentum": 0.9, "schedule": "cosine",
+    "clip_norm": 1.0, "precision": "float32", "accumulation": 1, "ema": 0.0,
+}  # fmt: skip
+
+
 def test_an_id_is_the_hash_of_the_content() -> None:
     for trial in plan(make_ablation()).trials:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert content.pop("test_lengths") == ()
+        assert content.pop("start") is None
         if content["training"]:
-            assert content["training"].pop("label_smoothing") == 0.0
+            for name, idle in IDLE.items():
+                assert content["training"].pop(name) == idle
         for subject in content["subjects"]:
             assert subject.pop("runtime") == "eager"
             assert (subject.pop("grid"), subject.pop("others")) == (None, {})

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from models.outputs import Outputs
 from suite.tasks.digits import Reversal
 from suite.tasks.task import Batch
-from suite.training.engines.local import LocalEngine, learning_rate_factor
+from suite.training.engines.local import LocalEngine
+from suite.training.recipes import learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.writers import GruPair, Penalised
 
