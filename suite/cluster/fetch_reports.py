@@ -10,7 +10,6 @@ import base64
 import gzip
 import io
 import shlex
-import shutil
 import tarfile
 import tempfile
 import time
@@ -45,7 +44,8 @@ def fetch_reports(url: str, job: Job, folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         _unpack(tar, Path(temporary), url)
         for name in names:
-            shutil.rmtree(folder / name, ignore_errors=True)
+            if (folder / name).exists():
+                (folder / name).rename(Path(temporary) / f"{name}.before")
             (Path(temporary) / name).rename(folder / name)
     return [folder / name / "index.html" for name in names]
 

@@ -20,11 +20,10 @@ from reports.document import NO_ENTRY, Column, Row, Table
 from reports.plots.learning_curves import learning_curves, mean_curve
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
-from reports.results.series import Series, all_series, compared
+from reports.results.series import FLOORS_FOOTNOTE, Series, all_series, compared
 from reports.results.variant_labels import named_values, value_of_baseline
 from reports.stats.intervals import Estimate
 from reports.tables.comparison import (
-    FOOTNOTE,
     comparison_table,
     primary,
     variant_coverage,
@@ -214,8 +213,7 @@ def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -
     ])  # fmt: skip
     if len(variants) > len(rows):
         yield f"... and {len(variants) - len(rows):,} more in the report"
-    if any("†" in text for row in rows for text in _texts(row, columns)):
-        yield FOOTNOTE
+    yield from (note for note in table.footnotes if note != FLOORS_FOOTNOTE)
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
