@@ -9,7 +9,7 @@ from suite.errors import DONE
 from suite.planning.loader import name_of
 from suite.reporting.build import reports_of, sweeps_in
 from suite.reporting.compare import compare as compare_selections
-from suite.reporting.edition_table import editions_side_by_side
+from suite.reporting.stored_editions import editions_side_by_side
 from suite.tracking.location import Store
 
 

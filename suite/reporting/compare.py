@@ -24,7 +24,7 @@ from reports.pages.ablation import shown_sweep
 from reports.results.frame import Sweep
 from suite.journal.editions import Source
 from suite.reporting.build import refuse_missing, sweeps_in
-from suite.reporting.edition_table import StoredEditions, stored_editions
+from suite.reporting.stored_editions import StoredEditions, stored_editions
 from suite.spec import SpecError
 from suite.text import redact
 from suite.tracking.location import Store, sqlite_path, store_of

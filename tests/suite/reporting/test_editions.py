@@ -12,7 +12,7 @@ from suite.journal.editions import Source
 from suite.journal.journal import Journal
 from suite.reporting.build import sweeps_in, sweeps_to_report
 from suite.reporting.compare import compare
-from suite.reporting.edition_table import editions_side_by_side
+from suite.reporting.stored_editions import editions_side_by_side
 from suite.spec import SpecError
 from suite.sweep.mlflow_sync import MlflowSync
 from suite.tracking.location import store_of
