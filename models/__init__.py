@@ -1,4 +1,4 @@
-"""The subjects: mixers, position encodings and the skeletons that hold them still.
+"""The subjects: architectures, and the mixers and position encodings that they hold.
 
 Axes are written by name, batch first: `[batch, time, dim]`, `[batch, heads, time, time2]`.
 Everything here is torch only and imports nothing of ours from outside `models/`. The names
@@ -11,49 +11,69 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.architecture import Skeleton
+    from models.architecture import Architecture, StackArchitecture
+    from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
+    from models.initialisation import PartSeeds
+    from models.interface import Input, Interface
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
+    from models.outputs import Outputs
     from models.registry import (
+        ARCHITECTURES,
         MIXERS,
         POSITIONS,
-        SKELETONS,
+        architecture_class,
         build_mixer,
         build_model,
         build_shapes,
         mixer_class,
         mixer_config,
         position_class,
-        skeleton_class,
     )
 
 __all__ = [
+    "ARCHITECTURES",
     "MIXERS",
     "POSITIONS",
-    "SKELETONS",
+    "Architecture",
     "Cost",
+    "Decoded",
+    "Decoder",
+    "Input",
+    "Interface",
     "Knob",
     "Mixer",
     "ModelError",
     "ModelSpec",
-    "Skeleton",
+    "Outputs",
+    "PartSeeds",
+    "StackArchitecture",
+    "architecture_class",
     "build_mixer",
     "build_model",
     "build_shapes",
+    "generate",
     "mixer_class",
     "mixer_config",
     "position_class",
-    "skeleton_class",
 ]
 
 _HOMES = {
+    "Architecture": "models.architecture",
     "Cost": "models.mixer",
+    "Decoded": "models.decoding",
+    "Decoder": "models.decoding",
+    "Input": "models.interface",
+    "Interface": "models.interface",
     "Knob": "models.model_spec",
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
-    "Skeleton": "models.architecture",
+    "Outputs": "models.outputs",
+    "PartSeeds": "models.initialisation",
+    "StackArchitecture": "models.architecture",
+    "generate": "models.decoding",
 }
 
 

@@ -1,74 +1,70 @@
-"""What every skeleton promises: the part of a model that stays still while the mixer varies."""
+"""Define the contract of an architecture: a whole model, built from a `ModelSpec`.
+
+The least that a network of one's own needs: a `Config` with its knobs, `build`, and `forward`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
-from models.model_spec import InputKind, ModelSpec, config_from_knobs
+from models.interface import ANSWERS, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
+from models.model_spec import ModelSpec, config_from_knobs
+from models.registry import mixer_pattern
+from models.sublayers import StackConfig, check_stack
 
-_SIZES = ("dim", "depth", "length", "input_size", "output_size")
+Part = Literal["mixer", "position", "dim", "depth"]
 
 
-class Skeleton(nn.Module, ABC):
-    """A whole model around a mixer, built from a `ModelSpec`.
+class Architecture(nn.Module, ABC):
+    """A whole model, built from a `ModelSpec`.
 
     Attributes:
-        version: Goes up whenever a change to the skeleton, or to what it shares, moves a number.
-        name: Its key in `models.SKELETONS`.
+        version: Goes up whenever a change to it, or to what it shares, moves a number.
+        name: Its key in `models.ARCHITECTURES`; a user's own needs none.
+        takes: What an ablation may set besides the knobs of `Config`; all of it stands in `spec`.
+            With ``mixer`` it has a hole for one.
+        reads: The kinds that it can read, by input; see `models.interface.Interface`.
+        answers: What it can be asked for.
         is_causal: Whether its mixers are built causal.
-        input_kinds: What it can read.
+        is_stochastic: Whether it draws random numbers in evaluation too.
+        mask_mode: ``pads_as_tokens`` declares that padding is meant to be read.
         spec: What it was built from.
         config: Its knobs, defaults filled in.
     """
 
     version: ClassVar[int] = 1
-    name: ClassVar[str]
-    is_causal: ClassVar[bool]
-    input_kinds: ClassVar[tuple[InputKind, ...]]
+    name: ClassVar[str] = ""
+    takes: ClassVar[tuple[Part, ...]] = ()
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {INPUTS: INPUT_KINDS}
+    answers: ClassVar[tuple[Answer, ...]] = ANSWERS
+    is_causal: ClassVar[bool] = False
+    is_stochastic: ClassVar[bool] = False
+    mask_mode: ClassVar[Literal["none", "pads_as_tokens"]] = "none"
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Knobs of every skeleton; some add knobs of their own.
-
-        Attributes:
-            norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block
-                (GPT-2); `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1).
-            has_residual: Whether the sum has its x; without it a block is f(norm(x)), or
-                norm(f(x)).
-            dropout: Share of numbers set to zero while training, of the embeddings with their
-                positions and of what each sub-layer puts out, before it is added (Vaswani et al.
-                2017, section 5.4).
-            initialisation: Of all linear maps; see `models.initialisation`.
-            position_mode: How an absolute position p meets its token x: `added`, or
-                `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
-                two identity blocks.
-        """
-
-        norm_placement: Literal["pre", "post"] = "pre"
-        has_residual: bool = True
-        dropout: float = 0.0
-        initialisation: Initialisation = "scaled_normal"
-        position_mode: Literal["added", "concatenated"] = "added"
+        """No knobs."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        if spec.input_kind not in self.input_kinds:
-            takes = " or ".join(self.input_kinds)
-            raise ModelError(f"{self.name} takes {takes}, not input_kind={spec.input_kind!r}")
-        for key in _SIZES:
+        if reason := self.why_unreadable({name: one.kind for name, one in spec.inputs.items()}):
+            raise ModelError(f"{spec.architecture} {reason}")
+        sizes = [size for size in ("dim", "depth") if size in self.takes]
+        for key in (*sizes, "length", "input_size", "output_size"):
             value = getattr(spec, key)
             if type(value) is not int or value < 1:
                 raise ModelError(f"{key}={value!r} is not a whole number of at least 1")
-        config = config_from_knobs(self.Config, spec.settings, owner=self.name)
+        config = config_from_knobs(self.Config, spec.settings, owner=spec.architecture)
         self.check_config(config)
         super().__init__()
         self.spec = spec
-        self.config = config
+        self.config: Any = config
         seeds = PartSeeds()
         self.build(seeds)
         self.redraw(seeds)
@@ -80,40 +76,111 @@ class Skeleton(nn.Module, ABC):
         Raises:
             ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
         """
-        if not 0 <= config.dropout < 1:
-            raise ModelError(f"{cls.name}: dropout={config.dropout} is not at least 0 and below 1")
+
+    @classmethod
+    def why_not(cls, interface: Interface) -> str:
+        """Why it cannot serve the interface, as the end of a sentence; empty where it can."""
+        kinds = {name: each.kind for name, each in interface.inputs.items()}
+        if reason := cls.why_unreadable(kinds):
+            return reason
+        if interface.asks_for == "sequence" and not hasattr(cls, "step"):
+            return "has no step, so it cannot write a sequence"
+        if interface.asks_for in cls.answers:
+            return ""
+        return f"gives {' or '.join(cls.answers)}, not {interface.asks_for}"
+
+    @classmethod
+    def why_unreadable(cls, kinds: Mapping[str, InputKind]) -> str:
+        """Why it cannot read inputs of these kinds; empty where it can."""
+        for name in dict.fromkeys((*cls.reads, *kinds)):
+            if name not in kinds:
+                return f"needs {name}, which are not given"
+            if name not in cls.reads:
+                return f"takes no {name}"
+            if kinds[name] not in cls.reads[name]:
+                return f"takes {' or '.join(cls.reads[name])} as {name}, not {kinds[name]}"
+        return ""
+
+    @classmethod
+    def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """The names of all mixers that a model has, whose versions are part of a trial's id."""
+        return mixer_pattern(spec.mixer)
+
+    @classmethod
+    def can_write(cls) -> bool:
+        """Whether it can write its own next token, step by step, by `initial_state` and `step`."""
+        return "next_symbols" in cls.answers and hasattr(cls, "step")
+
+    @classmethod
+    def has_flops_formula(cls) -> bool:
+        """Whether it defines `flops`."""
+        return cls.flops is not Architecture.flops
 
     def redraw(self, seeds: PartSeeds) -> None:
-        """Draw the linear maps anew, by the initialisation that the config asks for."""
-        redraw(self, self.config.initialisation, seeds)
+        """Draw parameters anew once all are there; here each part keeps what it drew itself."""
 
     @abstractmethod
     def build(self, seeds: PartSeeds) -> None:
-        """Make the parts, each from the stream of its name; called once, by the constructor.
+        """Make the parts by `self.spec` and `self.config`; called once, by the constructor.
+
+        Args:
+            seeds: Gives each part a stream of random numbers by its name, so that parts keep their
+                first numbers where others change; without it torch's generator is drawn from.
 
         Raises:
             ModelError: the sizes, the mixer, the position or the knobs do not go together.
         """
 
     @abstractmethod
-    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits.
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Logits: `[batch, output_size]`, or `[batch, time, output_size]`.
 
-        Args:
+        Its parameters are the inputs that it reads, by name, and their masks. Where ``inputs`` are
+        read and sequences differ in length, they are:
+
             inputs: `[batch, time]` integers, or `[batch, time, input_size]` floats; with an axis
-                of two sequences after the batch where a skeleton reads pairs.
-            mask: `[batch, time]`, True where a real token stands; None where all are real.
+                of two sequences after the batch where an architecture reads pairs.
+            mask: `[batch, time]`, True where a real token stands; left out where all are real.
                 What stands at padded positions is never read.
         """
 
-    @abstractmethod
     def flops(self, length: int, batch: int = 1) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
 
         Raises:
-            ModelError: the mixer gives no formula.
+            ModelError: there is no formula, of it or of its mixer.
         """
+        raise ModelError(f"{self.spec.architecture} defines no flops(length, batch)")
 
     def num_parameters(self) -> int:
         """Trainable numbers; what is tied or shared between layers counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+class StackArchitecture(Architecture):
+    """An architecture around a stack of blocks, with a hole for a mixer."""
+
+    takes = ("mixer", "position", "dim", "depth")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(StackConfig):
+        """Knobs of the stack; some architectures add knobs of their own.
+
+        Attributes:
+            initialisation: Of all linear maps; see `models.initialisation`.
+            position_mode: How an absolute position p meets its token x: `added`, or
+                `concatenated`, a linear map of [x; p] back to dim, of which adding is the case of
+                two identity blocks.
+        """
+
+        initialisation: Initialisation = "scaled_normal"
+        position_mode: Literal["added", "concatenated"] = "added"
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        check_stack(config, owner=cls.name)
+
+    def redraw(self, seeds: PartSeeds) -> None:
+        """Draw the linear maps anew, by the initialisation that the config asks for."""
+        redraw(self, self.config.initialisation, seeds)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class ModelError(ValueError):
-    """A mixer, position, skeleton or knob that cannot be had as asked: one sentence."""
+    """A mixer, position, architecture or knob that cannot be had as asked: one sentence."""
 
     exit_code = 2  # of the command line: wrong usage
 

@@ -16,6 +16,13 @@ of matrices, drawn one by one. Stacked gates of a recurrence are drawn as the on
 are stored in. Tables in which something is looked up (embeddings, positions) are no linear maps.
 Biases of layers and convolutions become zero, as in both papers; those of gates stay.
 
+Two attributes of any module name parts of it, parameters or modules, by their paths below it:
+
+    keeps_own_draw     what no rule draws again: tables of relative positions, maps that start near
+                       zero, dt_bias
+    no_weight_decay    what weight decay leaves alone, besides vectors such as biases and gains:
+                       A_log, class tokens
+
 Each part of a model draws from a random stream of its own. Were all parts drawn from one stream, a
 mixer with one more parameter would shift every later draw, and two variants with the same seed
 would differ in their embeddings too. Here a part's stream depends on the seed and on the part's
@@ -110,16 +117,46 @@ def scaled_normal(linear: nn.Linear) -> None:
         nn.init.zeros_(linear.bias)
 
 
+_MISSING = object()
+Declaration = Literal["keeps_own_draw", "no_weight_decay"]
+
+
+def declared(model: nn.Module, attribute: Declaration) -> set[nn.Parameter]:
+    """The parameters that the modules of a model declare; see the module's note.
+
+    Raises:
+        ModelError: a name of what its module does not have.
+    """
+    found: set[nn.Parameter] = set()
+    for module in model.modules():
+        for name in getattr(module, attribute, ()):
+            path, _, last = name.rpartition(".")
+            part: Any = getattr(module.get_submodule(path), last, _MISSING)
+            if part is _MISSING:
+                kind = type(module).__name__
+                raise ModelError(f"{kind} has no {name!r}, which its {attribute} names")
+            if isinstance(part, nn.Module):
+                found.update(part.parameters())
+            elif part is not None:
+                found.add(part)
+    return found
+
+
 def redraw(model: nn.Module, initialisation: Initialisation, seeds: PartSeeds) -> None:
-    """Draw every linear map of the model again; a map shared between layers once."""
+    """Draw every linear map of the model again, save what keeps its own; a shared map once."""
     if initialisation == "scaled_normal":
         return
+    kept = declared(model, "keeps_own_draw")
     for name, owner, weight in _linear_maps(model):
+        if weight in kept:
+            continue
         with seeds.part(f"{initialisation} {name}"), torch.no_grad():
             _draw(owner, weight, initialisation)
+            if isinstance(owner, _LAYERS) and owner.bias is not None and owner.bias not in kept:
+                nn.init.zeros_(owner.bias)
 
 
-def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, Tensor]]:
+def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Parameter]]:
     """Name, the module that holds it, and the weights."""
     seen: set[int] = set()
     for path, module in model.named_modules():
@@ -128,17 +165,14 @@ def _linear_maps(model: nn.Module) -> Iterator[tuple[str, nn.Module, Tensor]]:
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.dim() >= 2 and id(parameter) not in seen:
                 seen.add(id(parameter))
-                yield f"{path}.{name}", module, parameter
+                yield f"{path}.{name}" if path else name, module, parameter
 
 
 def _draw(owner: nn.Module, weight: Tensor, initialisation: Initialisation) -> None:
-    if not isinstance(owner, _LAYERS):
-        for matrix in weight.view(-1, *weight.shape[-2:]):
-            _draw_map(matrix, initialisation)
-        return
-    _draw_map(weight, initialisation)
-    if owner.bias is not None:
-        nn.init.zeros_(owner.bias)
+    """A layer's map as one; a stack of matrices one by one."""
+    is_layer = isinstance(owner, _LAYERS)
+    for matrix in [weight] if is_layer else weight.view(-1, *weight.shape[-2:]):
+        _draw_map(matrix, initialisation)
 
 
 def _draw_map(weight: Tensor, initialisation: Initialisation) -> None:

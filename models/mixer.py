@@ -196,12 +196,45 @@ class Mixer(nn.Module, ABC):
         """One token `[batch, dim]` -> its output `[batch, dim]`, and the new state."""
         raise ModelError(f"{self.name} has no step form")
 
+    def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
+        """What `attend` needs of a context: computed once, read at every token.
+
+        By default the context itself.
+
+        Args:
+            context: `[batch, time2, dim]`, another sequence to attend to.
+            context_mask: `[batch, time2]`.
+
+        Returns:
+            Tensors, batch first.
+
+        Raises:
+            ModelError: the mixer takes no context.
+        """
+        self.check_context_length(context.shape[1])
+        return (context,) if context_mask is None else (context, context_mask)
+
+    def attend(self, x: Tensor, prepared: State) -> Tensor:
+        """Mix a prepared context into `x` `[batch, time, dim]`; the same shape.
+
+        Equals `forward` with that context; a sequence whose context is all padding takes zeros
+        from it. Each token for itself: of padded ones the outputs mean nothing.
+        """
+        context, *context_mask = prepared
+        mixed: Tensor = self(x, None, context, *context_mask)
+        return mixed
+
+    def context_bytes(self, context_length: int) -> int:
+        """Bytes of what `prepare` returns per sequence, in float32, without a mask."""
+        self.check_context_length(context_length)
+        return 4 * self.dim * context_length
+
     def state_bytes(self, length: int) -> int:
         """Bytes of the state per sequence after `length` tokens, in float32."""
         raise ModelError(f"{self.name} has no step form")
 
-    def flops(self, length: int, batch: int = 1) -> float:
-        """Forward FLOPs by formula.
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Forward FLOPs by formula, over a context of so many tokens where there is one.
 
         2 per multiply-add in matrix products, convolutions and attention, projections included;
         an FFT of n costs 5 n log2 n; elementwise work is 0. Causal forms are not discounted:
@@ -209,7 +242,9 @@ class Mixer(nn.Module, ABC):
         """
         raise ModelError(f"{self.name} gives no FLOPs formula")
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Bytes at the peak of a forward pass by formula; causal as the mixer is.
 
         Of a pass without gradients and without a mask, in float32 on a CPU, beyond parameters,
@@ -270,9 +305,7 @@ class Mixer(nn.Module, ABC):
             )
         if context is None and context_mask is None:
             return
-        if self.is_causal or not self.supports_context:
-            kind = "a causal mixer" if self.supports_context else self.name
-            raise ModelError(f"{kind} takes no context")
+        self.check_context_length(0)
         if context is None:
             raise ModelError(f"{self.name} takes no context_mask without a context")
         self._check_sequence("context", context, context_mask)
@@ -294,6 +327,16 @@ class Mixer(nn.Module, ABC):
                 f"{self.name} takes a boolean mask {list(x.shape[:2])}, "
                 f"not {mask.dtype} {list(mask.shape)} ({key})"
             )
+
+    def check_context_length(self, context_length: int | None) -> None:
+        """Refuse a context where the mixer takes none; None is none.
+
+        Raises:
+            ModelError: it is causal, or knows no other sequence than its own.
+        """
+        if context_length is not None and (self.is_causal or not self.supports_context):
+            kind = "a causal mixer" if self.supports_context else self.name
+            raise ModelError(f"{kind} takes no context")
 
     def check_steps(self) -> None:
         """Refuse to step a mixer that was not built causal.

@@ -14,16 +14,16 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from models.errors import ModelError, did_you_mean
+from models.interface import INPUTS, Input, InputKind
 
 Knob = bool | int | float | str | None
-InputKind = Literal["tokens", "vectors"]
 Runtime = Literal["eager", "compiled", "cuda_graph"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
@@ -33,47 +33,95 @@ class ModelSpec:
     """A model, complete: in a plan every knob stands here with its value, defaults included.
 
     Attributes:
-        skeleton: Name of the part that stays still, a key of `models.SKELETONS`.
-        mixer: A key of `models.MIXERS`, or a user's own as ``package.module:Class``.
+        architecture: A key of `models.ARCHITECTURES`, or a user's own as ``package.module:Class``.
+        mixer: A key of `models.MIXERS`, or a user's own; empty where the architecture has no hole
+            for one.
         knobs: The mixer's `Config`, field by field.
         position: A key of `models.POSITIONS`: an absolute one meets the embeddings, a relative one
-            acts inside the mixers.
-        dim: Width of the model.
+            acts inside the mixers; empty where the architecture takes none.
+        dim: Width of the model; 0 where the architecture takes none, as is `depth`.
         depth: Number of blocks.
         length: The longest sequence that the model will see, in tokens.
-        input_kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats
-            `[batch, time, input_size]`.
-        input_size: Size of the vocabulary, or features of one input vector.
+        input_kind: Of the first input; with `length`, `input_size` and `grid` as `Input` has them.
         output_size: Number of logits per token (language models, tagger), per sequence or pair
             (classifiers).
-        settings: The skeleton's `Config`, field by field; what is left out has its default.
+        settings: The architecture's `Config`, field by field; what is left out has its default.
         runtime: How forward and backward are run: operation by operation (``eager``), compiled by
             torch (``compiled``), or captured once and replayed (``cuda_graph``). Changes what the
             model costs, never what it computes.
+        others: Further inputs, by the parameters of the model's `forward`.
     """
 
-    skeleton: str
-    mixer: str
-    knobs: Mapping[str, Knob]
-    position: str
-    dim: int
-    depth: int
+    architecture: str
+    mixer: str = ""
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    position: str = ""
+    dim: int = 0
+    depth: int = 0
     length: int
     input_kind: InputKind
     input_size: int
     output_size: int
     settings: Mapping[str, Knob] = field(default_factory=dict)
     runtime: Runtime = "eager"
+    grid: tuple[int, int] | None = None
+    others: Mapping[str, Input] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """All that the model reads, by name."""
+        first = Input(
+            kind=self.input_kind, size=self.input_size, length=self.length, grid=self.grid
+        )
+        return {INPUTS: first, **self.others}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a part of it is a user's own class."""
+        return ":" in self.mixer or ":" in self.architecture
 
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """By name, in plain values: what is hashed, a hundred times for one model of a plan."""
-        return asdict(self)
+        late: dict[str, Any] = {
+            "grid": None,
+            "others": {},
+        }  # not hashed at their defaults, so that old ids stay
+        found = asdict(self)
+        return in_hashed_words({k: v for k, v in found.items() if k not in late or v != late[k]})
 
     @cached_property
     def spelling(self) -> str:
         """JSON that two models share exactly where they are the same."""
         return canonical_json(self.fields)
+
+    @classmethod
+    def of_spelling(cls, spelling: str) -> ModelSpec:
+        """The model that has this `spelling`."""
+        found = json.loads(in_present_words(spelling.encode()))
+        found["others"] = {k: _read_input(v) for k, v in found.get("others", {}).items()}
+        return cls(**{**found, "grid": _read_grid(found.get("grid"))})
+
+
+def _read_input(found: Mapping[str, Any]) -> Input:
+    return Input(**{**found, "grid": _read_grid(found["grid"])})
+
+
+def _read_grid(found: Sequence[int] | None) -> tuple[int, int] | None:
+    return None if found is None else (found[0], found[1])
+
+
+_PRESENT, _HASHED = "architecture", "skeleton"  # one field: its name, and the one that is hashed
+
+
+def in_hashed_words(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Under the names of fields that hashes were first made of: they never change."""
+    return {_HASHED if name == _PRESENT else name: value for name, value in content.items()}
+
+
+def in_present_words(body: bytes) -> bytes:
+    """JSON of this version or an older one, under the names that fields have now."""
+    return body.replace(f'"{_HASHED}":'.encode(), f'"{_PRESENT}":'.encode())
 
 
 def canonical_json(content: Any) -> str:
@@ -84,6 +132,27 @@ def canonical_json(content: Any) -> str:
 def content_hash(content: Any) -> str:
     """First 32 hexadecimal digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:32]
+
+
+_LATE = {"is_late": True}
+
+
+def late_knob(default: Any) -> Any:
+    """A field of a `Config` that came after trials had been given ids.
+
+    At its default it is left out of a `ModelSpec`, and so of the hash: old ids stay.
+    """
+    return field(default=default, metadata=_LATE)
+
+
+def without_late_defaults(config_class: type[Any], knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The knobs, complete or not, without late ones that have their default."""
+    idle = {
+        each.name: each.default
+        for each in dataclasses.fields(config_class)
+        if "is_late" in each.metadata
+    }
+    return {name: v for name, v in knobs.items() if name not in idle or v != idle[name]}
 
 
 _REFUSED = object()

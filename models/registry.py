@@ -18,7 +18,7 @@ from models.errors import ModelError, did_you_mean
 from models.model_spec import Knob, ModelSpec, config_from_knobs
 
 if TYPE_CHECKING:
-    from models.architecture import Skeleton
+    from models.architecture import Architecture
     from models.mixer import Mixer
     from models.positions.absolute import Position
     from models.positions.relative import RelativePosition
@@ -59,19 +59,23 @@ POSITIONS: dict[str, str] = {
     "alibi": "models.positions.relative:ALiBiPosition",
 }
 
-SKELETONS: dict[str, str] = {
-    # one sequence in, one prediction per token
+ARCHITECTURES: dict[str, str] = {
+    # one sequence in, one answer for each token
     "language_model": "models.architectures.language_model:LanguageModel",
     "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
     "tagger": "models.architectures.tagger:Tagger",
-    # one sequence in, one prediction per sequence
+    # one sequence in, one answer for each sequence
     "classifier": "models.architectures.classifier:Classifier",
-    # two sequences in, one prediction per pair
+    # a sequence in, a sequence out
+    "translator": "models.architectures.translator:Translator",
+    # an image in, one answer
+    "vit": "models.architectures.vit:ViT",
+    # two sequences in, one answer for each pair
     "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
 }
 
-# No skeletons for a task: vectors in, vectors out, for measuring a mixer alone.
-WITHOUT_SKELETON: dict[str, str] = {
+# For no task: vectors in, vectors out, for measuring a mixer alone.
+BARE_ARCHITECTURES: dict[str, str] = {
     "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
     "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
 }
@@ -91,6 +95,27 @@ def mixer_class(name: str) -> type[Mixer]:
     return found
 
 
+def mixer_pattern(text: str) -> tuple[str, ...]:
+    """The names of mixers that repeat over the layers of a stack, from the bottom upwards.
+
+    Args:
+        text: Names joined by ``+``, each with its number of layers if it has several, as
+            ``fnet*3+attention``; a name by itself is a pattern of one, and no text of none.
+
+    Raises:
+        ModelError: what is not written so.
+    """
+    names: list[str] = []
+    for part in text.split("+") if text else ():
+        name, _, count = part.partition("*")
+        if not re.fullmatch(r"[^*]+(\*[1-9][0-9]*)?", part):
+            raise ModelError(
+                f"mixer {text!r}: {part!r} is neither a name nor NAME*COUNT, as in fnet*3+attention"
+            )
+        names += [name] * int(count or 1)
+    return tuple(names)
+
+
 def position_class(name: str) -> type[Position] | type[RelativePosition]:
     """The class of a position encoding, absolute or relative, imported now; see `mixer_class`."""
     absolute = importlib.import_module("models.positions.absolute").Position
@@ -108,12 +133,17 @@ def relative_position(name: str) -> type[RelativePosition] | None:
     return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 
-def skeleton_class(name: str) -> type[Skeleton]:
-    """The class of a skeleton, imported now; see `mixer_class`."""
-    skeleton = importlib.import_module("models.architecture").Skeleton
-    table = WITHOUT_SKELETON if name in WITHOUT_SKELETON else SKELETONS
-    found: type[Skeleton] = _resolve("skeleton", table, name, skeleton)
+def architecture_class(name: str) -> type[Architecture]:
+    """The class of an architecture, shipped or a user's own, imported now; see `mixer_class`."""
+    architecture = importlib.import_module("models.architecture").Architecture
+    table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
+    found: type[Architecture] = _resolve("architecture", table, name, architecture)
     return found
+
+
+def knobs_of_mixer(name: str) -> frozenset[str]:
+    """The fields of its `Config`; see `mixer_class`."""
+    return frozenset(inspect.signature(mixer_class(name).Config).parameters)
 
 
 def mixer_config(
@@ -133,7 +163,7 @@ def mixer_config(
     """
     mixer = mixer_class(name)
     given = dict(knobs)
-    has_heads = "heads" in inspect.signature(mixer.Config).parameters
+    has_heads = "heads" in knobs_of_mixer(name)
     if heads is not None and has_heads and given.setdefault("heads", heads) != heads:
         raise ModelError(f"{name}: heads={heads} and the knob heads={given['heads']} differ")
     config = config_from_knobs(mixer.Config, given, owner=name)
@@ -159,7 +189,7 @@ def build_mixer(
         max_length: The longest sequence that it will see, in tokens.
         is_causal: Whether a token may see only itself and earlier ones.
         position: A relative encoding, which acts inside the mixer; absolute ones are the
-            skeleton's to join to the embeddings.
+            architecture's to join to the embeddings.
         knobs: Fields of the mixer's `Config`.
 
     Raises:
@@ -169,7 +199,7 @@ def build_mixer(
     if position is not None and relative is None:
         raise ModelError(
             f"position={position!r} does not act inside a mixer: absolute encodings are joined "
-            "to the embeddings by the skeleton"
+            "to the embeddings by the architecture"
         )
     config = mixer_config(name, dim=dim, heads=heads, knobs=knobs)
     return construct_mixer(
@@ -204,27 +234,27 @@ def construct_mixer(
     return relative
 
 
-def build_model(spec: ModelSpec) -> Skeleton:
-    """A whole model: the skeleton that the spec names, holding its mixer.
+def build_model(spec: ModelSpec) -> Architecture:
+    """A whole model, of the architecture that the spec names.
 
     Draws one number from torch's global generator; see `models.initialisation`.
 
     Raises:
         ModelError: anything that cannot be had as asked, in one sentence.
     """
-    return skeleton_class(spec.skeleton)(spec)
+    return architecture_class(spec.architecture)(spec)
 
 
 _LARGE = 2**16  # numbers in a table that is computed, such as sines of positions
 
 
-def build_shapes(spec: ModelSpec) -> Skeleton:
+def build_shapes(spec: ModelSpec) -> Architecture:
     """A model as `build_model` makes it, without its numbers; costs milliseconds and no memory.
 
     Parameters that are not drawn take no memory, but tables that are computed do: a large model is
     built on the meta device. A small one is not, since the first arithmetic there loads torch's
     compiler, which takes a second.
-    A user's own mixer is built for real, since it may do what tensors without data cannot.
+    What is a user's own is built for real, since it may do what tensors without data cannot.
 
     Raises:
         ModelError: as `build_model`.
@@ -232,7 +262,7 @@ def build_shapes(spec: ModelSpec) -> Skeleton:
     torch = importlib.import_module("torch")
     draws = importlib.import_module("models.initialisation")
     with torch.random.fork_rng(devices=[]):
-        if spec.mixer not in MIXERS:
+        if spec.is_own:
             return build_model(spec)
         is_large = max(spec.dim, spec.length) * spec.dim > _LARGE
         with torch.device("meta" if is_large else "cpu"), draws.NothingDrawn():

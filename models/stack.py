@@ -1,206 +1,192 @@
-"""What skeletons share: reading the inputs, the block, the trunk of blocks.
+"""Blocks of sub-layers, and stacks of blocks with their positions.
 
-Block and trunk have a second form, one token at a time, for models that put out token by token.
+Both have a second form, one token at a time, for models that put out token by token.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import StackArchitecture
+from models.embedding import build_position
 from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.mixer import Mixer, State
+from models.initialisation import PartSeeds
+from models.mixer import Context, Mask, Mixer, State
 from models.model_spec import ModelSpec
-from models.positions.absolute import NoPosition, Position
 from models.registry import (
     construct_mixer,
+    knobs_of_mixer,
     mixer_class,
     mixer_config,
-    position_class,
+    mixer_pattern,
     relative_position,
 )
-
-
-class TokenEmbedding(nn.Module):
-    """Tokens `[batch, time]` -> `[batch, time, dim]`, multiplied by sqrt(dim).
-
-    Section 3.4 of Vaswani et al. 2017 (arXiv:1706.03762): the factor lets one matrix serve as
-    input and as output. Entries are drawn from normal(0, 1 / dim), so that tokens enter with unit
-    variance and are not drowned by position encodings of unit amplitude, while the same matrix,
-    unscaled, gives logits of unit variance. Drawn from normal(0, 0.02) without the factor, a
-    model of width 64 ends 300 steps a bit per character worse.
-    """
-
-    def __init__(self, vocabulary: int, dim: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(vocabulary, dim)
-        self.scale = math.sqrt(dim)
-        nn.init.normal_(self.table.weight, std=dim**-0.5)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Look the tokens up."""
-        embedded: Tensor = self.table(tokens)
-        return embedded * self.scale
-
-
-class InputEmbedding(nn.Module):
-    """Inputs -> `[batch, time, dim]`: tokens by a table, vectors by a linear map.
-
-    The map keeps torch's own initialisation: outputs of about the size of the inputs.
-    """
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-        self.map: nn.Module = (
-            TokenEmbedding(spec.input_size, spec.dim)
-            if spec.input_kind == "tokens"
-            else nn.Linear(spec.input_size, spec.dim)
-        )
-
-    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, time]` integers, or `[batch, time, input_size]` floats.
-
-        Padding is zeroed before anything is computed: NaN would reach the gradients of weights.
-        """
-        if mask is not None:
-            is_pad = ~mask if inputs.ndim == 2 else ~mask.unsqueeze(-1)
-            inputs = inputs.masked_fill(is_pad, 0)
-        read: Tensor = self.map(inputs)
-        return read
-
-    def flops(self, length: int, batch: int = 1) -> float:
-        """The linear map of vectors; a table look-up is 0."""
-        if isinstance(self.map, nn.Linear):
-            return float(batch * length * 2 * self.map.weight.numel())
-        return 0.0
-
-
-class FeedForward(nn.Module):
-    """Two linear maps with a GELU between; the hidden width is 4 dim."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-        self.expand = nn.Linear(dim, 4 * dim)
-        self.contract = nn.Linear(4 * dim, dim)
-        scaled_normal(self.expand)
-        scaled_normal(self.contract)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> the same shape, each token for itself."""
-        mapped: Tensor = self.contract(nn.functional.gelu(self.expand(x)))
-        return mapped
-
-    def flops(self, length: int, batch: int = 1) -> float:
-        """Two products of dim by 4 dim for each token."""
-        return float(batch * length * 2 * 2 * 4 * self.dim**2)
+from models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
 
 
 class Block(nn.Module):
-    """The mixer, then the feed-forward, each with its norm and residual: see `Skeleton.Config`."""
+    """Mixer, context mixer, feed-forward; each with its norm and its sum, see `StackConfig`.
 
-    def __init__(self, mixer: Mixer, mlp: FeedForward, config: Skeleton.Config) -> None:
-        super().__init__()
-        self.mixer_norm = nn.LayerNorm(mixer.dim)
-        self.mixer = mixer
-        self.mlp_norm = nn.LayerNorm(mixer.dim)
-        self.mlp = mlp
-        self.dropout = nn.Dropout(config.dropout)
-        self.is_pre_norm = config.norm_placement == "pre"
-        self.has_residual = config.has_residual
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, time, dim]` -> the same shape."""
-        return self._around_mixed(
-            x, self.mixer(self.mixer_norm(x) if self.is_pre_norm else x, mask)
-        )
-
-    def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
-        """One token `[batch, dim]`, and the mixer's state before it; see `Mixer.step`."""
-        mixed, state = self.mixer.step(self.mixer_norm(x_t) if self.is_pre_norm else x_t, state)
-        return self._around_mixed(x_t, mixed), state
-
-    def _around_mixed(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """What surrounds the mixer, whose output for `x` is `mixed`."""
-        x = self._add(x, mixed)
-        if self.is_pre_norm:
-            return self._add(x, self.mlp(self.mlp_norm(x)))
-        x = self.mixer_norm(x)
-        normed: Tensor = self.mlp_norm(self._add(x, self.mlp(x)))
-        return normed
-
-    def _add(self, x: Tensor, change: Tensor) -> Tensor:
-        change = self.dropout(change)
-        return x + change if self.has_residual else change
-
-    def flops(self, length: int, batch: int = 1) -> float:
-        """Mixer and feed-forward; norms and sums are elementwise."""
-        return self.mixer.flops(length, batch) + self.mlp.flops(length, batch)
-
-
-class ConcatenatedPosition(nn.Module):
-    """A position joined to the token's side: [x; p] W, back to dim.
-
-    Adding is the case in which W is two identity blocks, one above the other.
+    Args:
+        mixer: What lets positions exchange information.
+        config: Knobs of the stack.
+        mlp: The feed-forward, if there is one.
+        context_mixer: What mixes another sequence in, if anything does; never causal.
+        share: The place of the block among all, l / L.
     """
 
-    def __init__(self, position: Position) -> None:
+    def __init__(
+        self,
+        mixer: Mixer,
+        config: StackConfig,
+        *,
+        mlp: FeedForward | None,
+        context_mixer: Mixer | None = None,
+        share: float = 1.0,
+    ) -> None:
         super().__init__()
-        self.position = position
-        self.join = nn.Linear(2 * position.dim, position.dim, bias=False)
-        scaled_normal(self.join)
+        self.placement = config.norm_placement
+        self.mixer_norm = build_norm(mixer.dim, config)
+        self.mixer = mixer
+        self.mixer_sum = Residual(mixer.dim, config, share)
+        self.context_mixer = context_mixer
+        if context_mixer is not None:
+            self.context_norm = build_norm(mixer.dim, config)
+            self.context_sum = Residual(mixer.dim, config, share)
+        if mlp is not None:
+            self.mlp_norm = build_norm(mixer.dim, config)
+        self.mlp = mlp
+        if mlp is not None:
+            self.mlp_sum = Residual(mixer.dim, config, share)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, time, dim]` -> the same shape."""
-        return self._joined(x, x.shape[1], slice(None))
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """`[batch, time, dim]` -> the same shape; `context` is for the context mixer."""
 
-    def at(self, x_t: Tensor, place: int) -> Tensor:
-        """See `Position.at`."""
-        return self._joined(x_t, place + 1, place)
+        def mix(x: Tensor) -> Tensor:
+            mixed: Tensor = self.mixer(x, mask)
+            return mixed
 
-    def _joined(self, x: Tensor, length: int, places: int | slice) -> Tensor:
-        vectors = self.position.vectors(length)
-        assert vectors is not None, "the trunk refuses positions without vectors"
-        vectors = vectors[places].expand_as(x).to(x.dtype)
-        joined: Tensor = self.join(torch.cat([x, vectors], dim=-1))
-        return joined
+        def mix_context(x: Tensor) -> Tensor:
+            assert self.context_mixer is not None, "called only where there is one"
+            mixed: Tensor = self.context_mixer(x, mask, context, context_mask)
+            return mixed
 
-    def flops(self, length: int, batch: int = 1) -> float:
-        """A product of 2 dim by dim for each token."""
-        return float(batch * length * 2 * 2 * self.position.dim**2)
+        return self._through(x, mask, mix, mix_context)
+
+    def step(self, x_t: Tensor, state: State, prepared: State = ()) -> tuple[Tensor, State]:
+        """One token `[batch, dim]`, the mixer's state before it, and the prepared context."""
+
+        def mix(x_t: Tensor) -> Tensor:
+            nonlocal state
+            mixed, state = self.mixer.step(x_t, state)
+            return mixed
+
+        def mix_context(x_t: Tensor) -> Tensor:
+            assert self.context_mixer is not None, "called only where there is one"
+            return self.context_mixer.attend(x_t.unsqueeze(1), prepared).squeeze(1)
+
+        return self._through(x_t, None, mix, mix_context), state
+
+    def _through(
+        self,
+        x: Tensor,
+        mask: Mask,
+        mix: Callable[[Tensor], Tensor],
+        mix_context: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """Through all sub-layers in their order."""
+        x = self._around(self.mixer_norm, self.mixer_sum, x, mask, mix)
+        if self.context_mixer is not None:
+            x = self._around(self.context_norm, self.context_sum, x, mask, mix_context)
+        if self.mlp is not None:
+            x = self._around(self.mlp_norm, self.mlp_sum, x, mask, self.mlp)
+        return x
+
+    def _around(
+        self,
+        norm: nn.Module,
+        add: nn.Module,
+        x: Tensor,
+        mask: Mask,
+        sub_layer: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """One sub-layer with its norm, where the placement has it, and its sum."""
+        if self.placement == "pre":
+            summed: Tensor = add(x, sub_layer(normed(norm, x, mask)))
+            return summed
+        if self.placement == "post":
+            return normed(norm, add(x, sub_layer(x)), mask)
+        summed = add(x, normed(norm, sub_layer(x), mask))
+        return summed
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Of the sub-layers; norms and sums are elementwise."""
+        total = self.mixer.flops(length, batch)
+        if self.context_mixer is not None:
+            total += self.context_mixer.flops(length, batch, context_length)
+        return total if self.mlp is None else total + self.mlp.flops(length, batch)
 
 
 class Trunk(nn.Module):
     """Position, blocks, final norm: all that lies between embedding and head.
 
     A relative position is handed to every mixer, and nothing is added to the embeddings.
+
+    Args:
+        spec: Sizes, mixer and position.
+        config: Knobs.
+        seeds: Of this stack; give each stack of a model `seeds.within(...)`.
+        is_causal: Whether a token sees itself and earlier ones only.
+        context_mixer: Builds what mixes another sequence in, once for each block; None where
+            there is no other sequence.
+
+    Raises:
+        ModelError: what does not go together.
     """
 
     def __init__(
-        self, spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds, *, is_causal: bool
+        self,
+        spec: ModelSpec,
+        config: StackArchitecture.Config,
+        seeds: PartSeeds,
+        *,
+        is_causal: bool,
+        context_mixer: Callable[[], Mixer] | None = None,
     ) -> None:
+        if is_causal and config.norm_kind == "batch":
+            raise ModelError(
+                f"{spec.architecture} is causal, and norm_kind='batch' lets a token see later ones"
+            )
         super().__init__()
-        self.position = _build_position(spec, config, seeds)
+        self.position = build_position(spec, config.position_mode, seeds)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(build_mixers(spec, seeds, is_causal=is_causal)):
-            with seeds.part(f"blocks.{layer}.mlp"):
-                self.blocks.append(Block(mixer, FeedForward(spec.dim), config))
-        is_pre_norm = config.norm_placement == "pre"
-        self.norm = nn.LayerNorm(spec.dim) if is_pre_norm else nn.Identity()
+            mlp = context = None
+            if config.feed_forward != "none":
+                with seeds.part(f"blocks.{layer}.mlp"):
+                    mlp = FeedForward(spec.dim, config)
+            if context_mixer is not None:
+                with seeds.part(f"blocks.{layer}.context_mixer"):
+                    context = context_mixer()
+            share = (layer + 1) / spec.depth
+            self.blocks.append(Block(mixer, config, mlp=mlp, context_mixer=context, share=share))
+        has_norm = config.norm_placement != "post"
+        self.norm = build_norm(spec.dim, config) if has_norm else nn.Identity()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`[batch, time, dim]` -> the same shape."""
+    def forward(
+        self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
+    ) -> Tensor:
+        """`[batch, time, dim]` -> the same shape; `context` is for the context mixers."""
         x = self.dropout(self.position(x))
         for block in self.blocks:
-            x = block(x, mask)
-        normed: Tensor = self.norm(x)
-        return normed
+            x = block(x, mask, context, context_mask)
+        return normed(self.norm, x, mask)
 
     def initial_states(self, batch: int) -> tuple[State, ...]:
         """Of every layer's mixer, before the first token.
@@ -210,8 +196,17 @@ class Trunk(nn.Module):
         """
         return tuple(block.mixer.initial_state(batch) for block in self._layers)
 
+    def prepare(self, context: Tensor, context_mask: Mask = None) -> tuple[State, ...]:
+        """What every layer's context mixer needs of a context; see `Mixer.prepare`."""
+        mixers = (block.context_mixer for block in self._layers)
+        return tuple(mixer.prepare(context, context_mask) for mixer in mixers if mixer is not None)
+
     def step(
-        self, x_t: Tensor, place: int, states: tuple[State, ...]
+        self,
+        x_t: Tensor,
+        place: int,
+        states: tuple[State, ...],
+        prepared: tuple[State, ...] | None = None,
     ) -> tuple[Tensor, tuple[State, ...]]:
         """One token `[batch, dim]` that stands at `place`, and what layers know of earlier ones.
 
@@ -220,65 +215,59 @@ class Trunk(nn.Module):
         """
         x_t = self.dropout(self.position.at(x_t, place))
         new = []
-        for block, state in zip(self._layers, states, strict=True):
-            x_t, after = block.step(x_t, state)
+        contexts = prepared or ((),) * len(states)
+        for block, state, context in zip(self._layers, states, contexts, strict=True):
+            x_t, after = block.step(x_t, state, context)
             new.append(after)
-        normed: Tensor = self.norm(x_t)
-        return normed, tuple(new)
+        return normed(self.norm, x_t), tuple(new)
 
     @property
     def _layers(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))  # a ModuleList forgets its members' type
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Blocks, and what joins positions to tokens."""
-        layers = (block.flops(length, batch) for block in self._layers)
+        layers = (block.flops(length, batch, context_length) for block in self._layers)
         return sum(layers, self.position.flops(length, batch))
 
 
-def _build_position(
-    spec: ModelSpec, config: Skeleton.Config, seeds: PartSeeds
-) -> Position | ConcatenatedPosition:
-    relative = relative_position(spec.position)
-    kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
-    with seeds.part("position"):
-        position = kind(dim=spec.dim, max_length=spec.length)
-    if config.position_mode == "added":
-        return position
-    if isinstance(position, NoPosition):
-        why = "acts inside the mixer" if relative else "has no vectors"
-        raise ModelError(
-            f"position={spec.position!r} {why}: there is nothing to concatenate with the "
-            "embeddings (position_mode='concatenated')"
-        )
-    with seeds.part("position.join"):
-        return ConcatenatedPosition(position)
-
-
 def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[Mixer]:
-    """One for each layer, from the bottom upwards, each from the stream of its name."""
+    """One for each layer, from the bottom upwards, each from the stream of its name.
+
+    The pattern of `spec.mixer` repeats; layers of one name take their places among themselves.
+    """
+    pattern = mixer_pattern(spec.mixer) or ("",)  # which is refused as no mixer
     mixers: list[Mixer] = []
+    placed: dict[str, list[Mixer]] = {name: [] for name in pattern}
+    for key in spec.knobs:
+        if not any(key in knobs_of_mixer(name) for name in pattern):
+            mixer_config(pattern[0], dim=spec.dim, knobs={key: spec.knobs[key]})  # refuses it
     for layer in range(spec.depth):
+        name = pattern[layer % len(pattern)]
         with seeds.part(f"blocks.{layer}.mixer"):
-            mixers.append(build_mixer_of(spec, is_causal=is_causal))
-            mixers[layer].take_place(layer, mixers[0])
+            mixer = build_mixer_of(spec, name, is_causal=is_causal)
+            mixer.take_place(len(placed[name]), [*placed[name], mixer][0])
+        placed[name].append(mixer)
+        mixers.append(mixer)
     return mixers
 
 
-def build_mixer_of(spec: ModelSpec, *, is_causal: bool) -> Mixer:
-    """One mixer of the model that the spec names.
+def build_mixer_of(spec: ModelSpec, name: str, *, is_causal: bool) -> Mixer:
+    """One mixer of the model that the spec names, with those of its knobs that it has.
 
     Raises:
         ModelError: a mixer that has no causal form where one is needed; whatever it refuses.
     """
-    config = mixer_config(spec.mixer, dim=spec.dim, knobs=spec.knobs)
-    mixer = mixer_class(spec.mixer)
+    mixer = mixer_class(name)
+    own = knobs_of_mixer(name)
+    knobs = {key: value for key, value in spec.knobs.items() if key in own}
+    config = mixer_config(name, dim=spec.dim, knobs=knobs)
     if is_causal and not mixer.supports_causal:
         raise ModelError(
-            f"{spec.mixer} cannot stand in {spec.skeleton}, which is causal: {mixer.why_not_causal}"
+            f"{name} cannot stand in {spec.architecture}, which is causal: {mixer.why_not_causal}"
         )
     return construct_mixer(
-        spec.mixer,
+        name,
         dim=spec.dim,
         max_length=spec.length,
         is_causal=is_causal,

@@ -99,14 +99,17 @@ OUT = Path("out")
 @app.command("list")
 def list_(
     mixers: Annotated[bool, typer.Option("--mixers", help="List mixers instead.")] = False,
+    architectures: Annotated[
+        bool, typer.Option("--architectures", help="List architectures instead.")
+    ] = False,
     tasks: Annotated[bool, typer.Option("--tasks", help="List tasks instead.")] = False,
     json: Json = False,
 ) -> None:
     """List every ablation: its question, variants, trials and estimated time at each scale."""
     from suite.commands import list as list_command
 
-    kind = "mixers" if mixers else "tasks" if tasks else "ablations"
-    list_command.show(kind, as_json=json)
+    asked = {"mixers": mixers, "architectures": architectures, "tasks": tasks}
+    list_command.show(next((k for k in asked if asked[k]), "ablations"), as_json=json)
 
 
 @app.command()

@@ -126,7 +126,7 @@ class TrainedState:
 
 def runs_own_code(trial: Trial) -> bool:
     """Whether it runs a mixer of the user's, which may change anything in its process."""
-    return any(":" in subject.mixer for subject in trial.subjects)
+    return any(subject.is_own for subject in trial.subjects)
 
 
 class Unavailable(UnavailableError):
@@ -140,10 +140,12 @@ class Checkpoints:
     Attributes:
         folder: Holds one folder per trial, named by its id, until the trial has a result.
         seconds_between: The least time; a shorter trial writes no checkpoint.
+        kept: Ids of the trials whose final weights are kept, since others start from them.
     """
 
     folder: Path
     seconds_between: float = SECONDS_BETWEEN
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What the documents say is so: commands exist, code blocks work, figures are the results'."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,6 +74,19 @@ def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.M
     assert len(block.splitlines()) <= 25
     planned = plan(str(tmp_path / name))
     assert planned.about.variants == ("scale=1/sqrt(d)", "scale=none")
+
+
+def test_the_architecture_of_the_guide_runs_to_its_report(tmp_path: Path) -> None:
+    (block,) = code_blocks((ROOT / "docs/guide.md").read_text())
+    (tmp_path / "net.py").write_text(block)
+    command = [sys.executable, "-m", "suite.cli", "run", "net.py", "--executor", "inline"]
+    options = ["--seeds", "1", "--set", "steps=2", "--set", "batch=2"]
+    subprocess.run([*command, *options], cwd=tmp_path, check=True, timeout=300)
+    page = (tmp_path / "out/reports/net/report.md").read_text()
+    results = (tmp_path / "out/reports/net/results.csv").read_text()
+    assert "net:Net" in page
+    assert "width=8" in results
+    assert not re.search("(error|crashed|skipped),", results)
 
 
 def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from models import MIXERS, POSITIONS, SKELETONS, mixer_class, position_class, skeleton_class
+from models import ARCHITECTURES, MIXERS, POSITIONS, architecture_class, mixer_class, position_class
 from suite.commands.list import OVERVIEW, overview
 from suite.tasks.registry import TASKS, task_class
 
@@ -32,7 +32,7 @@ def catalogue() -> str:
     sections = (
         ("Mixers", ("family", "mixer", "time", "causal", "paper"), _mixers()),
         ("Positional encodings", named, _documented(POSITIONS, position_class)),
-        ("Architectures", named, _documented(SKELETONS, skeleton_class)),
+        ("Architectures", named, _documented(ARCHITECTURES, architecture_class)),
         ("Tasks", ("task", "architecture", "metric", "data", "licence"), _tasks()),
         (KNOBS, ("mixer", "knobs"), _knobs()),
     )
@@ -58,7 +58,7 @@ def _tasks() -> Iterator[tuple[str, ...]]:
         task = task_class(name)
         arrow = {"higher": "↑", "lower": "↓", "none": ""}[task.metric.better]
         metric = f"{task.metric.name.replace('_', ' ')} {arrow}"
-        yield f"`{name}`", task.skeleton, metric, task.source.title, task.source.licence
+        yield f"`{name}`", task.architecture, metric, task.source.title, task.source.licence
 
 
 def _knobs() -> Iterator[tuple[str, ...]]:

@@ -96,6 +96,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "attention",
     ),
     Mutant(
+        "padding of a prepared context is not masked",
+        "mixers/attention.py",
+        "return prepared if context_mask is None else (*prepared, context_mask)",
+        "return prepared",
+        "attention",
+    ),
+    Mutant(
+        "padding of a context is summed too",
+        "kernels/kernel_mixer.py",
+        "phi, values, log_scale = self._summed(keys, values, context_mask)",
+        "phi, values, log_scale = self._summed(keys, values, None)",
+        "performer",
+    ),
+    Mutant(
         "the learned temperature is its own logarithm",
         "mixers/attention.py",
         "return x * self.log_temperature.exp().reshape(-1, 1, 1)",

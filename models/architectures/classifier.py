@@ -8,16 +8,20 @@ al. 2019, BERT, arXiv:1810.04805; Dosovitskiy et al. 2020, ViT, arXiv:2010.11929
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import StackArchitecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
+from models.interface import Answer, InputKind
 from models.mixer import without_padding
-from models.stack import InputEmbedding, Trunk
+from models.model_spec import ModelSpec
+from models.stack import Trunk
 
 Pooling = Literal["mean", "class_token"]
 
@@ -45,18 +49,19 @@ def mean_of_real(x: Tensor, mask: Tensor | None) -> Tensor:
     return without_padding(x, mask).sum(dim=1) / num_real
 
 
-class Classifier(Skeleton):
+class Classifier(StackArchitecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> `[batch, output_size]`."""
 
     name = "classifier"
     is_causal = False
-    input_kinds = ("tokens", "vectors")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens", "vectors")}
+    answers: ClassVar[tuple[Answer, ...]] = ("class", "number")
     config: Config
     vectors_of_head = 1  # that the head reads, of width dim
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Skeleton.Config):
-        """Knobs of a classifier, besides those of every skeleton.
+    class Config(StackArchitecture.Config):
+        """Knobs of a classifier, besides those of every stack.
 
         Attributes:
             pooling: How the sequence becomes one vector: the `mean` over its tokens, or what
@@ -67,8 +72,8 @@ class Classifier(Skeleton):
         pooling: Pooling = "mean"
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
-        spec, has_class_token = self.spec, self.config.pooling == "class_token"
+        """See `Architecture.build`."""
+        spec, has_class_token = self.of_tokens(), self.config.pooling == "class_token"
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(spec)
         if has_class_token:
@@ -81,8 +86,12 @@ class Classifier(Skeleton):
             self.head = nn.Linear(self.vectors_of_head * spec.dim, spec.output_size)
             scaled_normal(self.head)
 
+    def of_tokens(self) -> ModelSpec:
+        """What the embedding reads, where that is not what the model reads."""
+        return self.spec
+
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, output_size]`."""
+        """See `Architecture.forward`; `[batch, output_size]`."""
         logits: Tensor = self.head(self.encode(inputs, mask))
         return logits
 

@@ -11,41 +11,48 @@ tokens again. What a step costs, and how that grows, is what a mixer costs when 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import StackArchitecture
+from models.embedding import TokenEmbedding
 from models.errors import ModelError
 from models.initialisation import PartSeeds, scaled_normal
+from models.interface import Answer, InputKind
 from models.mixer import State
-from models.stack import TokenEmbedding, Trunk
+from models.stack import Trunk
 
 
 @dataclass(frozen=True)
 class DecodingState:
-    """What a language model knows of the tokens that it has read.
+    """What a model that writes knows of the tokens that it has read.
 
     Attributes:
         num_tokens: How many; the place of the next one.
         layers: The states of the mixers, from the bottom upwards.
+        context: What the context mixers have prepared, where there is another sequence.
     """
 
     num_tokens: int
     layers: tuple[State, ...]
+    context: tuple[State, ...] = ()
 
 
-class LanguageModel(Skeleton):
+class LanguageModel(StackArchitecture):
     """Tokens `[batch, time]` -> logits `[batch, time, output_size]`."""
 
     name = "language_model"
     is_causal = True
-    input_kinds = ("tokens",)
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens",)}
+    answers: ClassVar[tuple[Answer, ...]] = ("next_symbols",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(Skeleton.Config):
-        """Knobs of a language model, besides those of every skeleton.
+    class Config(StackArchitecture.Config):
+        """Knobs of a language model, besides those of every stack.
 
         Attributes:
             is_tied: Whether the output matrix is the embedding; else it is a matrix of its own,
@@ -55,7 +62,7 @@ class LanguageModel(Skeleton):
         is_tied: bool = True
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
+        """See `Architecture.build`."""
         spec = self.spec
         if self.config.is_tied:
             self.check_tie()
@@ -81,7 +88,7 @@ class LanguageModel(Skeleton):
             )
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        """See `Architecture.forward`; `[batch, time, output_size]`."""
         tokens = inputs if mask is None else inputs.masked_fill(~mask, 0)
         return self._logits(self.trunk(self.embedding(tokens), mask))
 

@@ -20,6 +20,7 @@ class MaskedLanguageModel(LanguageModel):
 
     name = "masked_language_model"
     is_causal = False
+    answers = ("symbols",)
 
     def check_tie(self) -> None:
         """Refuse to predict a token that has no row in the embedding.

@@ -6,33 +6,26 @@ norm, no residual and no feed-forward between; no position but one that acts ins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import Architecture
 from models.errors import ModelError
 from models.initialisation import PartSeeds
+from models.interface import InputKind
 from models.mixer import Mixer
-from models.model_spec import InputKind
 from models.stack import build_mixers
 
 
-class MixerAlone(Skeleton):
+class MixerAlone(Architecture):
     """A stack of bare layers; they see both directions, as in Table 1 of Vaswani et al. 2017."""
 
     name = "mixer_alone"
     is_causal = False
-    input_kinds: ClassVar[tuple[InputKind, ...]] = ("vectors",)
-
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        """Nothing around a mixer has no knobs."""
-
-    @classmethod
-    def check_config(cls, config: Any) -> None:
-        """There is nothing to refuse."""
+    takes = ("mixer", "position", "dim", "depth")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("vectors",)}
 
     def build(self, seeds: PartSeeds) -> None:
         """The layers, each from the stream that it has in a whole model."""
@@ -42,9 +35,6 @@ class MixerAlone(Skeleton):
                 f"not input_size={self.spec.input_size}"
             )
         self.layers = nn.ModuleList(build_mixers(self.spec, seeds, is_causal=self.is_causal))
-
-    def redraw(self, seeds: PartSeeds) -> None:
-        """Each mixer keeps what it drew itself."""
 
     @property
     def mixers(self) -> list[Mixer]:

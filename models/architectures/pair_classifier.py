@@ -22,10 +22,11 @@ class PairClassifier(Classifier):
     """
 
     name = "pair_classifier"
+    answers = ("pair",)
     vectors_of_head = 4
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, output_size]`."""
+        """See `Architecture.forward`; `[batch, output_size]`."""
         sequences = inputs.flatten(0, 1)  # (batch * 2, time, ...)
         encoded = self.encode(sequences, None if mask is None else mask.flatten(0, 1))
         u, v = encoded.reshape(len(inputs), 2, self.spec.dim).unbind(1)

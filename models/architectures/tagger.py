@@ -5,14 +5,19 @@ Embedding (tokens) or linear map (vectors) + position -> depth x block -> linear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from torch import Tensor, nn
 
-from models.architecture import Skeleton
+from models.architecture import StackArchitecture
+from models.embedding import InputEmbedding
 from models.initialisation import PartSeeds, scaled_normal
-from models.stack import InputEmbedding, Trunk
+from models.interface import InputKind
+from models.stack import Trunk
 
 
-class Tagger(Skeleton):
+class Tagger(StackArchitecture):
     """Tokens `[batch, time]` or vectors `[batch, time, input_size]` -> logits of each token.
 
     The logits are `[batch, time, output_size]`; at padded positions they mean nothing.
@@ -20,10 +25,11 @@ class Tagger(Skeleton):
 
     name = "tagger"
     is_causal = False
-    input_kinds = ("tokens", "vectors")
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("tokens", "vectors")}
+    answers = ("symbols",)
 
     def build(self, seeds: PartSeeds) -> None:
-        """See `Skeleton.build`."""
+        """See `Architecture.build`."""
         with seeds.part("embedding"):
             self.embedding = InputEmbedding(self.spec)
         self.trunk = Trunk(self.spec, self.config, seeds, is_causal=self.is_causal)
@@ -32,7 +38,7 @@ class Tagger(Skeleton):
             scaled_normal(self.head)
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `Skeleton.forward`; `[batch, time, output_size]`."""
+        """See `Architecture.forward`; `[batch, time, output_size]`."""
         logits: Tensor = self.head(self.trunk(self.embedding(inputs, mask), mask))
         return logits
 

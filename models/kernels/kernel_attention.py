@@ -63,12 +63,17 @@ class Scales:
 
 def over_all(features: Features) -> Tensor:
     """Every query over every key, `[batch, heads, time, width]`."""
-    values = features.values
-    if features.log_scale is not None:
-        peak = features.log_scale.amax(dim=-1, keepdim=True)
-        values = values * (features.log_scale - peak).exp().unsqueeze(-1).to(values.dtype)
+    values = at_one_scale(features.values, features.log_scale)
     sums = features.keys.transpose(-1, -2) @ values  # (batch, heads, features, width + 1)
-    return _ratio(features.queries @ sums)
+    return ratio(features.queries @ sums)
+
+
+def at_one_scale(values: Tensor, log_scale: Tensor | None) -> Tensor:
+    """The values times exp(log_scale), up to a factor: that of the largest, which cancels."""
+    if log_scale is None:
+        return values
+    peak = log_scale.amax(dim=-1, keepdim=True)
+    return values * (log_scale - peak).exp().unsqueeze(-1).to(values.dtype)
 
 
 def over_past(features: Features, chunk: int) -> Tensor:
@@ -87,7 +92,7 @@ def over_past(features: Features, chunk: int) -> Tensor:
     sums = products @ chunks.values
     if chunks.values.shape[2] > 1:
         sums = sums + _over_earlier_chunks(chunks, scales)
-    return _ratio(sums.flatten(2, 3)[:, :, :length])
+    return ratio(sums.flatten(2, 3)[:, :, :length])
 
 
 def one_more(features: Features, state: State) -> tuple[Tensor, State]:
@@ -103,7 +108,7 @@ def one_more(features: Features, state: State) -> tuple[Tensor, State]:
         state = (state[0] + added,)
     else:
         state = _add(state[0], state[1], added, features.log_scale[..., 0])
-    return _ratio(features.queries.to(state[0].dtype) @ state[0]), state
+    return ratio(features.queries.to(state[0].dtype) @ state[0]), state
 
 
 def kernel_flops(num_features: int, width: int, length: int, chunk: int | None) -> float:
@@ -277,7 +282,7 @@ def _add(a: Tensor, peak_of_a: Tensor, b: Tensor, peak_of_b: Tensor) -> tuple[Te
     return a * factor_of_a[..., None, None] + b * factor_of_b[..., None, None], peak
 
 
-def _ratio(sums: Tensor) -> Tensor:
+def ratio(sums: Tensor) -> Tensor:
     """Numerators over denominator, `[batch, heads, time, width + 1]` -> `[..., width]`.
 
     A denominator of nothing gives zeros. One that has nearly underflowed is held at a floor, since
@@ -292,7 +297,7 @@ class _Ratio(torch.autograd.Function):
 
     @staticmethod
     def forward(sums: Tensor) -> Tensor:
-        """See `_ratio`."""
+        """See `ratio`."""
         batch, heads, time, columns = sums.shape
         mixed = sums.new_empty(batch, time, heads, columns - 1).transpose(1, 2)
         return torch.mul(sums[..., :-1], _inverse(sums), out=mixed)

@@ -15,15 +15,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.errors import ModelError
 from models.kernels.kernel_attention import (
     Features,
     Sizes,
+    at_one_scale,
     kernel_flops,
     lowest_log_scale,
     numbers_of_sums,
     one_more,
     over_all,
     over_past,
+    ratio,
 )
 from models.kernels.softmax_attention import merge_heads, split_heads, square_projections
 from models.mixer import Context, Mask, Mixer, State, without_padding
@@ -81,12 +84,37 @@ class KernelMixer(Mixer):
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
-        source = x if context is None else without_padding(context, context_mask)
-        projected = self._project(x, source)
+        if context is not None:
+            return self.attend(x, self.prepare(context, context_mask))
+        projected = self._project(x, x)
         with torch.autocast(x.device.type, enabled=False):
-            features = self._features(*projected, mask if context is None else context_mask)
+            features = self._features(*projected, mask)
             mixed = over_past(features, self.chunk) if self.is_causal else over_all(features)
         return self._merge(mixed, like=projected[2])
+
+    def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
+        """The sums over all of the context, `[batch, heads, features, head_dim + 1]`.
+
+        They do not grow with it; log scales are brought back, and the factor left cancels.
+        """
+        self.check_context_length(context.shape[1])
+        source = without_padding(context, context_mask)
+        keys, values = (split_heads(map_(source), self.heads) for map_ in (self.key, self.value))
+        with torch.autocast(source.device.type, enabled=False):
+            phi, values, log_scale = self._summed(keys, values, context_mask)
+            return (phi.transpose(-1, -2) @ at_one_scale(values, log_scale),)
+
+    def attend(self, x: Tensor, prepared: State) -> Tensor:
+        """See `Mixer.attend`."""
+        queries = split_heads(self.query(x), self.heads)
+        with torch.autocast(x.device.type, enabled=False):
+            mixed = ratio(self.query_features(queries).to(prepared[0].dtype) @ prepared[0])
+        return self._merge(mixed, like=queries)
+
+    def context_bytes(self, context_length: int) -> int:
+        """The sums: does not grow."""
+        self.check_context_length(context_length)
+        return 4 * self.heads * self.num_features() * (self.head_dim + 1)
 
     def initial_state(self, batch: int) -> State:
         """Sums over no tokens, `[batch, heads, features, head_dim + 1]`; the last column is z.
@@ -120,15 +148,25 @@ class KernelMixer(Mixer):
         """Four projections."""
         return 4 * self.dim**2
 
-    def flops(self, length: int, batch: int = 1) -> float:
-        """Four projections, the features, and the sums; see `kernel_flops`."""
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Four projections, the features, and the sums; see `kernel_flops`.
+
+        All of it is linear; of two sequences, half is for the queries of one, half for the other.
+        """
+        self.check_context_length(context_length)
+        if context_length is not None:
+            return (self.flops(length, batch) + self.flops(context_length, batch)) / 2
         projections = 4 * 2 * length * self.dim**2
         chunk = self.chunk if self.is_causal else None
         sums = self.heads * kernel_flops(self.num_features(), self.head_dim, length, chunk)
         return float(batch * (projections + self.feature_flops(length) + sums))
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Projections, features, log scales, and the sums; see `numbers_of_sums`."""
+        if context_length is not None:
+            raise ModelError(f"{self.name} gives no formula for the bytes of a context")
         features = Sizes(
             num_features=self.heads * self.num_features(), width=self.head_dim, heads=self.heads,
             has_log_scale=self.has_log_scale,
@@ -167,6 +205,14 @@ class KernelMixer(Mixer):
         self, queries: Tensor, keys: Tensor, values: Tensor, real: Tensor | None
     ) -> Features:
         """What is summed; a padded key has zeros for values, and the lowest log scale."""
+        phi, values, log_scale = self._summed(keys, values, real)
+        phi_of_queries = self.query_features(queries).to(values.dtype)
+        return Features(queries=phi_of_queries, keys=phi, values=values, log_scale=log_scale)
+
+    def _summed(
+        self, keys: Tensor, values: Tensor, real: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Features of keys, values with a column of ones, log scales; see `_features`."""
         dtype = torch.float32 if values.dtype is torch.float16 else values.dtype
         phi, log_scale = self.key_features(keys)
         values = functional.pad(values, (0, 1), value=1.0)  # the denominator's column
@@ -175,12 +221,7 @@ class KernelMixer(Mixer):
         if real is not None and log_scale is not None:
             lowest = lowest_log_scale(log_scale.dtype)
             log_scale = log_scale.masked_fill(~real[:, None, :], lowest)
-        return Features(
-            queries=self.query_features(queries).to(dtype),
-            keys=phi.to(dtype),
-            values=values.to(dtype),
-            log_scale=log_scale,
-        )
+        return phi.to(dtype), values.to(dtype), log_scale
 
     def _merge(self, mixed: Tensor, like: Tensor) -> Tensor:
         """Heads side by side, in the precision of `like`, and projected."""

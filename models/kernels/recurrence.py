@@ -139,18 +139,22 @@ class Recurrence(Mixer):
         self.check_steps()
         return 4 * self.num_state_vectors * self.layers * self.dim
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Every gate from the input and from the last output, in each direction and layer."""
+        self.check_context_length(context_length)
         per_step = 2 * self.num_gates * self.hidden * (self.dim + self.hidden)
         return float(batch * length * self.layers * self.num_directions * per_step)
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """All gates of a direction from the input, and its outputs twice: one by one, and stacked.
 
         Of two directions the outputs of both are held, and joined in the end; before that, while
         the second one's gates are computed, those of the first are still there, and in the bottom
         layer a copy of several sequences. Other layers hold the outputs of the one below.
         """
+        self.check_context_length(context_length)
         vector = 4 * batch * length * self.hidden
         gates, outputs = self.num_gates * vector, 2 * vector
         below = self.num_directions * vector if self.layers > 1 else 0

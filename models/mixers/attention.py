@@ -44,11 +44,8 @@ from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 from models.positions.relative import RelativeKind, RelativePosition, RotaryPosition, ShawPosition
 
 _SCALE_OF_SCORE = {
-    "dot": "1/sqrt(d)",
-    "general": "1/sqrt(d)",
-    "additive": "none",
-    "cosine": "learned",
-}
+    "dot": "1/sqrt(d)", "general": "1/sqrt(d)", "additive": "none", "cosine": "learned",
+}  # fmt: skip
 
 
 class Attention(Mixer):
@@ -154,10 +151,29 @@ class Attention(Mixer):
     ) -> Tensor:
         """See `Mixer.forward`."""
         self.check_inputs(x, mask, context, context_mask)
-        queries, keys, values = self._project(x, mask, context, context_mask)
-        visible = whole_sequence(x, mask, context, context_mask, is_causal=self.is_causal)
-        position = self.position if context is None else None
-        return self._attend(queries, keys, values, visible, position)
+        if context is not None:
+            return self.attend(without_padding(x, mask), self.prepare(context, context_mask))
+        queries, keys, values = self._project(x, mask, None, None)
+        visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
+        return self._attend(queries, keys, values, visible, self.position)
+
+    def prepare(self, context: Tensor, context_mask: Mask = None) -> State:
+        """Keys and values, `[batch, heads, time2, width]` each, and the mask if there is one."""
+        self.check_context_length(context.shape[1])
+        prepared = self._keys_and_values(without_padding(context, context_mask))
+        return prepared if context_mask is None else (*prepared, context_mask)
+
+    def attend(self, x: Tensor, prepared: State) -> Tensor:
+        """See `Mixer.attend`; distances to another sequence mean nothing, so no position acts."""
+        keys, values, *real = prepared
+        visible = whole_sequence(x, None, keys[:, 0], real[0] if real else None, is_causal=False)
+        queries = split_heads(self.query(x), self.heads)
+        return self._attend(queries, keys, values, visible, None)
+
+    def context_bytes(self, context_length: int) -> int:
+        """A key and a value for each token of the context."""
+        self.check_context_length(context_length)
+        return 4 * self.heads * (self.key_dim + self.own_value_dim) * context_length
 
     def attention_weights(
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
@@ -197,26 +213,36 @@ class Attention(Mixer):
         projections = self.dim * (num_projected + self.heads * self.value_dim)
         return projections + num_biases + self.score.num_parameters() + learned + position
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, scores, and the weighted sum of values."""
-        num_projected = 2 * self.key_dim + self.value_dim + self.own_value_dim
-        projections = 2 * length * self.dim * self.heads * num_projected
-        attention = self.score.flops(length, length)
-        attention += 2 * length**2 * self.heads * self.value_dim
-        if isinstance(self.position, ShawPosition):
+        self.check_context_length(context_length)
+        keys = length if context_length is None else context_length
+        num_projected = length * (self.key_dim + self.value_dim)  # queries and outputs
+        num_projected += keys * (self.key_dim + self.own_value_dim)
+        projections = 2 * self.dim * self.heads * num_projected
+        attention = self.score.flops(length, keys)
+        attention += 2 * length * keys * self.heads * self.value_dim
+        if isinstance(self.position, ShawPosition) and context_length is None:
             attention += self.position.flops(length)
         return float(batch * (projections + attention))
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Projections, then the largest of three moments; see `_bytes_of_weights` for the n^2."""
+        self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
                 f"{self.name} gives no formula for its bytes with {self.position.name}"
             )
         if self.is_fused and self.key_dim != self.value_dim:  # torch then writes the weights
             raise ModelError(f"{self.name} gives no formula for the bytes of unequal widths, fused")
-        width = self.heads * (2 * self.key_dim + self.own_value_dim)
-        held = 2 * 8 * length + 4 * batch * length * width  # places, queries, keys, values
+        is_plain = self.is_fused and self.config.score == "dot" and self.log_temperature is None
+        if context_length is not None and not is_plain:
+            raise ModelError(f"{self.name} gives no formula for these scores over a context")
+        keys = length if context_length is None else context_length
+        numbers = length * self.key_dim + keys * (self.key_dim + self.own_value_dim)
+        held = 8 * (length + keys) + 4 * batch * self.heads * numbers  # places; what is projected
         output = 4 * batch * length * self.dim
         heads = 4 * batch * length * self.heads * self.value_dim
         is_split = not self.is_fused or self.config.score == "general"  # head after head
@@ -226,7 +252,7 @@ class Attention(Mixer):
             made = self._bytes_of_weights(length, batch)
             return held + max(made, weights + heads + merged + output)
         scratch = fused_scratch_bytes(
-            rows=batch * self.heads, queries=length, keys=length, width=self.key_dim
+            rows=batch * self.heads, queries=length, keys=keys, width=self.key_dim
         )
         changed = self._bytes_of_changed(length, batch)
         return held + changed + heads + max(scratch, merged + output)
@@ -350,9 +376,13 @@ class Attention(Mixer):
         x = without_padding(x, mask)
         source = x if context is None else without_padding(context, context_mask)
         queries = split_heads(self.query(x), self.heads)
-        keys = split_heads(self.key(source), self.heads)
-        values = keys if self.value is None else split_heads(self.value(source), self.heads)
+        keys, values = self._keys_and_values(source)
         return queries, keys, values
+
+    def _keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """`[batch, heads, time, width]` each; one tensor where they are tied."""
+        keys = split_heads(self.key(source), self.heads)
+        return keys, keys if self.value is None else split_heads(self.value(source), self.heads)
 
     def _attend(
         self,

@@ -53,16 +53,20 @@ class Convolution(SlidingWindow):
             y_t = y_t + self.conv.weight[:, :, j] @ token
         return y_t
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """One dim x dim product per token and tap; zeros beyond the ends are multiplied too."""
+        self.check_context_length(context_length)
         return float(batch * length * self.num_taps(length) * 2 * self.widening * self.dim**2)
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """The input channel by channel, and the convolution of all channels.
 
         oneDNN takes input and kernel in a layout of its own, and its output is held in two at the
         end. Of a single short sequence torch writes all windows out instead.
         """
+        self.check_context_length(context_length)
         taps = self.num_taps(length)
         channels = 4 * batch * length * self.dim
         outputs = self.widening * channels

@@ -8,12 +8,12 @@ Cost: k n d^2; one sequential operation; the farthest positions are a number of 
     grows with log n: causal with base = k log_k(n), the entry of Table 1, where the windows of a
     layer tile what the one below saw, without gap or overlap; with base 2 about log_2(n).
 Departures: ByteNet's convolution alone; its residual block of layer norms, ReLUs and narrowing
-    1 x 1 convolutions is the skeleton's to give. ByteNet doubles the dilation up to 16 and starts
-    again from 1: `dilation_base=2, num_dilations=5`. By default it starts again after 16 layers,
-    so that the path stays logarithmic at any length. Wider bases than s + 1, with s the taps to
-    one side, are refused: a centred kernel of 3 at dilations 1, 3, 9 tiles an endless sequence,
-    but near the ends of a real one the way from token 0 to token 2 = 3 - 1 leads through token
-    -1. A mixer that stands alone, in no stack, is a bottom layer and equals `conv`.
+    1 x 1 convolutions is the architecture's to give. ByteNet doubles the dilation up to 16 and
+    starts again from 1: `dilation_base=2, num_dilations=5`. By default it starts again after 16
+    layers, so that the path stays logarithmic at any length. Wider bases than s + 1, with s the
+    taps to one side, are refused: a centred kernel of 3 at dilations 1, 3, 9 tiles an endless
+    sequence, but near the ends of a real one the way from token 0 to token 2 = 3 - 1 leads through
+    token -1. A mixer that stands alone, in no stack, is a bottom layer and equals `conv`.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
 Fast form: `conv1d` with the taps that can meet a token; see `models/kernels/window.py`.
 """

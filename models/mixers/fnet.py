@@ -71,17 +71,21 @@ class FNet(Mixer):
         """None."""
         return 0
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """`length` transforms of dim, then dim transforms of `length`, at 5 n log2 n each."""
+        self.check_context_length(context_length)
         over_dim = length * 5 * self.dim * math.log2(self.dim)
         over_time = self.dim * 5 * length * math.log2(length)
         return batch * (over_dim + over_time)
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """The output, half of the columns in complex numbers, and the other half flipped twice.
 
         What MKL takes for itself during a transform is not torch's, and not in it.
         """
+        self.check_context_length(context_length)
         half, others = self.dim // 2 + 1, (self.dim + 1) // 2 - 1
         return float(4 * batch * length * (self.dim + 2 * half + 2 * others))
 

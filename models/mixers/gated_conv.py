@@ -7,9 +7,9 @@ Equation: (A, B) = b + sum_{j=0}^{k-1} W_j x_{t + j - s}, W_j of shape 2 dim x d
     the sequence are zero.
 Cost: k n d^2; one sequential operation; n / k layers between the farthest positions.
 Departures: without weight normalisation and dropout of inputs, and without the residual and its
-    factor sqrt(1/2), which are the skeleton's to give. As in section 3.5, weights are drawn from
-    normal(0, 4 / (k dim)) and biases are zero: by the paper's estimate, which takes the gate for
-    a half, outputs start as large as inputs; in truth with 1.4 times their variance.
+    factor sqrt(1/2), which are the architecture's to give. As in section 3.5, weights are drawn
+    from normal(0, 4 / (k dim)) and biases are zero: by the paper's estimate, which takes the gate
+    for a half, outputs start as large as inputs; in truth with 1.4 times their variance.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
 Fast form: `conv1d`, then `glu`.
 """

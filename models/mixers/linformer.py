@@ -105,8 +105,9 @@ class Linformer(Mixer):
         """Four projections over width, and those over time; shared ones count in each layer."""
         return 4 * self.dim**2 + math.prod(self._shape_of_projections())
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections over width and over time, k scores a token, k values summed for each."""
+        self.check_context_length(context_length)
         k, dim = self.projected_length, self.dim
         over_width = 2 * 2 * length * dim**2  # queries, outputs
         over_width += 2 * 2 * (length if self.sharing == "none" else k) * dim**2
@@ -119,12 +120,15 @@ class Linformer(Mixer):
         """k, the projected tokens."""
         return {"k": self.projected_length}
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Queries, k keys and values, heads and output; keys and values of all tokens are gone.
 
         With `none` shared they are still there when the values are projected; of several
         sequences, that product copies them and the projections.
         """
+        self.check_context_length(context_length)
         k, tokens = self.projected_length, 4 * batch * length * self.dim
         projected, copied = 2 * 4 * batch * k * self.dim, 0
         if self.sharing == "none" and batch > 1:

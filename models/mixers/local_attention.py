@@ -155,17 +155,21 @@ class LocalAttention(Mixer):
         position = 0 if self.position is None else self.position.num_parameters()
         return 4 * self.dim**2 + num_biases + position
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Projections, and each block against its keys, those outside its windows included."""
+        self.check_context_length(context_length)
         block, num_keys, num_blocks = self._sizes(length)
         projections = 4 * 2 * length * self.dim**2
         return float(batch * (projections + 2 * 2 * num_blocks * block * num_keys * self.dim))
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Projections, their blocks, two masks; then the kernel, or its output zeroed in a copy.
 
         The kernel wants its mask in numbers, 4 bytes for each query and key of a block.
         """
+        self.check_context_length(context_length)
         if self.position is not None:
             raise ModelError(
                 f"{self.name} gives no formula for its bytes with {self.position.name}"

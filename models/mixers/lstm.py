@@ -33,7 +33,9 @@ class LSTM(Recurrence):
     num_gates = 4
     num_state_vectors = 2
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Outputs, the layer's below, weights in another layout, and the scratch of oneDNN.
 
         The scratch is of one direction of one layer: for all tokens inputs and outputs twice, and
@@ -41,6 +43,7 @@ class LSTM(Recurrence):
         are padded as in its `get_good_ld`. Its constant is measured (torch 2.13, float32; the
         same with SSE 4.1, AVX2 and AVX-512).
         """
+        self.check_context_length(context_length)
         outputs = self.num_directions * self.hidden
         below = outputs + (self.num_directions - 1) * self.hidden if self.layers > 1 else 0
         scratch = 2 * _padded(self.dim) + 2 * self.hidden

@@ -77,20 +77,24 @@ class MLPMixer(Mixer):
         """Two matrices of max_length by hidden, and their biases."""
         return 2 * self.max_length * self.hidden + self.hidden + self.max_length
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Two products of length by hidden for each channel."""
+        self.check_context_length(context_length)
         return float(batch * self.dim * 2 * 2 * length * self.hidden)
 
     def cost_symbols(self) -> dict[str, float]:
         """k, the hidden width."""
         return {"k": self.hidden}
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """The hidden layer before and after the GELU, and the output; on one thread.
 
         Part of the weights, where the sequence is shorter than it may be, is copied before that.
         On several threads torch leaves long sequences to oneDNN, which copies the weights always.
         """
+        self.check_context_length(context_length)
         if torch.get_num_threads() > 1:
             raise ModelError(f"{self.name} gives no formula for its bytes on several threads")
         hidden = 4 * batch * self.dim * self.hidden

@@ -94,14 +94,20 @@ class PlainAttention(Mixer):
         """None."""
         return 0
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """The scores, and the weighted sum."""
-        return float(batch * 2 * 2 * length**2 * self.dim)
+        self.check_context_length(context_length)
+        keys = length if context_length is None else context_length
+        return float(batch * 2 * 2 * length * keys * self.dim)
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """The output and the kernel's scratch, and two places of 8 bytes for each token."""
-        scratch = fused_scratch_bytes(rows=batch, queries=length, keys=length, width=self.dim)
-        return 2 * 8 * length + 4 * batch * length * self.dim + scratch
+        self.check_context_length(context_length)
+        keys = length if context_length is None else context_length
+        scratch = fused_scratch_bytes(rows=batch, queries=length, keys=keys, width=self.dim)
+        return 8 * (length + keys) + 4 * batch * length * self.dim + scratch
 
     def reference_of_one(self, x: Tensor, others: Tensor, seen: list[int]) -> Tensor:
         """One token at a time, over the tokens that it may see."""

@@ -7,9 +7,9 @@ Equation: z_t = sum_{j=0}^{k-1} w_j x_{t + j - s}, channel by channel with w_j o
     outside the sequence are zero. Kernel k of `conv` with W_j = P diag(w_j).
 Cost: k n d + n d^2; one sequential operation; n / k layers between the farthest positions.
 Departures: the convolution alone, without the papers' norms, ReLUs and residuals, which are the
-    skeleton's to give. The taps are drawn uniformly with variance 1 / k, which keeps the variance
-    of an input; the product after them is drawn as torch draws it, so that outputs start as large
-    as those of `conv`.
+    architecture's to give. The taps are drawn uniformly with variance 1 / k, which keeps the
+    variance of an input; the product after them is drawn as torch draws it, so that outputs start
+    as large as those of `conv`.
 Padding: padded tokens enter as zeros, like tokens outside the sequence.
 Fast form: `conv1d` with a group to each channel, then `conv1d` with one tap.
 """
@@ -58,17 +58,21 @@ class SeparableConvolution(SlidingWindow):
         assert self.pointwise.bias is not None
         return self.pointwise.weight[:, :, 0] @ z_t + self.pointwise.bias
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """A number per token, tap and channel, and one dim x dim product per token."""
+        self.check_context_length(context_length)
         per_token = 2 * self.num_taps(length) * self.dim + 2 * self.dim**2
         return float(batch * length * per_token)
 
-    def forward_bytes(self, length: int, batch: int = 1) -> float:
+    def forward_bytes(
+        self, length: int, batch: int = 1, context_length: int | None = None
+    ) -> float:
         """Input channel by channel, and two of: the same in oneDNN's layout, sums, outputs.
 
         That layout fills up the channels to 8 or 16, by the CPU; the formula is for whole ones.
         On several threads oneDNN computes the last product too, and keeps more or less of it.
         """
+        self.check_context_length(context_length)
         if torch.get_num_threads() > 1:
             raise ModelError(f"{self.name} gives no formula for its bytes on several threads")
         return float(3 * 4 * batch * length * self.dim)

@@ -42,6 +42,11 @@ _SETTINGS = {
     "dims": "widths of the mixers alone (dims)",
     "lengths": "lengths of the mixers alone",
     "heads": "attention heads",
+    "clip_norm": "largest norm of the gradient (clip_norm)",
+    "ema": "decay of the averaged weights (ema)",
+    "accumulation": "parts of a batch (accumulation)",
+    "start": "task trained on first (start)",
+    "pretraining_steps": "training steps on that task",
 }
 
 

@@ -24,7 +24,7 @@ from reports.results.variant_labels import named_values
 from suite.schema import Status
 
 ANY_MIXER = "*"
-HEADER = ("scale", "task", "mixer", "learning_rate")
+HEADER = ("scale", "task", "architecture", "mixer", "learning_rate")
 PROBE = "validation"
 _NEEDED = ("scale", "variant", "seed", "task", "probe", "value", "better", "unit", "status")
 _SCALES = ("quick", "standard", "paper")
@@ -40,7 +40,7 @@ class Choice:
     """The rate of one mixer on one task.
 
     Attributes:
-        mixer: Its name, or `ANY_MIXER`.
+        mixer: Its name as `mixer_and_rate` has it, or `ANY_MIXER`.
         unit: Of the margin.
         margin: By how much the mean score beats that of `next_best`; infinite where all others
             diverged. None for any mixer, where only ranks count, and of a single rate.
@@ -74,12 +74,17 @@ def choices(results: pd.DataFrame) -> tuple[Choice, ...]:
 
 
 def mixer_and_rate(variant: str) -> tuple[str, float] | None:
-    """Of a label as ``mixer=lstm, learning_rate=0.01``; None of any other."""
+    """Of a label as ``mixer=lstm, learning_rate=0.01``; None of any other.
+
+    In a named architecture the mixer is ``tagger/lstm``; ``cnn/`` is one without a mixer.
+    """
     named = named_values(variant)
-    if named.keys() != {"mixer", "learning_rate"}:
+    rate, mixer = named.pop("learning_rate", ""), named.pop("mixer", "")
+    architecture = named.pop("architecture", "")
+    if named or not (mixer or architecture):
         return None
     try:
-        return named["mixer"], float(named["learning_rate"])
+        return f"{architecture}/{mixer}" if architecture else mixer, float(rate)
     except ValueError:
         return None
 
@@ -166,6 +171,11 @@ def read_results(path: Path) -> pd.DataFrame:
     return results
 
 
+def _row(chosen: Choice) -> tuple[str, ...]:
+    architecture, _, mixer = chosen.mixer.rpartition("/")
+    return chosen.scale, chosen.task, architecture, mixer, repr(chosen.rate)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the table of chosen rates; 2 and one sentence where that cannot be."""
     if len(arguments) != 1:
@@ -178,7 +188,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(HEADER)
-    out.writerows((one.scale, one.task, one.mixer, repr(one.rate)) for one in chosen)
+    out.writerows(_row(one) for one in chosen)
     return 0
 
 

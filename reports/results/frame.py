@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from reports.escape import without_passwords
-from suite.schema import About, Better, Status
+from suite.schema import About, Better, Status, in_present_words
 
 RESULT_COLUMNS = (
     "ablation", "scale", "variant", "seed", "task", "probe", "metric", "at", "value", "unit",
@@ -150,7 +150,7 @@ def about_from_json(text: str) -> About:
         FrameError: if it is none.
     """
     try:
-        return _ABOUT.validate_json(text)
+        return _ABOUT.validate_json(in_present_words(text.encode()))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "text"

@@ -48,6 +48,8 @@ def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) 
 def what_baseline_is(about: About) -> str:
     """As ``attention, kernel=fused``: its mixer, and its value on each other axis.
 
+    One without a mixer is named by its architecture.
+
     Empty where the label says it.
     """
     if about.baseline != _PLAIN:
@@ -55,8 +57,10 @@ def what_baseline_is(about: About) -> str:
     known = {**about.settings, **about.model}
     facts = about.subjects.get(about.baseline)
     mixer = facts.mixer if facts else str(known.get("mixer", ""))
-    others = [name for name in _axes(about) if name != "mixer" and name in known]
-    return ", ".join([*filter(None, [mixer]), *(f"{name}={known[name]}" for name in others)])
+    whole = mixer or str(known.get("architecture") or "")
+    said = "mixer" if mixer else "architecture"
+    others = [name for name in _axes(about) if name != said and name in known]
+    return ", ".join([*filter(None, [whole]), *(f"{name}={known[name]}" for name in others)])
 
 
 def shown_name(about: About, variant: str) -> str:

@@ -1,4 +1,4 @@
-"""`bakeoff list`: show the shipped ablations, the mixers and the tasks."""
+"""`bakeoff list`: show the shipped ablations, the mixers, the architectures and the tasks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` wri
 
 
 def show(kind: str, *, as_json: bool) -> None:
-    """Print the ablations, the mixers or the tasks."""
-    entries = {"ablations": _ablations, "mixers": _mixers, "tasks": _tasks}[kind]()
+    """Print the ablations, the mixers, the architectures or the tasks."""
+    kinds = {
+        "ablations": _ablations, "mixers": _mixers, "architectures": _architectures,
+        "tasks": _tasks,
+    }  # fmt: skip
+    entries = kinds[kind]()
     if as_json:
         print(json.dumps(entries, indent=1))
         return
@@ -100,6 +104,12 @@ def _mixers() -> list[dict[str, Any]]:
     return [_mixer(name) for name in MIXERS]
 
 
+def _architectures() -> list[dict[str, Any]]:
+    from models import ARCHITECTURES
+
+    return [_architecture(name) for name in ARCHITECTURES]
+
+
 def _tasks() -> list[dict[str, Any]]:
     from suite.tasks.registry import TASKS
 
@@ -125,12 +135,24 @@ def _mixer(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _architecture(name: str) -> dict[str, Any]:
+    from models import architecture_class
+
+    kind = architecture_class(name)
+    return {
+        "name": name, "inputs": {key: " or ".join(kinds) for key, kinds in kind.reads.items()},
+        "answers": list(kind.answers), "takes": list(kind.takes),
+        "knobs": [f"{knob.name}={knob.default}" for knob in dataclasses.fields(kind.Config)],
+    }  # fmt: skip
+
+
 def _task(name: str) -> dict[str, Any]:
     from suite.tasks.registry import task_class
 
     task = task_class(name)
     return {
         "name": name, "data": task.source.title, "licence": task.source.licence,
-        "skeleton": task.skeleton, "metric": f"{task.metric.name} ({task.metric.better} is better)",
+        "architecture": task.architecture,
+        "metric": f"{task.metric.name} ({task.metric.better} is better)",
         "length": task.fixed_length or "any",
     }  # fmt: skip

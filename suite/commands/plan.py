@@ -15,7 +15,7 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plans_of
-from suite.schema import FAILURES, Cell, Plan
+from suite.schema import FAILURES, PRETRAINING, Cell, Plan
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
 from suite.text import in_words, some_of
@@ -161,6 +161,12 @@ def _states(
     cells: dict[str, list[Cell]] = {}
     for cell in plan.cells:
         cells.setdefault(cell.trial_id, []).append(cell)
+    for trial in plan.trials:  # pre-training fills no cell
+        of_none = Cell(
+            variant=PRETRAINING, task=trial.task, seed=trial.seed, probe=trial.probe,
+            trial_id=trial.trial_id, metrics=(),
+        )  # fmt: skip
+        cells.setdefault(trial.trial_id, [of_none])
     for trial_id, (*_, cell) in cells.items():
         state: State = "missing"
         if trial_id not in trials:

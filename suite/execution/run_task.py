@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.interface import INPUTS
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
 from suite.spec import Scale, SpecError, default_warmup_steps
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
-from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode
+from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
 from suite.training.loop import VALIDATION, Exercise, train
 
 LENGTH = 64  # where neither the caller nor the data give one
@@ -65,9 +66,48 @@ def run_task(
 ) -> TaskResult:
     """Train `module` in place and score it on the test split.
 
+    A module is called with the inputs of a batch: the first by position, others by name.
+
+    =======================  =====================================  ========================
+    the task asks for        inputs                                 logits
+    =======================  =====================================  ========================
+    a class of a sequence    `inputs`                               [batch, classes]
+    a class of a pair        `inputs`, [batch, 2, time, ...]        [batch, classes]
+    a number of a sequence   `inputs`                               [batch, 1]
+    a symbol at each place   `inputs`                               [batch, time, symbols]
+    a sequence of a source   `inputs`, `context`                    [batch, time, symbols]
+    =======================  =====================================  ========================
+
+    `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
+    [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
+    `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
+    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks reads.
+
+    If the task's metric judges what the module writes by itself, the module has two more methods,
+    and a third one if there is a source; see `models.decoding.Writer`:
+
+    - ``encode(context, context_mask)`` reads the source;
+    - ``initial_state(batch, encoded)`` is the state before the first token; without a source there
+      is no `encoded`;
+    - ``step(tokens, state)`` reads a token [batch] of each row; returns logits [batch, symbols] and
+      the new state. Tensors of a state have the batch first.
+
+    Example:
+        >>> from torch import nn
+        >>> import suite
+        >>> class Bigrams(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.table = nn.Embedding(81, 81)
+        ...
+        ...     def forward(self, tokens):
+        ...         return self.table(tokens)
+        >>> result = suite.run_task(Bigrams(), task="shakespeare_characters", steps=2)
+        >>> result.metric, result.num_parameters
+        ('bits_per_character', 6561)
+
     Args:
-        module: Called as ``module(inputs)``, with ``mask=`` where a batch has one; returns logits
-            `[batch, time, symbols]` for a language model, `[batch, classes]` for a classifier.
+        module: As above.
         task: Name of a task; `bakeoff list --tasks` shows them.
         steps: Training steps.
         seed: Of the order of the data; initialise the module yourself.
@@ -78,7 +118,8 @@ def run_task(
 
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
-        ModuleError: if the module cannot be called with a batch, or gives no such logits.
+        ModuleError: if the module cannot be called with a batch, gives no such logits, or lacks
+            a method.
         SpecError: for a number that is none, or lies outside its bounds.
         Diverged: if the loss or the score stops being a number.
     """
@@ -156,31 +197,50 @@ def _shown(points: Iterable[Point], exercise: Exercise) -> Iterator[Point]:
 
 def _refuse_unsuited(module: nn.Module, task: Task, batch: Batch) -> None:
     """Call the module once, before its first step, and leave it as it was."""
-    _refuse_without_mask(module, task, batch)
-    devices = [batch.inputs.device] if batch.inputs.is_cuda else []
+    _refuse_missing_parameters(module, task, batch)
+    _refuse_missing_methods(module, task, batch)
+    devices = [batch.targets.device] if batch.targets.is_cuda else []
     with torch.random.fork_rng(devices), in_evaluation_mode(module), torch.no_grad():
         try:
             outputs = batch.through(module)
+            if writes(task.metric):
+                judged(module, task.metric, batch.rows(slice(1)))
         except Exception as error:  # a user's module may raise anything
             raise ModuleError(
                 f"the module {type(module).__name__} cannot be called with a batch of {task.name}, "
                 f"{_input_of(task, batch)}: {type(error).__name__}: {one_line(str(error))}"
             ) from error
-    _refuse_other_shapes(module, task, batch, outputs)
+    _refuse_other_shapes(module, task, batch, outputs.logits)
 
 
-def _refuse_without_mask(module: nn.Module, task: Task, batch: Batch) -> None:
+def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> None:
     takes = inspect.signature(module.forward).parameters
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
-    if batch.mask is not None and "mask" not in takes and not takes_any:
+    for name, tensor in batch.inputs.items():
+        if name == INPUTS or name in takes or takes_any:
+            continue
+        what, why = _described(tensor), f"{task.name} has more than one input"
+        if name.endswith("mask"):
+            what = "[batch, time], True where a real token stands"
+            why = f"the sequences of {task.name} differ in length and are padded"
+        raise ModuleError(f"the module {type(module).__name__} must take {name}=, {what}: {why}")
+
+
+def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None:
+    needed = ["encode"] if "context" in batch.inputs else []
+    needed += ["initial_state", "step"]
+    missing = [name for name in needed if not callable(getattr(module, name, None))]
+    if writes(task.metric) and missing:
         raise ModuleError(
-            f"the module {type(module).__name__} must take mask=, [batch, time], True where "
-            f"a real token stands: the sequences of {task.name} differ in length and are padded"
+            f"the module {type(module).__name__} must have {' and '.join(missing)}: "
+            f"{task.metric.name} of {task.name} judges what it writes by itself; "
+            "models.decoding.Writer describes them"
         )
 
 
 def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: object) -> None:
-    wanted = [*batch.targets.shape, task.output_size]
+    is_soft = batch.targets.is_floating_point() and task.asks_for != "number"
+    wanted = [*batch.targets.shape, *([] if is_soft else [task.output_size])]
     if isinstance(outputs, Tensor) and [*outputs.shape] == wanted and outputs.is_floating_point():
         return
     found = type(outputs).__name__
@@ -194,7 +254,12 @@ def _refuse_other_shapes(module: nn.Module, task: Task, batch: Batch, outputs: o
 
 def _input_of(task: Task, batch: Batch) -> str:
     """What the module is given, as ``integers of 0 to 255, shape [16, 64]``."""
-    shape = [*batch.inputs.shape]
+    first = batch.inputs["inputs"]
     if task.input_kind == "tokens":
-        return f"integers of 0 to {task.input_size - 1}, shape {shape}"
-    return f"floats of shape {shape}"
+        return f"integers of 0 to {task.input_size - 1}, shape {[*first.shape]}"
+    return _described(first)
+
+
+def _described(tensor: Tensor) -> str:
+    kind = "floats" if tensor.is_floating_point() else "integers"
+    return f"{kind} of shape {[*tensor.shape]}"

@@ -13,7 +13,8 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -32,8 +33,18 @@ from suite.events import (
 )
 from suite.probes.probe import Said, probe
 from suite.provenance import provenance
-from suite.schema import Measurement, Point, Resources, Result, Specimen, Status, Trial
+from suite.schema import (
+    Measurement,
+    Point,
+    Provenance,
+    Resources,
+    Result,
+    Specimen,
+    Status,
+    Trial,
+)
 from suite.training.checkpoint import Checkpointer
+from suite.training.recipes import float32_products
 
 Measure = Callable[[], Iterator[Said]]
 
@@ -102,13 +113,15 @@ def run_measuring(
     trial: Trial, resources: Resources, place: str, measure: Measure
 ) -> Iterator[Event]:
     """What `measure` yields for the trial, as events; whatever it raises is in the result."""
-    here = provenance(resources)
+    precision = trial.training.precision if trial.training else "float32"
+    here = _with_products(provenance(resources), precision, resources)
     yield Started(trial.trial_id, place, here)
     start = time.perf_counter()
     collected, status, reason, trace = _Collected(), Status.OK, "", ""
     try:
         torch.set_num_threads(resources.num_threads)
-        yield from _events(trial.trial_id, measure(), collected)
+        with float32_products(precision) if resources.num_gpus else nullcontext():
+            yield from _events(trial.trial_id, measure(), collected)
     except BaseException as error:  # a mixer may raise anything
         if _ends_more_than_the_trial(error):
             raise
@@ -125,6 +138,14 @@ def run_measuring(
         state_sha256=collected.state_sha256 if is_ok else "",
     )  # fmt: skip
     yield writable_event(Finished(result))  # here too, since it may leave this process as JSON
+
+
+def _with_products(made: Provenance, precision: str, resources: Resources) -> Provenance:
+    """With how a GPU multiplies float32, which moves numbers and times."""
+    if not resources.num_gpus:
+        return made
+    said = "in TF32" if precision == "tf32" else "exact"
+    return replace(made, conditions={**made.conditions, "float32 products": said})
 
 
 def _events(

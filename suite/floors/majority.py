@@ -31,7 +31,7 @@ class Majority(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return not task.asks_for_numbers and task.metric.num_symbols == 1
+        return task.asks_for != "number" and task.metric.num_symbols == 1
 
     def score(self, task: Task) -> float:
         """From how often each class stands in training, and how often in the test split."""

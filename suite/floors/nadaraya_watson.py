@@ -16,6 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from models.outputs import Outputs
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches
 from suite.tasks.kernel_regression import KernelRegression, points_of
@@ -66,10 +67,9 @@ def kernel_regression(x: Tensor, y: Tensor, at: Tensor, bandwidth: float) -> Ten
 
 
 def _error(task: Task, split: Split, bandwidth: float) -> float:
-    total, count = 0.0, 0
+    sums = []
     for batch in held_out_batches(task, split):
         x, y, at = (part.double() for part in points_of(batch))
         outputs = kernel_regression(x, y, at, bandwidth)[:, None]
-        batch_sum, batch_count = task.score(outputs, batch)
-        total, count = total + batch_sum, count + batch_count
-    return total / count
+        sums.append(task.metric.sums(Outputs(outputs), batch))
+    return task.metric.over(sums)

@@ -41,7 +41,7 @@ class NGram(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return issubclass(task, TextWindows) and task.skeleton == "language_model"
+        return issubclass(task, TextWindows) and task.asks_for == "next_symbols"
 
     def score(self, task: Task) -> float:
         """Trained on the whole training text."""
@@ -49,7 +49,7 @@ class NGram(Floor):
         model = NGramModel(task.read().training, self.n, task.output_size)
         bits, count = 0.0, 0
         for batch in held_out_batches(task, "test"):
-            inputs, targets = batch.inputs.numpy(), batch.targets.numpy()
+            inputs, targets = batch.inputs["inputs"].numpy(), batch.targets.numpy()
             is_scored = targets != UNSCORED
             known = model.probabilities(inputs, np.where(is_scored, targets, 0))
             bits -= float(np.log2(known[is_scored]).sum())

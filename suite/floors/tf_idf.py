@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from models.outputs import Outputs
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches, training_batches
 from suite.tasks.bases.labelled_texts import words_of
+from suite.tasks.batch import joined
 from suite.tasks.task import Batch, Split, Task
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)
@@ -45,13 +46,16 @@ class TfIdf(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return task.skeleton == "classifier" and task.input_kind == "tokens"
+        return task.asks_for == "class" and task.input_kind == "tokens"
 
     def score(self, task: Task) -> float:
         """Of the classifier that is best on the validation split."""
         training = list(training_batches(task))
         words = _vectorizer().fit(_documents(task, training))
-        texts, labels = words.transform(_documents(task, training)), _targets(training).numpy()
+        texts, labels = (
+            words.transform(_documents(task, training)),
+            joined(training).targets.numpy(),
+        )
         validation = _Split(task, "validation", words)
         fitted = [_fitted(texts, labels, strength) for strength in STRENGTHS]
         best = max(fitted, key=validation.score)  # the first of several
@@ -71,9 +75,8 @@ class _Split:
         known = classifier.predict_log_proba(self.texts)
         logits = torch.full((len(known), self.task.output_size), -torch.inf, dtype=torch.float64)
         logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known)
-        answers = Batch(inputs=torch.empty(len(known), 0), targets=_targets(self.batches))
-        total, count = self.task.score(logits, answers)
-        return total / count
+        answers, metric = joined(self.batches), self.task.metric
+        return metric.value(metric.sums(Outputs(logits), answers))
 
 
 def _vectorizer() -> Any:
@@ -96,14 +99,9 @@ def _documents(task: Task, batches: Iterable[Batch]) -> list[Document]:
 
 
 def _words(task: Task, batch: Batch) -> list[Document]:
-    lengths = [batch.inputs.shape[1]] * len(batch.inputs)
-    if batch.mask is not None:
-        lengths = batch.mask.sum(dim=1).tolist()
-    zipped = zip(batch.inputs.tolist(), lengths, strict=True)
+    inputs = batch.inputs["inputs"]
+    lengths = batch.inputs.get("mask", torch.ones_like(inputs)).sum(dim=1).tolist()
+    zipped = zip(inputs.tolist(), lengths, strict=True)
     rows = [row[:length] for row, length in zipped]
     # Tokens that are no text are the words.
     return [words_of(text) if (text := task.text(row)) else list(map(str, row)) for row in rows]
-
-
-def _targets(batches: Iterable[Batch]) -> Tensor:
-    return torch.cat([batch.targets for batch in batches])

@@ -21,7 +21,7 @@ class Uniform(Floor):
 
     def suits(self, task: type[Task]) -> bool:
         """See `Floor.suits`."""
-        return not task.asks_for_numbers and task.metric.num_symbols is not None
+        return task.asks_for != "number" and task.metric.num_symbols is not None
 
     def score(self, task: Task) -> float:
         """By the number of classes and of answers alone."""

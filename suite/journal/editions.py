@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from models.model_spec import Knob, canonical_json
+from models.model_spec import Knob, canonical_json, in_hashed_words, in_present_words
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
 from suite.schema import About, Edition, Plan
 from suite.spec import default_warmup_steps
@@ -60,7 +60,7 @@ def edition_sha256(plan: Plan) -> str:
     claim = asdict(about.claim) if about.claim else {}
     content = {
         "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
-        "probes": about.probes, "seeds": about.num_seeds, "model": dict(about.model),
+        "probes": about.probes, "seeds": about.num_seeds, "model": in_hashed_words(about.model),
         "claim": {name: value for name, value in claim.items() if name not in CITED},
         "settings": {name: value for name, value in about.settings.items() if name not in PLACE},
         "trials": sorted(trial.trial_id for trial in plan.trials),
@@ -105,7 +105,7 @@ def parsed_plan(body: bytes, path: Path) -> Plan:
     Raises:
         JournalError: if it says none.
     """
-    return understood(_PLAN, body, path)
+    return understood(_PLAN, in_present_words(body), path)
 
 
 class JournalEditions:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import TypeAdapter
 
-from models.model_spec import canonical_json
+from models.model_spec import canonical_json, in_present_words
 from suite.journal.editions import KeptEdition, Sources, bare_json
 from suite.journal.journal import Journal
 from suite.journal.plans import Statement
@@ -104,7 +104,9 @@ def parsed(body: bytes) -> SweepExport:
     """
     first, *rest = unpacked(body).splitlines() or [b""]
     try:
-        return replace(_SWEEP.validate_json(first), results=tuple(map(_kept, rest)))
+        return replace(
+            _SWEEP.validate_json(in_present_words(first)), results=tuple(map(_kept, rest))
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(
             f"{JOURNAL_FILE} was written by another version of bakeoff, or is none of its files "

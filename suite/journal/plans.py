@@ -31,7 +31,7 @@ from suite.journal.editions import (
     parsed_plan,
 )
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
-from suite.schema import About, Cell, Plan, Registration, Status, Trial
+from suite.schema import PRETRAINING, About, Cell, Plan, Registration, Status, Trial
 
 ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
 
@@ -171,7 +171,13 @@ def labels_of(plan: Plan) -> dict[str, str]:
     """trial_id -> a short readable name, after the first cell that the trial fills."""
     trials = {trial.trial_id: trial for trial in plan.trials}
     cells = [cell for cell in reversed(plan.cells) if cell.trial_id in trials]
-    return {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
+    before = {p.trial_id: f"{PRETRAINING}, {p.task}, seed {p.seed}" for p in parents_in(plan)}
+    return before | {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
+
+
+def parents_in(plan: Plan) -> Iterator[Trial]:
+    """The trials that others of the plan start from."""
+    return (parent for trial in plan.trials for parent in trial.parents)
 
 
 def _label(trial: Trial, cell: Cell) -> str:

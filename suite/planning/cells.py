@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from models import ModelSpec, mixer_class, position_class, skeleton_class
+from models import Architecture, Mixer, ModelSpec, architecture_class, mixer_class, position_class
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
 from suite.probes.probe import Probe
-from suite.schema import MIXER_ALONE, Cell, MetricSpec, Parallel, Trial
+from suite.probes.probe import probe as probe_named
+from suite.schema import MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training import loop as training
@@ -87,6 +88,8 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     if isinstance(subject, Impossible):
         return subject
     reason = probe.why_not(subject.model, subject.parallel)
+    if not reason and subject.start is not None and probe.trains and not probe.may_start:
+        reason = f"{probe.name} measures what was drawn, and this starts from other weights"
     return Impossible(reason) if reason else subject
 
 
@@ -134,7 +137,13 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
+        start=_start(first, seed) if probe.may_start else None,
     )
+
+
+def _start(subject: Subject, seed: int) -> Trial | None:
+    """The trial that trains the same model and seed on another task first."""
+    return trial_of(probe_named(QUALITY), (subject.start,), seed) if subject.start else None
 
 
 def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:
@@ -192,9 +201,12 @@ def _versions(
         versions[f"task {task.name}"] = task.version
         versions |= probe.definitions(task)
     for model in models:
-        versions[f"skeleton {model.skeleton}"] = skeleton_class(model.skeleton).version
-        versions[f"mixer {model.mixer}"] = mixer_version(model.mixer)
-        versions[f"position {model.position}"] = position_class(model.position).version
+        # The word is part of ids, so it stays.
+        versions[f"skeleton {model.architecture}"] = architecture_version(model.architecture)
+        for mixer in architecture_class(model.architecture).mixers_of(model):
+            versions[f"mixer {mixer}"] = mixer_version(mixer)
+        if model.position:
+            versions[f"position {model.position}"] = position_class(model.position).version
     if probe.trains:
         versions["training"] = training.VERSION
     if parallel is not None:
@@ -205,8 +217,16 @@ def _versions(
 @cache
 def mixer_version(name: str) -> int | str:
     """A shipped mixer's own; for a user's mixer the hash of its file."""
-    kind = mixer_class(name)
-    if ":" not in name:
+    return _version(mixer_class(name), is_own=":" in name)
+
+
+def architecture_version(name: str) -> int | str:
+    """Likewise."""
+    return _version(architecture_class(name), is_own=":" in name)
+
+
+def _version(kind: type[Mixer] | type[Architecture], *, is_own: bool) -> int | str:
+    if not is_own:
         version: int = kind.version
         return version
     file = inspect.getsourcefile(kind)

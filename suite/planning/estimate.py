@@ -7,7 +7,6 @@ is scaled by the times of finished trials.
 from __future__ import annotations
 
 import dataclasses
-import json
 from functools import cache
 
 from models import ModelError, ModelSpec, build_shapes
@@ -64,8 +63,8 @@ def _flops(spec: ModelSpec, length: int) -> float:
 @cache
 def _flops_of(spec_json: str, length: int) -> float:
     """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
-    spec = ModelSpec(**json.loads(spec_json))
-    if ":" not in spec.mixer:
+    spec = ModelSpec.of_spelling(spec_json)
+    if not spec.is_own:
         return _flops_by_formula(spec, length)
     with tried():
         return _flops_by_formula(spec, length)

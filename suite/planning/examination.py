@@ -1,25 +1,28 @@
-"""Examine a user's own mixer on a few tokens, before anything runs; takes milliseconds.
+"""Examine a user's own mixer or architecture on a few tokens, before anything runs.
 
-A mixer that breaks a promise is refused in one sentence that says what was seen, unless one of its
-traits declares it: `is_stochastic`, `mask_mode`. Each check changes a part of the input that an
-output must not depend on, and compares; that no token sees a later one is also checked by gradient.
+It takes milliseconds. What breaks a promise is refused in one sentence that says what was seen,
+unless a trait declares it: `is_stochastic`, `mask_mode`. Each check changes a part of the input
+that an output must not depend on, and compares; that no token sees a later one is also checked by
+gradient.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from models import Mixer, ModelError, ModelSpec, build_model, skeleton_class
+from models import Architecture, Mixer, ModelError, ModelSpec, architecture_class, build_model
+from models.interface import CAUSAL, INPUTS, PER_TOKEN, Answer, Input
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64
@@ -47,9 +50,40 @@ def try_own_mixer(spec: ModelSpec, *, is_padded: bool) -> None:
         found = tuple(mixed.shape) if isinstance(mixed, Tensor) else type(mixed).__name__
         if found != shape:
             raise ModelError(f"it must return the shape {shape} that it is given, not {found}")
-        if fault := _fault(mixer, spec, is_padded=is_padded):
+        if fault := _fault_of_mixer(mixer, spec, is_padded=is_padded):
             raise ModelError(f"{spec.mixer} {fault}")
-    flops: object = mixer.flops(spec.length, batch=1) if mixer.has_flops_formula() else 0
+    _refuse_flops(mixer, spec)
+
+
+def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) -> None:
+    """Build the model, call it with inputs like those of its task, and evaluate the FLOPs formula.
+
+    Args:
+        spec: The model.
+        asks_for: What its task asks for.
+        is_padded: Whether the sequences of its task differ in length.
+
+    Raises:
+        ModelError: as `try_own_mixer`.
+        Exception: whatever the user's code raises.
+    """
+    with _generators_kept():
+        model = build_model(spec)
+        takes = inspect.signature(model.forward).parameters
+        if is_padded and "mask" not in takes:
+            raise ModelError(
+                f"{spec.architecture} must take mask=, [batch, time], True where a real token "
+                "stands: the sequences of this task differ in length and are padded"
+            )
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise ModelError(f"{spec.architecture} has no parameter to train")
+        if fault := _fault_of_model(model, asks_for, is_padded=is_padded):
+            raise ModelError(f"{spec.architecture} {fault}")
+    _refuse_flops(model, spec)
+
+
+def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec) -> None:
+    flops: object = part.flops(spec.length, batch=1) if part.has_flops_formula() else 0
     if not isinstance(flops, int | float) or not math.isfinite(flops) or flops < 0:
         raise ModelError(f"its flops(length, batch) must be a number of at least 0, not {flops!r}")
 
@@ -66,38 +100,92 @@ def _generators_kept() -> Iterator[None]:
         np.random.set_state(of_numpy)
 
 
-def _fault(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
+def _fault_of_mixer(mixer: Mixer, spec: ModelSpec, *, is_padded: bool) -> str:
     """Which promise the mixer breaks, as the rest of a sentence; empty where it keeps all."""
-    mixer.eval()
+    _show_all(mixer)
+    is_causal = architecture_class(spec.architecture).is_causal
+
+    def fault(length: int) -> str:
+        stream = torch.Generator().manual_seed(0)
+        x, other = torch.randn(2, 2, length, spec.dim, generator=stream)
+        return _Examination(
+            call=mixer, traits=mixer, x=x, other=other, num_features=1, is_per_token=True
+        ).fault(is_causal=is_causal, is_padded=is_padded)
+
+    return _at_short_length(fault, min(spec.length, _LONGEST_TRIED))
+
+
+def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -> str:
+    """The same of a whole model, and what is wrong with what it returns."""
+    _show_all(model)
+    spec = model.spec
+
+    def fault(length: int) -> str:
+        drawn = torch.Generator().manual_seed(0)
+        axes = (2, 2) if asks_for == "pair" else (2,)
+        given = {name: _drawn(each, axes, length, drawn) for name, each in spec.inputs.items()}
+        first, other = given.pop(INPUTS), _drawn(spec.inputs[INPUTS], axes, length, drawn)
+        shape = (2, length, spec.output_size) if asks_for in PER_TOKEN else (2, spec.output_size)
+
+        def call(x: Tensor, mask: Tensor | None) -> Tensor:
+            masks = {} if mask is None else {"mask": mask}
+            returned: object = model(x, **masks, **given)
+            logits: object = getattr(returned, "logits", returned)
+            found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            if found != shape:
+                raise ModelError(f"{spec.architecture} must return the shape {shape}, not {found}")
+            return cast("Tensor", logits)
+
+        return _Examination(
+            call=call, traits=model, x=first, other=other,
+            num_features=first.ndim - len(axes) - 1, is_per_token=asks_for in PER_TOKEN,
+        ).fault(is_causal=asks_for in CAUSAL, is_padded=is_padded)  # fmt: skip
+
+    return _at_short_length(fault, spec.length)
+
+
+def _drawn(given: Input, axes: tuple[int, ...], length: int, drawn: torch.Generator) -> Tensor:
+    """An input as a batch has it, of random tokens or numbers."""
+    if given.kind == "tokens":
+        return torch.randint(given.size, (*axes, min(length, given.length)), generator=drawn)
+    grid = given.grid or (min(length, given.length),)
+    return torch.randn(*axes, *grid, given.size, generator=drawn)
+
+
+def _show_all(module: nn.Module) -> None:
+    """Set evaluation mode; a map that starts at zero would hide what it maps."""
+    module.eval()
     with torch.no_grad():
-        for parameter in mixer.parameters():
-            # A map that starts at zero would hide what it maps.
+        for parameter in module.parameters():
             if parameter.is_floating_point() and not parameter.any():
                 parameter.normal_(std=_SIZE_OF_NOISE)
-    is_causal = skeleton_class(spec.skeleton).is_causal
-    longest = min(spec.length, _LONGEST_TRIED)
+
+
+def _at_short_length(fault: Callable[[int], str], longest: int) -> str:
+    """At a few tokens; at the longest where these raise, since it may take one length only."""
     try:
-        shorter = _Examination.of(mixer, min(longest, _LONGEST_EXAMINED), spec.dim)
-        return shorter.fault(is_causal=is_causal, is_padded=is_padded)
-    except Exception:  # it may take sequences of one length only
-        whole = _Examination.of(mixer, longest, spec.dim)
-        return whole.fault(is_causal=is_causal, is_padded=is_padded)
+        return fault(min(longest, _LONGEST_EXAMINED))
+    except Exception:
+        return fault(longest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Examination:
-    """A mixer in evaluation mode, and two batches of two sequences, `[2, time, dim]`."""
+    """A module in evaluation mode, and two batches of two sequences, `[2, time, ...]`.
 
-    mixer: Mixer
+    Attributes:
+        call: What is examined, with inputs and a mask.
+        traits: Declares `is_stochastic` and `mask_mode`.
+        num_features: Axes after that of time.
+        is_per_token: Whether an output belongs to each token.
+    """
+
+    call: Callable[[Tensor, Tensor | None], Tensor]
+    traits: Any
     x: Tensor
     other: Tensor
-
-    @classmethod
-    def of(cls, mixer: Mixer, length: int, dim: int) -> _Examination:
-        """With batches of normal numbers."""
-        stream = torch.Generator().manual_seed(0)
-        x, other = torch.randn(2, 2, length, dim, generator=stream)
-        return cls(mixer, x, other)
+    num_features: int
+    is_per_token: bool
 
     def fault(self, *, is_causal: bool, is_padded: bool) -> str:
         """The first promise that is broken."""
@@ -114,18 +202,18 @@ class _Examination:
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
-        return cast("Tensor", self.mixer(x.clone(), mask))
+        return self.call(x.clone(), mask)
 
     def _in_place(self) -> str:
         given = self.x.clone()
-        self.mixer(given, None)
+        self.call(given, None)
         if _are_same(given, self.x):
             return ""
         return "changes its input in place; let it work on x.clone()"
 
     def _of_calls(self) -> str:
         """What the same input gives again, at once, with other random numbers, and later."""
-        if self.mixer.is_stochastic:
+        if self.traits.is_stochastic:
             return ""
         first = self._mixed(self.x)
         keeps = "keeps state between calls: in evaluation the same input gave other numbers"
@@ -149,13 +237,18 @@ class _Examination:
         )
 
     def _of_padding(self, *, is_padded: bool) -> str:
-        """What the mixer promises by `mask_mode`; without a promise, what the task needs."""
-        is_exact, length = self.mixer.mask_mode == "exact", self.x.shape[1]
-        if length < 2 or not (is_exact or (is_padded and self.mixer.mask_mode == "none")):
+        """What it promises by `mask_mode`; without a promise, what the task needs."""
+        mode, tokens = self.traits.mask_mode, self.x.shape[: self.x.ndim - self.num_features]
+        is_exact, length = mode == "exact", tokens[-1]
+        if length < 2 or not (is_exact or (is_padded and mode == "none")):
             return ""
-        is_real = (torch.arange(length) < -(-length // 2)).expand(2, -1)
-        changed = torch.where(is_real.unsqueeze(-1), self.x, self.other)
-        if _are_same(self._mixed(self.x, is_real)[is_real], self._mixed(changed, is_real)[is_real]):
+        is_real = (torch.arange(length) < -(-length // 2)).expand(tokens)
+        wide = is_real.reshape(*tokens, *[1] * self.num_features)
+        changed = torch.where(wide, self.x, self.other)
+        before, after = self._mixed(self.x, is_real), self._mixed(changed, is_real)
+        if self.is_per_token:
+            before, after = before[is_real], after[is_real]
+        if _are_same(before, after):
             return ""
         seen = "reads padding: its output at real tokens changed with what stands at padded ones"
         if is_exact:
@@ -175,9 +268,12 @@ class _Examination:
         return ""
 
     def _of_future_by_gradient(self) -> str:
+        if not self.x.is_floating_point():
+            return ""
         x = self.x.clone().requires_grad_()
         with torch.enable_grad():
-            mixed = self._mixed(x) * self.other
+            mixed = self._mixed(x)
+            mixed = mixed * torch.randn(mixed.shape, generator=torch.Generator().manual_seed(0))
         if not mixed.requires_grad:
             return ""
         for cut in self._cuts():

@@ -1,16 +1,26 @@
-"""Load mixers, shipped or a user's own; give knobs to the mixer and the skeleton that have them."""
+"""Load mixers, shipped or a user's own; give each knob to the mixer or architecture that has it."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
-from typing import Any, Union, get_type_hints
+from functools import cache, partial
+from typing import Any, TypeVar, Union, get_type_hints
 
-from models import MIXERS, SKELETONS, Knob, Mixer, ModelError, Skeleton, mixer_class, skeleton_class
+from models import (
+    ARCHITECTURES,
+    MIXERS,
+    Architecture,
+    Knob,
+    Mixer,
+    ModelError,
+    architecture_class,
+    mixer_class,
+)
 from models.model_spec import config_from_knobs
+from models.registry import mixer_pattern
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
 from suite.planning.variants import Baseline, Variant
@@ -20,6 +30,9 @@ from suite.tasks.task import Task, TaskError
 
 # Names that mean something else in an ablation.
 NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL}
+
+
+_Part = TypeVar("_Part", Mixer, Architecture)
 
 
 class Impossible(Exception):
@@ -32,82 +45,147 @@ def load_mixer(name: str) -> type[Mixer]:
     Raises:
         SpecError: if there is none, or its module cannot be imported.
     """
-    if ":" not in name:
-        return _found(name)
-    kind = _imported(name)
-    if not dataclasses.is_dataclass(kind.Config):
-        raise SpecError(f"mixer {name!r}: its Config must be a frozen dataclass.")
-    _refuse_taken_names(name, kind)
+    kind = _loaded("mixer", mixer_class, name)
+    if ":" in name:
+        _refuse_taken_names(f"mixer {name!r}", kind, taken_names())
     return kind
 
 
-def knob_names(kind: type[Mixer] | type[Skeleton]) -> set[str]:
+def load_mixers(pattern: str) -> dict[str, type[Mixer]]:
+    """The classes of the mixers that a pattern repeats, by name; of one mixer, itself.
+
+    Raises:
+        SpecError: as `load_mixer`, or what is no pattern.
+    """
+    try:
+        names = mixer_pattern(pattern)
+    except ModelError as error:
+        raise SpecError(f"{error}.") from None
+    return {name: load_mixer(name) for name in names}
+
+
+def knobs_of(pattern: str) -> set[str]:
+    """The knobs that any mixer of a pattern has."""
+    return set().union(*map(knob_names, load_mixers(pattern).values()))
+
+
+def load_architecture(name: str) -> type[Architecture]:
+    """The class of an architecture, likewise."""
+    kind = _loaded("architecture", architecture_class, name)
+    if ":" in name:
+        _refuse_taken_names(f"architecture {name!r}", kind, NOT_KNOBS)
+    return kind
+
+
+def has_hole(architecture: str) -> bool:
+    """Whether it has a hole for a mixer."""
+    return "mixer" in load_architecture(architecture).takes
+
+
+def knob_names(kind: type[Mixer] | type[Architecture]) -> set[str]:
     """The fields of its `Config`."""
     return {field.name for field in dataclasses.fields(kind.Config)}
 
 
 @cache
-def skeleton_knob_names() -> frozenset[str]:
-    """The knobs of all skeletons together."""
-    return frozenset(knob for name in SKELETONS for knob in knob_names(skeleton_class(name)))
+def architecture_knob_names() -> frozenset[str]:
+    """The knobs of all shipped architectures together that have a hole for a mixer."""
+    every = (knob_names(architecture_class(name)) for name in ARCHITECTURES if has_hole(name))
+    return frozenset().union(*every)
 
 
 def taken_names() -> frozenset[str]:
     """What no mixer may call a knob: in an ablation the name means something else already."""
-    return skeleton_knob_names() | NOT_KNOBS
+    return architecture_knob_names() | NOT_KNOBS
 
 
-def _refuse_taken_names(name: str, kind: type[Mixer]) -> None:
-    for knob in sorted(knob_names(kind) & taken_names()):
-        owner = "skeletons have" if knob in skeleton_knob_names() else "an ablation has"
+def _refuse_taken_names(
+    what: str, kind: type[Mixer] | type[Architecture], taken: frozenset[str]
+) -> None:
+    for knob in sorted(knob_names(kind) & taken):
+        owner = "an ablation has" if knob in NOT_KNOBS else "architectures have"
         raise SpecError(
-            f"mixer {name!r}: {owner} a {knob!r} already; give this knob of its Config another "
-            "name."
+            f"{what}: {owner} a {knob!r} already; give this knob of its Config another name."
         )
 
 
-def _imported(name: str) -> type[Mixer]:
+def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
+    if ":" not in name:
+        return _found(find, name)
+    part = _imported(kind, find, name)
+    if not dataclasses.is_dataclass(part.Config):
+        raise SpecError(f"{kind} {name!r}: its Config must be a frozen dataclass.")
+    return part
+
+
+def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
     """As `_found`, of a module of the user's own, which may raise anything."""
     try:
         is_loaded = name.partition(":")[0] in sys.modules
-        with nullcontext() if is_loaded else guarded(f"mixer {name!r}"):
-            return _found(name)
+        with nullcontext() if is_loaded else guarded(f"{kind} {name!r}"):
+            return _found(find, name)
     except (SpecError, KeyboardInterrupt):
         raise
     except SystemExit as error:
-        raise SpecError(f"mixer {name!r}: its module ends the program ({error!r}).") from None
+        raise SpecError(f"{kind} {name!r}: its module ends the program ({error!r}).") from None
     except BaseException as error:
-        raise SpecError(f"mixer {name!r} cannot be imported: {words_of(error)}.") from None
+        raise SpecError(f"{kind} {name!r} cannot be imported: {words_of(error)}.") from None
 
 
-def _found(name: str) -> type[Mixer]:
+def _found(find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
     try:
-        return mixer_class(name)
+        return find(name)
     except ModelError as error:
         raise SpecError(f"{error}.") from None
 
 
 def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
-    """The baseline's knobs, the defaults of its mixer and of its tasks' skeletons filled in.
+    """The baseline's knobs, the defaults of its mixer and of its architectures filled in.
 
     Raises:
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
     """
     model = ablation.baseline
-    owners = {model.mixer: knob_names(load_mixer(model.mixer))} | {
-        name: knob_names(skeleton_class(name)) for name in _skeletons(ablation)
-    }
+    architectures = _architectures(ablation)
+    for each in (model, *_whole_models(ablation)):
+        _refuse_misfit(each, architectures)
+    mixers = [] if model.mixer is None else [model.mixer]
+    owners = {name: knobs_of(name) for name in mixers}
+    owners |= {name: knob_names(load_architecture(name)) for name in architectures}
     known = set().union(*owners.values())
     for name in model.knobs:
         if name not in known:
             raise SpecError(unknown_name(f"knob of {' or '.join(owners)} is called", name, known))
+    found: dict[str, Knob] = {}
     try:
-        found = checked_knobs(model.mixer, scale.dim, _only(model.knobs, owners[model.mixer]))
-        for skeleton in _skeletons(ablation):
-            found |= checked_settings(skeleton, _only(model.knobs, owners[skeleton]))
+        for mixer in mixers:
+            found |= checked_knobs(mixer, scale.dim, _only(model.knobs, owners[mixer]))
+        for architecture in architectures:
+            found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
         raise SpecError(f"the baseline is impossible: {reason}.") from None
     return found
+
+
+def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
+    """Refuse a mixer or a position where nothing takes it, and no mixer where one is needed.
+
+    Args:
+        model: As it was written.
+        architectures: Those that it has where it names none.
+    """
+    named = model.architecture
+    if named is None:
+        if model.mixer is None and (needing := [a for a in architectures if has_hole(a)]):
+            raise SpecError(f"{needing[0]} needs a mixer; give Model(mixer=...).")
+        return
+    takes = load_architecture(named).takes
+    if "mixer" in takes and model.mixer is None:
+        raise SpecError(f"{named} needs a mixer; give Model({named!r}, mixer=...).")
+    for part in ("mixer", "position"):
+        if part not in takes and part in model.model_fields_set:
+            place = "hole for a mixer" if part == "mixer" else "place for a position"
+            raise SpecError(f"{named} has no {place}; leave {part}={getattr(model, part)!r} out.")
 
 
 def task_named(name: str) -> type[Task]:
@@ -122,45 +200,52 @@ def task_named(name: str) -> type[Task]:
         raise SpecError(str(error)) from None
 
 
-def _skeletons(ablation: Ablation) -> tuple[str, ...]:
-    """Of the tasks that the ablation meets, and the one that it asks for; each once."""
+def _architectures(ablation: Ablation) -> tuple[str, ...]:
+    """The baseline's: the one that it names, else those of all tasks that the ablation meets."""
+    named = ablation.baseline.architecture
+    if named is not None:
+        load_architecture(named)
+        return (named,)
     varied = [axis.values for axis in ablation.axes if axis.name == "task"]
     tasks = [*ablation.tasks, *(str(task) for values in varied for task in values)]
-    names = [task_named(task).skeleton for task in tasks]
-    names += [name for name in SKELETONS if name == ablation.baseline.skeleton]
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(task_named(task).architecture for task in tasks))
 
 
 def refuse_foreign_axes(baseline: Baseline) -> None:
     """Refuse an axis that is neither a field nor a knob of what it meets.
 
-    It meets the baseline's mixer, in a cross those of the axes ``mixer`` and ``model`` too, and
-    the skeletons of all tasks.
+    It meets the baseline's mixer and architectures; in a cross those of the axes ``mixer``,
+    ``architecture`` and ``model`` too.
 
     Raises:
         SpecError: with the mixers that have such a knob, else with the nearest names.
     """
-    mixers = {baseline.ablation.baseline.mixer}
-    if baseline.ablation.combine != "one_at_a_time":
-        mixers |= _mixers_varied(baseline.ablation)
-    knobs = set().union(*(knob_names(load_mixer(mixer)) for mixer in mixers))
-    for skeleton in _skeletons(baseline.ablation):
-        knobs |= knob_names(skeleton_class(skeleton))
+    ablation = baseline.ablation
+    mixers, architectures = {ablation.baseline.mixer}, set(_architectures(ablation))
+    if ablation.combine != "one_at_a_time":
+        mixers |= _varied(ablation, "mixer")
+        architectures |= _varied(ablation, "architecture")
+    knobs = set().union(
+        *(knobs_of(name) for name in mixers if name is not None),
+        *(knob_names(load_architecture(name)) for name in architectures),
+    )
     allowed = knobs | (NOT_KNOBS - SWEEPS)
-    for name in (axis.name for axis in baseline.ablation.axes):
+    for name in (axis.name for axis in ablation.axes):
         if name not in allowed:
             raise SpecError(_foreign_axis(baseline, name, allowed))
 
 
 def knob_types(ablation: Ablation) -> dict[str, Any]:
-    """Knob -> its type, of every mixer and skeleton that the ablation meets.
+    """Knob -> its type, of every mixer and architecture that the ablation meets.
 
     Raises:
-        SpecError: if a mixer or a task is not known.
+        SpecError: if a mixer, an architecture or a task is not known.
     """
-    mixers = sorted(_mixers_varied(ablation) | {ablation.baseline.mixer})
-    kinds: list[Any] = [load_mixer(mixer) for mixer in mixers]
-    kinds += [skeleton_class(name) for name in _skeletons(ablation)]
+    own = {ablation.baseline.mixer} - {None}
+    mixers = sorted(_varied(ablation, "mixer") | {str(name) for name in own})
+    kinds: list[Any] = [kind for mixer in mixers for kind in load_mixers(mixer).values()]
+    architectures = [*_architectures(ablation), *sorted(_varied(ablation, "architecture"))]
+    kinds += [load_architecture(name) for name in dict.fromkeys(architectures)]
     found: dict[str, Any] = {}
     for kind in kinds:
         try:
@@ -172,23 +257,26 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
     return found
 
 
-def _mixers_varied(ablation: Ablation) -> set[str]:
-    values = [
-        value
-        for axis in ablation.axes
-        if axis.name in ("mixer", WHOLE_MODEL)
-        for value in axis.values
-    ]
-    return {value.mixer if isinstance(value, Model) else str(value) for value in values}
+def _whole_models(ablation: Ablation) -> Iterator[Model]:
+    for axis in ablation.axes:
+        yield from (value for value in axis.values if isinstance(value, Model))
+
+
+def _varied(ablation: Ablation, part: str) -> set[str]:
+    """Mixers or architectures that axes set, also as part of a whole model."""
+    values: list[object] = [value for a in ablation.axes if a.name == part for value in a.values]
+    values += [getattr(model, part) for model in _whole_models(ablation)]
+    return {str(value) for value in values if value is not None}
 
 
 def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
     """The nearest names, or which mixers have such a knob and how to compare with them."""
-    own, varied = baseline.ablation.baseline.mixer, sorted(_mixers_varied(baseline.ablation))
+    model, varied = baseline.ablation.baseline, sorted(_varied(baseline.ablation, "mixer"))
+    own = model.mixer
     every = dict.fromkeys((*varied, *MIXERS))
-    having = [mixer for mixer in every if name in knob_names(load_mixer(mixer))]
+    having = [mixer for mixer in every if name in knobs_of(mixer)]
     unknown = unknown_name("axis", name, allowed)
-    if not having:
+    if not having or own is None:
         return unknown
     foreign = (
         f"the axis {name!r}: {own} has no such knob, and here the axis meets {own} alone; it is a "
@@ -199,20 +287,27 @@ def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
 
 
 def knobs_and_settings(
-    of_model: Mapping[str, Knob], variant: Variant, mixer: str, skeleton: str
+    of_model: Mapping[str, Knob], variant: Variant, mixer: str, architecture: str
 ) -> tuple[dict[str, Knob], dict[str, Knob]]:
-    """The mixer's knobs and the skeleton's: the model's where they have them, then the variant's.
+    """The mixer's knobs and the architecture's: the model's, then the variant's.
 
     Raises:
+        SpecError: for a knob that both have.
         Impossible: for a knob of the variant's that neither has.
     """
-    of_mixer, of_skeleton = knob_names(load_mixer(mixer)), knob_names(skeleton_class(skeleton))
+    of_mixer = knobs_of(mixer)
+    of_architecture = knob_names(load_architecture(architecture))
+    if both := sorted(of_mixer & of_architecture):
+        raise SpecError(
+            f"{architecture} and {mixer} both have a knob {both[0]!r}; give that of your own class "
+            "another name."
+        )
     own = {name: value for name, value in variant.settings.items() if name not in NOT_KNOBS}
-    for name in sorted(own.keys() - of_mixer - of_skeleton):
-        owner = skeleton if name in skeleton_knob_names() else mixer
-        raise Impossible(f"{owner} has no knob {name!r}")
+    for name in sorted(own.keys() - of_mixer - of_architecture):
+        is_of_mixer = mixer and name not in architecture_knob_names()
+        raise Impossible(f"{mixer if is_of_mixer else architecture} has no knob {name!r}")
     asked = {**of_model, **own}
-    return _only(asked, of_mixer), _only(asked, of_skeleton)
+    return _only(asked, of_mixer), _only(asked, of_architecture)
 
 
 def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
@@ -222,18 +317,26 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
 def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
     """The mixer's knobs, complete.
 
+    Of a pattern those of all its mixers, without one whose default they do not share: each of them
+    then has its own.
+
     Raises:
         SpecError: for a knob that is wrong by itself.
         Impossible: for one that does not fit the others or the width.
     """
-    kind = load_mixer(mixer)
-    return _checked(mixer, kind.Config, knobs, lambda config: kind.check_config(config, dim=dim))
+    kinds, found = load_mixers(mixer), list[dict[str, Knob]]()
+    for name, kind in kinds.items():
+        own = knobs if len(kinds) == 1 else _only(knobs, knob_names(kind))
+        check = partial(kind.check_config, dim=dim)
+        found.append(_checked(name, kind.Config, own, check))
+    complete = {key: value for each in found for key, value in each.items()}
+    return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 
 
-def checked_settings(skeleton: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The skeleton's, likewise."""
-    kind = skeleton_class(skeleton)
-    return _checked(skeleton, kind.Config, knobs, kind.check_config)
+def checked_settings(architecture: str, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
+    """The architecture's, likewise."""
+    kind = load_architecture(architecture)
+    return _checked(architecture, kind.Config, knobs, kind.check_config)
 
 
 def _checked(
@@ -253,10 +356,10 @@ def _checked(
     return dict(vars(config))
 
 
-def in_words(mixer: str, error: Exception) -> str:
-    """Why a mixer cannot be built, by what its building raised."""
+def in_words(part: str, error: Exception) -> str:
+    """Why a mixer or an architecture cannot be built, by what its building raised."""
     if isinstance(error, ModelError):
         return writable(str(error), MOST_OF_A_REASON)
     first_line = words_of(error).partition("\n")[0]
-    said = f"{mixer} cannot be built and called as a block would: {first_line}"
+    said = f"{part} cannot be built and called as it would be: {first_line}"
     return writable(said, MOST_OF_A_REASON)

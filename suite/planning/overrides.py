@@ -111,7 +111,7 @@ def _changed(
         scale = Scale(**{**before.model_dump(exclude_unset=True), **of_scale})
         of_ablation["scales"] = {**ablation.scales, scale_name: scale}
     if of_model:
-        fields = {name: getattr(model, name) for name in MODEL_FIELDS}
+        fields = {name: getattr(model, name) for name in MODEL_FIELDS & model.model_fields_set}
         of_ablation["baseline"] = Model(**{**fields, **model.knobs, **of_model})
     return ablation.model_copy(update={**of_ablation, "axes": tuple(axes.values())})
 

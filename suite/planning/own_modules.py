@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from models.registry import mixer_pattern
 from suite.schema import Plan
 from suite.text import redact
 
@@ -75,9 +76,10 @@ def _named_in(plan: Plan) -> Iterator[str]:
         yield plan.about.ablation
     for trial in plan.trials:
         for subject in trial.subjects:
-            module, colon, _ = subject.mixer.partition(":")
-            if colon:
-                yield module
+            for name in (*mixer_pattern(subject.mixer), subject.architecture):
+                module, colon, _ = name.partition(":")
+                if colon:
+                    yield module
 
 
 def _loaded_files(top: str) -> list[Path]:

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from models import Cost
 from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
-from suite.planning.knobs import Impossible, load_mixer, refuse_foreign_axes, with_defaults
+from suite.planning.knobs import Impossible, load_mixers, refuse_foreign_axes, with_defaults
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
@@ -196,10 +197,17 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     return Plan(
         about=_about(entry, groups, filled, num_seeds, claim),
         cells=tuple(cell for cell, _ in filled),
-        trials=tuple({t.trial_id: t for _, t in filled if t is not None}.values()),
+        trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
         source_paths=entry.source_paths,
     )
+
+
+def _lineage(trial: Trial) -> Iterator[Trial]:
+    """What must run before it, then the trial."""
+    for parent in trial.parents:
+        yield from _lineage(parent)
+    yield trial
 
 
 def _resources(scale: Scale) -> Resources:
@@ -216,7 +224,7 @@ def _scale(ablation: Ablation, name: str) -> Scale:
         raise SpecError(
             f"this ablation declares no scale {name!r}; it has {', '.join(ablation.scales)}."
         )
-    return ablation.scales[name]
+    return ablation.scale(name)
 
 
 def _num_seeds(scale: Scale, scale_name: str, seeds: int | None) -> int:
@@ -314,27 +322,35 @@ def _about(
     num_seeds: int,
     claim: ClaimSpec | None,
 ) -> About:
-    ablation, model = entry.ablation, entry.ablation.baseline
+    ablation = entry.ablation
     baseline, scale_name = groups.baseline, groups.baseline.scale_name
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    settings = _settings(baseline, [trial for _, trial in filled if trial is not None])
+    trials = [trial for _, trial in filled if trial is not None]
+    before = (parent.task for trial in trials for parent in trial.parents)
+    sources = dict.fromkeys((*tasks, *before))
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
         # Without the line breaks that only the ablation's file needs.
         note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
         baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
-        tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds, settings=settings,
-        model={
-            "skeleton": model.skeleton, "mixer": model.mixer, "position": model.position,
-            **({} if model.runtime == "eager" else {"runtime": model.runtime}), **baseline.knobs,
-        },
+        tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds,
+        settings=_settings(baseline, trials), model=_model(baseline),
         claim=claim, metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in tasks if task != MIXER_ALONE},
+        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
         floors=_floors(cells), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
+
+
+def _model(baseline: Baseline) -> dict[str, Knob]:
+    """What a report says of the baseline's model; of its parts those that it has."""
+    model = baseline.ablation.baseline
+    parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
+    found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
+    runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
+    return {**found, **runtime, **baseline.knobs}
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
@@ -356,8 +372,12 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
 
 def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
     name = baseline.model(variant).mixer
-    mixer = load_mixer(name)
-    return MixerFacts(mixer=name, **asdict(mixer.cost), is_proven=mixer.is_proven())
+    if name is None:
+        return MixerFacts(mixer="")
+    mixers = load_mixers(name).values()
+    cost = next(mixer.cost for mixer in mixers) if len(mixers) == 1 else Cost()
+    proven = all(mixer.is_proven() for mixer in mixers)
+    return MixerFacts(mixer=name, **asdict(cost), is_proven=proven)
 
 
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:

@@ -8,34 +8,39 @@ it becomes a skipped row with its reason.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
-from models import POSITIONS, SKELETONS, Knob, ModelSpec, build_shapes, skeleton_class
-from models.model_spec import RUNTIMES, Runtime
-from models.registry import relative_position
+from models import POSITIONS, Input, Interface, Knob, ModelSpec, build_shapes
+from models.interface import INPUTS, Answer
+from models.model_spec import RUNTIMES, Runtime, without_late_defaults
+from models.registry import mixer_pattern, relative_position
 from suite.errors import unknown_name
-from suite.planning.examination import try_own_mixer
+from suite.planning.examination import try_own_architecture, try_own_mixer
 from suite.planning.knobs import (
     Impossible,
     checked_knobs,
     checked_settings,
+    has_hole,
     in_words,
+    knob_names,
     knobs_and_settings,
-    load_mixer,
+    knobs_of,
+    load_architecture,
+    load_mixers,
     task_named,
 )
 from suite.planning.learning_rates import tuned_rate
 from suite.planning.loader import tried
+from suite.planning.recipes import checked_recipe, pretraining_of
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
 from suite.spec import TUNED, Model, Scale, SpecError
+from suite.spec.recipe import NO_START
 from suite.tasks.task import Task, TaskError
 
 _ALONE = "mixer_alone"
-_IN_ONE_PROCESS = Parallel(workers=1, zero=0, precision="float32", accumulation=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,7 @@ class Subject:
     batch: int
     parallel: Parallel | None
     test_lengths: tuple[int, ...] = ()
+    start: Subject | None = None  # whose final weights its training starts from
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -62,17 +68,29 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     scale = _scale_of(baseline.scale, variant.settings)
     length = _length(task, scale)
     test_lengths = _test_lengths(task, scale)
+    interface = task.interface(max(length, *test_lengths, 0))
     model = baseline.model(variant)
-    frame = partial(
-        ModelSpec, skeleton=_skeleton(model, task), depth=scale.depth,
-        length=max(length, *test_lengths, 0), input_kind=task.input_kind,
-        input_size=task.input_size, output_size=task.output_size,
-    )  # fmt: skip
-    spec = _model_spec(model, variant, scale, frame, is_padded=task.is_padded)
+    name = _architecture(model, task, interface)
+    spec = _model_spec(_named(model, name), variant, scale, interface)
     return Subject(
-        task=task, model=spec, training=_training(baseline, scale, task, spec.mixer), length=length,
+        task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
+        start=_start(baseline, variant, scale),
     )  # fmt: skip
+
+
+def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
+    """The same model on the task on which it is trained first."""
+    if scale.start == NO_START:
+        return None
+    task = task_named(scale.start)
+    model = baseline.model(variant)
+    knobs = knob_names(load_architecture(model.architecture or task.architecture))
+    knobs |= knobs_of(model.mixer) if model.mixer else set()
+    try:
+        return subject_of(*pretraining_of(baseline, variant, scale, knobs), task.name)
+    except Impossible as reason:
+        raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
@@ -82,15 +100,22 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         SpecError: for what is misspelt or mistyped.
         Impossible: for an incompatible combination.
     """
-    scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes})
-    frame = partial(
-        ModelSpec, skeleton=_ALONE, depth=1, length=scale.length, input_kind="vectors",
-        input_size=scale.dim, output_size=scale.dim,
-    )  # fmt: skip
+    scale = _scale_of(baseline.scale, {**variant.settings, **coordinate.changes, "depth": 1})
+    model = baseline.model(variant)
+    if model.mixer is None:
+        raise Impossible(f"{model.architecture or 'the model'} has no mixer to measure alone")
+    if list(load_mixers(model.mixer)) != [model.mixer]:
+        raise Impossible(f"{model.mixer} is a pattern, and a mixer is measured alone")
+    vectors = Input(kind="vectors", size=scale.dim, length=scale.length)
+    interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=scale.dim)
     return Subject(
-        task=None, model=_model_spec(baseline.model(variant), variant, scale, frame),
+        task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
         training=None, length=scale.length, batch=1, parallel=None,
     )  # fmt: skip
+
+
+def _named(model: Model, architecture: str) -> Model:
+    return model.model_copy(update={"architecture": architecture})
 
 
 def _length(task: type[Task], scale: Scale) -> int:
@@ -122,83 +147,101 @@ def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     return Scale(**{**before, **changed})
 
 
-def _training(baseline: Baseline, scale: Scale, task: type[Task], mixer: str) -> Training:
+def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSpec) -> Training:
     """How the scale says to train; a tuned learning rate by its table."""
     rate = scale.learning_rate
     return Training(
         steps=scale.steps,
         learning_rate=(
-            tuned_rate(baseline.scale_name, task.name, mixer) if rate == TUNED else float(rate)
+            tuned_rate(
+                baseline.scale_name, task.name, model.mixer, architecture=model.architecture
+            )
+            if rate == TUNED
+            else float(rate)
         ),
         warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
         num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
+        **checked_recipe(scale, is_spread=_parallel(scale) is not None),
     )  # fmt: skip
 
 
 def _parallel(scale: Scale) -> Parallel | None:
     """None where nothing is asked for that DeepSpeed would do."""
-    parallel = Parallel(
-        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
-        accumulation=scale.accumulation,
-    )  # fmt: skip
-    if scale.zero is None and parallel == _IN_ONE_PROCESS:
-        return None
     parts = scale.workers * scale.accumulation
     if scale.batch % parts:
         raise Impossible(
             f"a batch of {scale.batch} cannot be cut into {parts} equal parts "
             f"(workers={scale.workers} x accumulation={scale.accumulation})"
         )
-    return parallel
+    if scale.zero is None and scale.workers == 1:
+        return None
+    return Parallel(
+        workers=scale.workers, zero=scale.zero or 0, precision=scale.precision,
+        accumulation=scale.accumulation,
+    )  # fmt: skip
 
 
-def _skeleton(model: Model, task: type[Task]) -> str:
-    """The task's, which the model may name too."""
-    asked, own = model.skeleton, task.skeleton
-    if asked is not None and asked not in SKELETONS:
-        raise SpecError(unknown_name("skeleton", str(asked), SKELETONS))
-    if asked is not None and asked != own:
+def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
+    """The model's, or the task's where the model names none.
+
+    Raises:
+        SpecError: for an architecture or a mixer that is not known.
+        Impossible: where it cannot serve the task, or hold the mixer.
+    """
+    name = model.architecture or task.architecture
+    kind = load_architecture(name)
+    if reason := kind.why_not(interface):
         raise Impossible(
-            f"{task.name} asks for {_with_article(own)}, not {_with_article(asked)} (leave the "
-            "skeleton out to take each task's own)"
+            f"{task.name} asks for {interface.asks_for}, and {name} {reason} (leave the "
+            "architecture out to take each task's own)"
         )
-    if skeleton_class(own).is_causal and not load_mixer(model.mixer).supports_causal:
-        hint = " (set supports_causal in its class if it can)" if ":" in model.mixer else ""
-        raise Impossible(f"{model.mixer} cannot be causal{hint}, and {_with_article(own)} must be")
-    return own
+    if has_hole(name) != (model.mixer is not None):
+        has = "needs a mixer" if has_hole(name) else f"has no hole for the mixer {model.mixer}"
+        raise Impossible(f'{name} {has}; to compare the two, name whole models: vary("model", ...)')
+    for mixer, each in load_mixers(model.mixer or "").items():
+        if kind.is_causal and not each.supports_causal:
+            hint = " (set supports_causal in its class if it can)" if ":" in mixer else ""
+            raise Impossible(f"{mixer} cannot be causal{hint}, and {_with_article(name)} must be")
+    return name
 
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _model_spec(
-    model: Model,
-    variant: Variant,
-    scale: Scale,
-    frame: partial[ModelSpec],
-    *,
-    is_padded: bool = False,
-) -> ModelSpec:
-    """The whole model, tried without memory; `frame` has what surrounds the mixer."""
-    skeleton = frame.keywords["skeleton"]
-    knobs, settings = knobs_and_settings(model.knobs, variant, model.mixer, skeleton)
-    spec = frame(
-        mixer=model.mixer, knobs=checked_knobs(model.mixer, scale.dim, knobs),
-        position=_position(model.position, skeleton), dim=scale.dim,
-        settings=checked_settings(skeleton, settings), runtime=_runtime(model, scale),
+def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interface) -> ModelSpec:
+    """The whole model, tried without memory; the architecture of `model` is filled in."""
+    name, mixer = str(model.architecture), model.mixer or ""
+    takes = load_architecture(name).takes
+    knobs, settings = knobs_and_settings(model.knobs, variant, mixer, name)
+    others = {key: value for key, value in interface.inputs.items() if key != INPUTS}
+    first = interface.inputs[INPUTS]
+    spec = ModelSpec(
+        architecture=name, mixer=mixer,
+        knobs=checked_knobs(mixer, scale.dim, knobs) if mixer else {},
+        position=_position(model.position, name) if "position" in takes else "",
+        dim=scale.dim if "dim" in takes else 0, depth=scale.depth if "depth" in takes else 0,
+        length=first.length, input_kind=first.kind, input_size=first.size, grid=first.grid,
+        others=others, output_size=interface.output_size,
+        settings=without_late_defaults(
+            load_architecture(name).Config, checked_settings(name, settings)
+        ),
+        runtime=_runtime(model, scale),
     )  # fmt: skip
-    flat = dataclasses.replace(spec, depth=min(spec.depth, 1))  # one block represents all
-    if reason := _why_unbuildable(flat.spelling, is_padded=is_padded and ":" in spec.mixer):
+    period = len(mixer_pattern(mixer)) or 1  # these blocks represent all
+    flat = spec if ":" in name else dataclasses.replace(spec, depth=min(spec.depth, period))
+    if reason := _why_unbuildable(
+        flat.spelling, interface.asks_for, is_padded=interface.is_padded and spec.is_own
+    ):
         raise Impossible(reason)
     return spec
 
 
-def _position(name: str, skeleton: str) -> str:
+def _position(name: str, architecture: str) -> str:
     """The position encoding; of a mixer alone only what acts inside it."""
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
-    return name if skeleton != _ALONE or relative_position(name) else "none"
+    return name if architecture != _ALONE or relative_position(name) else "none"
 
 
 def _runtime(model: Model, scale: Scale) -> Runtime:
@@ -211,21 +254,37 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
-    if runtime == "cuda_graph" and load_mixer(model.mixer).is_stochastic:
-        raise Impossible(f"{model.mixer} draws anew as it trains, and a CUDA graph only replays")
+    if runtime == "cuda_graph" and scale.precision == "bf16":
+        raise Impossible(f"runtime={name!r} records no autocast, and precision is 'bf16'")
+    architecture = str(model.architecture)
+    draws = [architecture] if load_architecture(architecture).is_stochastic else []
+    mixers = load_mixers(model.mixer or "")
+    draws += [mixer for mixer, each in mixers.items() if each.is_stochastic]
+    if runtime == "cuda_graph" and draws:
+        raise Impossible(f"{draws[0]} draws anew as it trains, and a CUDA graph only replays")
     return runtime
 
 
+def _is_own(name: str) -> bool:
+    return ":" in name
+
+
 @cache
-def _why_unbuildable(spec_json: str, *, is_padded: bool) -> str:
+def _why_unbuildable(spec_json: str, asks_for: Answer, *, is_padded: bool) -> str:
     """Why the model cannot be built, tried without memory; empty where it can."""
-    spec = ModelSpec(**json.loads(spec_json))
+    spec = ModelSpec.of_spelling(spec_json)
     try:
-        if ":" not in spec.mixer:
+        if not spec.is_own:
             build_shapes(spec)
             return ""
         with tried():
-            try_own_mixer(spec, is_padded=is_padded)
-    except Exception as error:  # torch, at absurd sizes, and a user's mixer may raise anything
-        return in_words(spec.mixer, error)
+            for mixer in filter(_is_own, dict.fromkeys(mixer_pattern(spec.mixer))):
+                knobs = {k: v for k, v in spec.knobs.items() if k in knobs_of(mixer)}
+                alone = dataclasses.replace(spec, mixer=mixer, knobs=knobs)
+                try_own_mixer(alone, is_padded=is_padded)
+            if ":" in spec.architecture:
+                try_own_architecture(spec, asks_for, is_padded=is_padded)
+    except Exception as error:  # torch, at absurd sizes, and a user's class may raise anything
+        own = (part for part in (spec.mixer, spec.architecture) if ":" in part)
+        return in_words(next(own, spec.mixer or spec.architecture), error)
     return ""

@@ -32,7 +32,7 @@ class Baseline:
     """An ablation's baseline at one scale.
 
     Attributes:
-        knobs: Of its mixer and of its tasks' skeletons, defaults filled in.
+        knobs: Of its mixer and of its tasks' architectures, defaults filled in.
         scale_name: ``quick``, ``standard`` or ``paper``.
     """
 
@@ -46,7 +46,7 @@ class Baseline:
         whole = variant.changes.get(WHOLE_MODEL)
         model = whole if isinstance(whole, Model) else self.ablation.baseline
         changed = {
-            name: None if value is None and name == "skeleton" else str(value)
+            name: None if value is None else str(value)
             for name, value in variant.settings.items()
             if name in MODEL_FIELDS
         }
@@ -175,10 +175,12 @@ def _text(value: Knob | Model) -> str:
     if not isinstance(value, Model):
         return str(value).lower() if isinstance(value, bool) else str(value)
     defaults = {name: Model.model_fields[name].default for name in ("position", "runtime")}
-    said = {"skeleton": value.skeleton, "position": value.position, "runtime": value.runtime}
+    said: dict[str, Knob] = {"architecture": value.architecture} if value.mixer else {}
+    said |= {name: getattr(value, name) for name in ("position", "runtime")}
     said = {name: text for name, text in said.items() if text != defaults.get(name)}
     settings = "; ".join(f"{name} {_text(each)}" for name, each in {**said, **value.knobs}.items())
-    return f"{value.mixer} ({settings})" if settings else value.mixer
+    whole = value.mixer or str(value.architecture)
+    return f"{whole} ({settings})" if settings else whole
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, mixer_class
-from models.architectures.language_model import LanguageModel
+from models import Mixer, ModelError, ModelSpec, architecture_class, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone
+from models.registry import mixer_pattern
 from suite.probes.probe import Probe, seconds
 from suite.schema import Measurement, Parallel, Point, Status, Trial
 from suite.timing.clock import clock_of
@@ -39,10 +39,11 @@ class Decode(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
-        if model.skeleton != LanguageModel.name:
-            return f"a {model.skeleton} does not write its own next token"
-        if not mixer_class(model.mixer).supports_step:
-            return f"{model.mixer} has no step form"
+        if not architecture_class(model.architecture).can_write():
+            return f"a {model.architecture} does not write its own next token"
+        for mixer in mixer_pattern(model.mixer):
+            if not mixer_class(mixer).supports_step:
+                return f"{mixer} has no step form"
         if model.runtime != "eager":
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
@@ -64,7 +65,7 @@ class Decode(Probe):
 @torch.no_grad()
 def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     """The step of the last token that a language model has a place for; the seed draws tokens."""
-    model = cast("LanguageModel", built(spec, device, seed)).eval()
+    model: Any = built(spec, device, seed).eval()
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
     last, state = _all_but_last(model, tokens)
@@ -83,12 +84,11 @@ def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
         return Missing(Status.SKIPPED, reason)
     try:
         model = built(
-            replace(spec, skeleton=CausalMixerAlone.name, length=spec.length + 1), device, seed
+            replace(spec, architecture=CausalMixerAlone.name, length=spec.length + 1), device, seed
         ).eval()
     except ModelError as error:
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
-    assert isinstance(model, CausalMixerAlone), "the skeleton of that name"
-    return _step(model.mixers[0], spec, device, seed)
+    return _step(cast("CausalMixerAlone", model).mixers[0], spec, device, seed)
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:

@@ -35,8 +35,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec
-from models.architectures.language_model import LanguageModel
+from models import ModelSpec, architecture_class
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import build_task
@@ -68,8 +67,8 @@ class GradientByDistance(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be a last output, and tokens before it."""
-        if model.skeleton != LanguageModel.name:
-            return f"gradient_by_distance looks back in a language_model, not a {model.skeleton}"
+        if not architecture_class(model.architecture).can_write():
+            return f"it looks back from the next token, which a {model.architecture} does not write"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
@@ -118,7 +117,8 @@ def _measured(metric: str, model: nn.Module, task: Task, batch: int) -> Iterator
     # No more windows at once than a training step has.
     held_out = islice(task.held_out("validation", batch), -(-_NUM_WINDOWS // batch))
     with in_evaluation_mode(model):
-        found = [log_ratios(norms_by_distance(model, each.inputs.to(device))) for each in held_out]
+        windows = (each.inputs["inputs"].to(device) for each in held_out)
+        found = [log_ratios(norms_by_distance(model, each)) for each in windows]
     means = torch.cat(found).mean(dim=0)
     for distance in distances(len(means)):
         value, spec = float(means[distance]), _spec(metric, distance)

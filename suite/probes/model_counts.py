@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from models import ModelSpec, build_model, mixer_class
+from models import ModelSpec, architecture_class, build_model, mixer_class
 from suite.probes.probe import Probe, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 
@@ -41,10 +41,13 @@ class ForwardFlops(Probe):
     )
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """A user's mixer may come without a formula."""
-        if mixer_class(model.mixer).has_flops_formula():
-            return ""
-        return f"{model.mixer} defines no flops(length, batch)"
+        """A user's mixer or architecture may come without a formula."""
+        if not architecture_class(model.architecture).has_flops_formula():
+            return f"{model.architecture} defines no flops(length, batch)"
+        for mixer in architecture_class(model.architecture).mixers_of(model):
+            if not mixer_class(mixer).has_flops_formula():
+                return f"{mixer} defines no flops(length, batch)"
+        return ""
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Evaluate the formula of the whole model."""

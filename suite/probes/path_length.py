@@ -159,7 +159,7 @@ def narrowed(spec: ModelSpec) -> ModelSpec:
     for dim in (width for width in _WIDTHS if width < spec.dim):
         narrow = replace(spec, dim=dim, input_size=dim, output_size=dim)
         try:
-            build_mixer_of(narrow, is_causal=False)
+            build_mixer_of(narrow, narrow.mixer, is_causal=False)
         except ModelError:
             continue
         return narrow
@@ -170,7 +170,7 @@ def _stack(spec: ModelSpec) -> Iterator[Mixer]:
     """Layers from the bottom upwards, without end."""
     first: Mixer | None = None
     for layer in count():
-        mixer = build_mixer_of(spec, is_causal=False)
+        mixer = build_mixer_of(spec, spec.mixer, is_causal=False)
         first = first or mixer
         mixer.take_place(layer, first)
         mixer.double().eval()

@@ -7,7 +7,7 @@ twice the forward one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from models import ModelError, Skeleton, build_model
+from models import Architecture, ModelError, build_model
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
 from suite.events import TrainedState, TrialRemark
@@ -34,6 +34,7 @@ from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.loop import Exercise
+from suite.training.weights import take_over
 
 Said = Point | Measurement | Specimen | TrialRemark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
@@ -54,6 +55,7 @@ class Probe(ABC):
         specs: What it measures, where that depends on no task; see `metrics`.
         is_at_length: Whether the coordinate of these is the length of the trial.
         why_no_workers: Why it measures no trial of several workers; empty where it may.
+        may_start: Whether its training may start from another trial's weights.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
             without a coordinate then stands at ``length=...`` besides.
     """
@@ -65,6 +67,7 @@ class Probe(ABC):
     is_batched: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
+    may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
@@ -159,13 +162,28 @@ ENDLESS = Training(
 )
 
 
-def initial_model(trial: Trial) -> Skeleton:
+def initial_model(trial: Trial) -> Architecture:
     """The trial's one model, untrained, on the CPU; the same whenever it is asked for."""
     torch.manual_seed(trial.seed)
     return build_model(trial.subjects[0])
 
 
-def exercise(trial: Trial, model: Skeleton) -> Exercise:
+def started_model(
+    trial: Trial, checkpointer: Checkpointer | None
+) -> Generator[TrialRemark, None, Architecture]:
+    """The trial's one model as its training begins: drawn, then with the weights of its start.
+
+    Raises:
+        CheckpointError: the weights cannot be had here.
+    """
+    model = initial_model(trial)
+    if trial.start is not None:
+        folder = checkpointer.folder if checkpointer else None
+        yield TrialRemark(take_over(model, folder, trial.start.trial_id))
+    return model
+
+
+def exercise(trial: Trial, model: Architecture) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
     assert trial.training is not None, "a trial that trains is planned with training settings"
     return Exercise(
@@ -174,7 +192,7 @@ def exercise(trial: Trial, model: Skeleton) -> Exercise:
     )  # fmt: skip
 
 
-def _flops_per_step(trial: Trial, model: Skeleton) -> float | None:
+def _flops_per_step(trial: Trial, model: Architecture) -> float | None:
     """By formula; None where a user's mixer gives no formula."""
     try:
         return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))

@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterator
 
 from suite.errors import Diverged
-from suite.probes.probe import Said, SpreadProbe, exercise, initial_model, measurement, task_metric
+from suite.probes.probe import (
+    Said,
+    SpreadProbe,
+    exercise,
+    initial_model,
+    measurement,
+    started_model,
+    task_metric,
+)
 from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
 from suite.tasks.registry import build_task
@@ -26,6 +34,7 @@ class Quality(SpreadProbe):
     grain = "seed"
     trains = True
     is_batched = True
+    may_start = True
     is_tested_at_lengths = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
@@ -45,7 +54,7 @@ class Quality(SpreadProbe):
     ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
         assert trial.parallel is None, "a trial of several workers runs on them"
-        model = initial_model(trial)
+        model = yield from started_model(trial, checkpointer)
         todo = exercise(trial, model)
         yield from train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer)
         task = build_task(trial.task, trial.length)

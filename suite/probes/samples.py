@@ -15,14 +15,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Mixer, Skeleton
-from models.architectures.language_model import LanguageModel
+from models import Architecture, Mixer
 from models.positions.absolute import Position
 from models.positions.relative import RelativePosition
 from suite.schema import Specimen, SpecimenKind
@@ -40,7 +40,7 @@ _LEVELS = 255
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def attention_maps(model: Skeleton, task: Task) -> list[Specimen]:
+def attention_maps(model: Architecture, task: Task) -> list[Specimen]:
     """A map a head, of the first tokens of the first held-out example.
 
     Row i holds the weights that token i gives to the tokens shown. They are what it gives in the
@@ -73,16 +73,18 @@ def mixers_of(model: nn.Module) -> list[Mixer]:
 def first_example(model: nn.Module, task: Task, max_tokens: int | None) -> Batch:
     """The first one of the validation split, or its first tokens, on the model's device."""
     held_out = next(iter(task.held_out("validation", 1)))
-    mask = None if held_out.mask is None else held_out.mask[:1, :max_tokens]
-    example = Batch(inputs=held_out.inputs[:1, :max_tokens], targets=held_out.targets, mask=mask)
+    example = held_out.rows(slice(1))
+    if max_tokens is not None:
+        own = {name: example.inputs[name] for name in ("inputs", "mask") if name in example.inputs}
+        cut = {name: tensor[:, :max_tokens] for name, tensor in own.items()}
+        example = replace(example, inputs={**example.inputs, **cut})
     return example.to(str(next(model.parameters()).device))
 
 
 def shown(example: Batch, task: Task) -> str:
     """The example's tokens as text; empty where they are none."""
-    if task.input_kind != "tokens" or example.inputs.ndim != 2:
-        return ""
-    return task.text(example.inputs[0].tolist())
+    inputs = example.inputs["inputs"]
+    return task.text(inputs[0].tolist()) if task.input_kind == "tokens" and inputs.ndim == 2 else ""
 
 
 @contextmanager
@@ -114,7 +116,7 @@ def _of_layer(mixer: Mixer, call: Call, layer: int, text: str) -> Iterator[Speci
         )  # fmt: skip
 
 
-def position_matrices(model: Skeleton, task: Task) -> list[Specimen]:
+def position_matrices(model: Architecture, task: Task) -> list[Specimen]:
     """Of an absolute position the cosines between its vectors, of a bias the matrix of each head.
 
     Positions that act in another way (none, rope, shaw) have no such matrix.
@@ -122,7 +124,7 @@ def position_matrices(model: Skeleton, task: Task) -> list[Specimen]:
     return [*_cosines(model), *_biases(model)]
 
 
-def _cosines(model: Skeleton) -> Iterator[Specimen]:
+def _cosines(model: Architecture) -> Iterator[Specimen]:
     for position in model.modules():
         if isinstance(position, Position):
             vectors = position.vectors(min(MAX_PLACES, position.max_length))
@@ -131,7 +133,7 @@ def _cosines(model: Skeleton) -> Iterator[Specimen]:
                 yield matrix_specimen("positions", COSINE, unit @ unit.T)
 
 
-def _biases(model: Skeleton) -> Iterator[Specimen]:
+def _biases(model: Architecture) -> Iterator[Specimen]:
     """Layers that add what the first of them adds are left out: ALiBi's are all alike."""
     mixers = mixers_of(model)
     places = torch.arange(
@@ -192,22 +194,22 @@ TEMPERATURE = 0.8
 _SEED = 0  # of the drawn tokens; the same for all variants, so that only what they learned differs
 
 
-def continuation(model: Skeleton, task: Task) -> list[Specimen]:
+def continuation(model: Architecture, task: Task) -> list[Specimen]:
     """The prompt and what follows it; nothing where the model or the task writes no text."""
-    if not isinstance(model, LanguageModel) or not model.is_causal:
+    if not model.can_write():
         return []
     example = first_example(model, task, min(MAX_PROMPT, max(1, model.spec.length // 2)))
     prompt = shown(example, task)
     if not prompt:
         return []
-    written = written_on(model, example.inputs[0].tolist(), NUM_TOKENS)
+    written = written_on(model, example.inputs["inputs"][0].tolist(), NUM_TOKENS)
     return [
         Specimen(kind="text", title="prompt", text=prompt),
         Specimen(kind="text", title="continuation", text=task.text(written)),
     ]
 
 
-def written_on(model: LanguageModel, tokens: Sequence[int], num_tokens: int) -> list[int]:
+def written_on(model: Any, tokens: Sequence[int], num_tokens: int) -> list[int]:
     """What follows the tokens, drawn one by one from the model's sharpened probabilities."""
     generator = torch.Generator().manual_seed(_SEED)
     seen = list(tokens)
@@ -219,7 +221,7 @@ def written_on(model: LanguageModel, tokens: Sequence[int], num_tokens: int) -> 
     return seen[len(tokens) :]
 
 
-def _by_steps(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
+def _by_steps(model: Any, seen: list[int]) -> Iterator[Tensor]:
     """Logits of the token after those seen, which grow between two of them.
 
     Positions end with the length that the model was trained at. There it begins anew, and reads
@@ -237,7 +239,7 @@ def _by_steps(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
         state = model.initial_state(1) if is_full else state
 
 
-def _by_windows(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
+def _by_windows(model: Any, seen: list[int]) -> Iterator[Tensor]:
     """As `_by_steps`, of a model that has no such form: from as many tokens as it may see."""
     device = next(model.parameters()).device
     while True:
@@ -245,11 +247,11 @@ def _by_windows(model: LanguageModel, seen: list[int]) -> Iterator[Tensor]:
         yield model(window)[0, -1]
 
 
-_Look = Callable[[Skeleton, Task], list[Specimen]]
+_Look = Callable[[Architecture, Task], list[Specimen]]
 LOOKS: tuple[_Look, ...] = (attention_maps, position_matrices, continuation)
 
 
-def specimens_of(model: Skeleton, task: Task, seed: int) -> tuple[Specimen, ...]:
+def specimens_of(model: Architecture, task: Task, seed: int) -> tuple[Specimen, ...]:
     """What the model does with the first held-out example; nothing for other seeds than the first.
 
     Args:
@@ -267,7 +269,7 @@ def specimens_of(model: Skeleton, task: Task, seed: int) -> tuple[Specimen, ...]
 
 
 @contextmanager
-def _undisturbed(model: Skeleton) -> Iterator[None]:
+def _undisturbed(model: Architecture) -> Iterator[None]:
     """In evaluation mode, without gradients; torch's random state is as before in the end."""
     device = next(model.parameters()).device
     cards = [device] if device.type == "cuda" else []

@@ -38,7 +38,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from models import Mixer, ModelError, ModelSpec, Skeleton, mixer_class
+from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
+from models.registry import mixer_pattern
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
@@ -114,8 +115,11 @@ class Softmax(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It needs weights of keys for queries, and trains in one process."""
-        if mixer_class(model.mixer).attention_weights is Mixer.attention_weights:
-            return f"{model.mixer} gives no attention weights"
+        if not model.mixer:
+            return f"{model.architecture} has no mixer whose weights could be read"
+        for mixer in mixer_pattern(model.mixer):
+            if mixer_class(mixer).attention_weights is Mixer.attention_weights:
+                return f"{mixer} gives no attention weights"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
@@ -129,7 +133,7 @@ class Softmax(Probe):
         yield from _means(self.specs[2:], model, todo.task)
 
 
-def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
+def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:
     """The softmaxes of the model's mixers over the batch, from the bottom upwards.
 
     Raises:
@@ -147,7 +151,7 @@ def attended(model: Skeleton, task: Task, batch: Batch) -> list[Attended]:
     ]
 
 
-def _means(specs: Iterable[MetricSpec], model: Skeleton, task: Task) -> Iterator[Measurement]:
+def _means(specs: Iterable[MetricSpec], model: Architecture, task: Task) -> Iterator[Measurement]:
     """Entropy and gradient, over all softmaxes in which a query counts."""
     found: list[Attended] = []
     device = str(next(model.parameters()).device)

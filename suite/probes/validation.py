@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.probes.probe import Probe, Said, exercise, initial_model, measurement, task_metric
+from suite.probes.probe import Probe, Said, exercise, measurement, started_model, task_metric
 from suite.schema import MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
@@ -25,6 +25,7 @@ class Validation(Probe):
     grain = "seed"
     trains = True
     is_batched = True
+    may_start = True
     why_no_workers = "validation trains in one process; quality trains on workers"
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
@@ -40,7 +41,7 @@ class Validation(Probe):
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
-        model = initial_model(trial)
+        model = yield from started_model(trial, checkpointer)
         todo = exercise(trial, model)
         last: Point | None = None
         for said in train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer):

@@ -44,9 +44,11 @@ from suite.sweep.pending import (
     distinct_work,
     environment_of_most,
     here,
+    in_layers,
     in_order,
     pending_work,
 )
+from suite.sweep.starts import StartWeights
 from suite.tasks.data_files import refuse_damaged
 from suite.tasks.registry import task_class
 from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
@@ -294,7 +296,10 @@ class _Sweep:
             return _Ran(was_cut=bool(missing.num_trials))
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
-            _folder_for(self._executor_settings.checkpoints, self.journal.done()),
+            _folder_for(
+                self._executor_settings.checkpoints,
+                self.journal.done().keys() - self._starts.needed,
+            ),
             executing(
                 self.options.executor, self.options.address, self._executor_settings, self.plans
             ) as executor,
@@ -307,7 +312,9 @@ class _Sweep:
         return self._pending().num_trials
 
     def _pending(self, where: Where | None = None) -> Pending:
-        return pending_work(self.plans, self.journal.done(), where or self._where())
+        return pending_work(
+            self.plans, self.journal.done(), where or self._where(), self._starts.are_kept
+        )
 
     def _taken(self, events: Iterator[Event], display: Display) -> _Ran:
         """Every event is written down first, then shown."""
@@ -321,7 +328,8 @@ class _Sweep:
                     if event.result.status in FAILURES:  # may resume from its checkpoint later
                         failed.append(event.trial_id)
                     else:
-                        remove(self._executor_settings.checkpoints, event.trial_id)
+                        for trial_id in self._starts.after(event.trial_id):
+                            remove(self._executor_settings.checkpoints, trial_id)
                 display.show(event)
                 if failed and self.options.fail_fast:
                     break
@@ -340,7 +348,10 @@ class _Sweep:
         executor.refuse_infeasible([*missing.packed, *missing.alone])
         timed: set[tuple[str, Resources]] = set()
         for part, last_seed in in_order(missing, may_be_cut=self.options.deadline is not None):
-            yield from executor.execute(part.packed)
+            for layer in in_layers(part.packed):
+                ready, ended = self._starts.sorted_out(layer, self.journal)
+                yield from ended
+                yield from executor.execute(ready)
             if part.alone:
                 with self.log.store_paused():
                     yield from self._timings(part, last_seed, timed, executor)
@@ -371,6 +382,11 @@ class _Sweep:
             yield from executor.execute_alone(work, found)
 
     @cached_property
+    def _starts(self) -> StartWeights:
+        folder = self.options.out.resolve() / "checkpoints"
+        return StartWeights(self.plans, self.journal.done(), folder)
+
+    @cached_property
     def _executor_settings(self) -> ExecutorSettings:
         paths = [path for plan in self.plans for path in plan.source_paths]
         return ExecutorSettings(
@@ -378,6 +394,7 @@ class _Sweep:
             checkpoints=Checkpoints(
                 folder=self.options.out.resolve() / "checkpoints",
                 seconds_between=self.options.checkpoint_seconds,
+                kept=self._starts.needed,
             ),
             trial_seconds=self.options.trial_seconds
             or max(SECONDS_AT[plan.about.scale] for plan in self.plans),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from suite.planning.estimate import seconds_of
@@ -13,6 +13,7 @@ from suite.schema import Plan, Resources, Trial
 Work = tuple[Trial, Resources]
 Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result
 Where = Callable[[Resources], str]  # the environment in which timings with these are made
+HasWeights = Callable[[str], bool]  # whether a trial can be started from, by its id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,12 @@ def environment_of_most(plans: Iterable[Plan], done: Done, resources: Resources)
     return max(sorted(counts), key=lambda each: counts[each], default="")
 
 
-def pending_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Pending:
+def pending_work(
+    plans: Sequence[Plan],
+    done: Done,
+    where: Where = here,
+    has_weights: HasWeights = lambda trial_id: True,
+) -> Pending:
     """The work that is left, in order; a trial that two plans share is in it once.
 
     First each variant gets one seed, the shortest trials first, so that there is soon something to
@@ -58,15 +64,42 @@ def pending_work(plans: Sequence[Plan], done: Done, where: Where = here) -> Pend
 
     A timing that two plans share is in it once for each of their resources: on other threads it is
     made in another environment, and neither comparison may be filled from both.
+
+    A trial that is done runs again if one that is left starts from its weights, and they are lost.
     """
     every = _work_by_environment(plans)
     left = [work for work in every if not is_done(*work, done, where)]
+    lost = {each for trial, _ in left for each in _lost(trial, done, has_weights)}
+    left += [work for work in every if work[0].trial_id in lost and is_done(*work, done, where)]
     left.sort(key=_place_in_line)
     return Pending(
         packed=tuple(work for work in left if not work[0].is_timing),
         alone=tuple(work for work in left if work[0].is_timing),
         num_done=len(every) - len(left),
     )
+
+
+def _lost(trial: Trial, done: Done, has_weights: HasWeights) -> Iterator[str]:
+    """The trials before it that are done and cannot be started from."""
+    for parent in trial.parents:
+        if done.get(parent.trial_id) and not has_weights(parent.trial_id):
+            yield parent.trial_id
+            yield from _lost(parent, done, has_weights)
+
+
+def in_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
+    """The work in layers, each after those that it starts from; the order within them stays."""
+    by_id = {work[0].trial_id: work for work in works}
+    layers: dict[int, list[Work]] = {}
+    for trial, resources in by_id.values():
+        layers.setdefault(_depth(trial, by_id), []).append((trial, resources))
+    return [tuple(layers[depth]) for depth in sorted(layers)]
+
+
+def _depth(trial: Trial, pending: Container[str]) -> int:
+    """How many that are pending come before it, one after the other."""
+    parents = [parent for parent in trial.parents if parent.trial_id in pending]
+    return 1 + max(_depth(parent, pending) for parent in parents) if parents else 0
 
 
 def _place_in_line(work: Work) -> tuple[bool, float]:

@@ -9,10 +9,11 @@ with each other and lie below the published ones, which train on 60,000 images.
     validation   the next 1,000 of them                          90 to 111
     test         the first 2,000 of the 10,000 for testing      188 to 219
 
-Two readings: pixel by pixel in rows, 784 tokens of one feature (a stand-in for the "Image" task
-of the Long Range Arena, Tay et al. 2020), or 4 x 4 patches, row by row, 49 tokens of 16 features
-(the first step of a vision transformer, Dosovitskiy et al. 2020). Pixels are scaled to 0..1, then
-shifted and scaled by mean and standard deviation over the training images. No augmentation.
+Three readings: whole, for models that cut or convolve the image themselves; pixel by pixel in rows,
+784 tokens of one feature (a stand-in for the "Image" task of the Long Range Arena, Tay et al.
+2020); or 4 x 4 patches, row by row, 49 tokens of 16 features (the first step of a vision
+transformer, Dosovitskiy et al. 2020). Pixels are scaled to 0..1, then shifted and scaled by mean
+and standard deviation over the training images. No augmentation.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.model_spec import InputKind
+from models.interface import InputKind
 from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
 from suite.tasks.data_files import malformed, read_content
 from suite.tasks.task import Batch, DataSource
@@ -51,7 +52,7 @@ PIXEL_STANDARD_DEVIATION = 0.3534
 
 
 class _FashionMnist(LabelledTask):
-    """What the two readings share: all but the cutting of an image into patches."""
+    """What the three readings share: all but the cutting of an image into patches."""
 
     source = SOURCE
     input_kind: ClassVar[InputKind] = "vectors"
@@ -74,9 +75,28 @@ class _FashionMnist(LabelledTask):
 
     def batch_of(self, examples: Examples) -> Batch:
         """See `LabelledTask.batch_of`."""
-        patches = cut_into_patches(examples.inputs, self.patch_side).astype(np.float32)
-        inputs = (torch.from_numpy(patches) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
-        return Batch(inputs=inputs, targets=torch.from_numpy(examples.labels.copy()))
+        pixels = self.laid_out(examples.inputs).astype(np.float32)
+        inputs = (torch.from_numpy(pixels) / 255 - PIXEL_MEAN) / PIXEL_STANDARD_DEVIATION
+        return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(examples.labels.copy()))
+
+    def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """`[images, 28, 28]` -> as a model reads it."""
+        return cut_into_patches(pixels, self.patch_side)
+
+
+class FashionMnistImages(_FashionMnist):
+    """Classify an image that is read whole, `[28, 28, 1]`."""
+
+    name = "fashion_mnist_images"
+    architecture = "vit"
+    input_kind: ClassVar[InputKind] = "image"
+    fixed_length = IMAGE_SIDE**2
+    input_size = 1
+    grid = (IMAGE_SIDE, IMAGE_SIDE)
+
+    def laid_out(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """`[images, 28, 28]` -> `[images, 28, 28, 1]`."""
+        return pixels[..., None]
 
 
 class FashionMnistPixels(_FashionMnist):

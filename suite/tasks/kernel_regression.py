@@ -27,10 +27,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.model_spec import InputKind
+from models.interface import InputKind
+from models.outputs import Outputs
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
-from suite.tasks.task import UNSCORED, Batch, Metric
+from suite.tasks.metrics import MeanSquaredError, squared_errors
+from suite.tasks.task import Batch
 
 VERSION = 1
 NUM_WAVES = 8
@@ -55,11 +57,11 @@ class KernelRegression(GeneratedTask):
 
     name = "kernel_regression"
     version = VERSION
-    skeleton = "classifier"
-    metric = Metric(name="mean_squared_error", unit="1", better="lower")
+    architecture = "classifier"
+    asks_for = "number"
+    metric = MeanSquaredError()
     source = SOURCE
     floors = ("mean", "nadaraya_watson")
-    asks_for_numbers = True
     input_kind: ClassVar[InputKind] = "vectors"
     lengths = (4, 8_192)
     input_size = 3
@@ -76,23 +78,19 @@ class KernelRegression(GeneratedTask):
         is_query[:, -1] = 1
         inputs = np.stack([x, np.where(is_query, 0.0, noisy), is_query], axis=2)
         return Batch(
-            inputs=torch.from_numpy(inputs.astype(np.float32)),
+            inputs={"inputs": torch.from_numpy(inputs.astype(np.float32))},
             targets=torch.from_numpy(values[:, -1].astype(np.float32)),
         )
 
-    def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         """Mean squared error; numbers have no labels to smooth."""
-        return _squared_errors(outputs, batch).mean()
-
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Sum of squared errors, and the number of examples."""
-        errors = _squared_errors(outputs.double(), batch)
-        return errors.sum().item(), len(errors)
+        return squared_errors(outputs, batch).mean()
 
 
 def points_of(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """The points' x and y, `[batch, points]` each, and the x that is asked for, `[batch]`."""
-    return batch.inputs[:, :-1, 0], batch.inputs[:, :-1, 1], batch.inputs[:, -1, 0]
+    inputs = batch.inputs["inputs"]
+    return inputs[:, :-1, 0], inputs[:, :-1, 1], inputs[:, -1, 0]
 
 
 def waves(x: Numbers, frequencies: Numbers, phases: Numbers) -> Numbers:
@@ -108,10 +106,3 @@ def normal(stream: RandomStream, *shape: int) -> Numbers:
     radius: Numbers = np.sqrt(-2 * np.log(stream.uniform(*shape)))
     angle: Numbers = np.cos(2 * math.pi * stream.uniform(*shape))
     return radius * angle
-
-
-def _squared_errors(outputs: Tensor, batch: Batch) -> Tensor:
-    """`[examples]`, of those that are asked for."""
-    is_scored = batch.targets != UNSCORED
-    errors: Tensor = (outputs[..., 0] - batch.targets)[is_scored] ** 2
-    return errors

@@ -86,7 +86,8 @@ class ListOps(GeneratedTask):
 
     name = "listops"
     version = VERSION
-    skeleton = "classifier"
+    architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     lengths = (16, 8_192)
     is_padded = True
@@ -103,11 +104,10 @@ class ListOps(GeneratedTask):
             values.append(evaluate(forest))
             tokens.append(written(forest, self.length))
             num_found += len(values[-1])
-        inputs = np.concatenate(tokens)[:count]
+        inputs = torch.from_numpy(np.concatenate(tokens)[:count])
         return Batch(
-            inputs=torch.from_numpy(inputs),
+            inputs={"inputs": inputs, "mask": inputs != PADDING},
             targets=torch.from_numpy(np.concatenate(values)[:count]),
-            mask=torch.from_numpy(inputs != PADDING),
         )
 
 

@@ -63,7 +63,8 @@ class Mqar(GeneratedTask):
 
     name = "mqar"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
+    asks_for = "next_symbols"
     source = _source("mqar", 8_192)
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_500}
     lengths = (FEWEST_PAIRS * TOKENS_PER_PAIR, 16_384)
@@ -97,7 +98,7 @@ class Mqar(GeneratedTask):
         np.put_along_axis(inputs, queries, keys, axis=1)
         targets = np.full_like(inputs, UNSCORED)
         np.put_along_axis(targets, queries, values, axis=1)
-        return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+        return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))
 
     def parts(self) -> tuple[str, ...]:
         """Numbers of pairs."""

@@ -41,7 +41,8 @@ class Parity(GeneratedTask):
 
     name = "parity"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
+    asks_for = "next_symbols"
     source = SOURCE
     lengths = (2, 16_384)
     token_name = "bits"
@@ -53,7 +54,7 @@ class Parity(GeneratedTask):
         """Uniform bits and their running parity."""
         bits = stream.integers(count, self.length, low=0, high=2)
         parity = np.cumsum(bits, axis=1) % 2
-        return Batch(inputs=torch.from_numpy(bits), targets=torch.from_numpy(parity))
+        return Batch(inputs={"inputs": torch.from_numpy(bits)}, targets=torch.from_numpy(parity))
 
     def parts(self) -> tuple[str, ...]:
         """Powers of two up to the length, and the length itself."""

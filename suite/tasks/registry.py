@@ -18,6 +18,7 @@ TASKS: dict[str, str] = {
     "wikipedia_bytes": "suite.tasks.wikipedia_bytes:WikipediaBytes",
     "enwik8": "suite.tasks.enwik8:Enwik8",
     # classification of images and text
+    "fashion_mnist_images": "suite.tasks.fashion_mnist:FashionMnistImages",
     "fashion_mnist_pixels": "suite.tasks.fashion_mnist:FashionMnistPixels",
     "fashion_mnist_patches": "suite.tasks.fashion_mnist:FashionMnistPatches",
     "movie_reviews": "suite.tasks.movie_reviews:MovieReviews",
@@ -31,6 +32,9 @@ TASKS: dict[str, str] = {
     "selective_copying": "suite.tasks.selective_copying:SelectiveCopying",
     "parity": "suite.tasks.parity:Parity",
     "kernel_regression": "suite.tasks.kernel_regression:KernelRegression",
+    # generated: a source to be rewritten
+    "reversal": "suite.tasks.digits:Reversal",
+    "sorting": "suite.tasks.digits:Sorting",
 }
 
 

@@ -46,7 +46,8 @@ class SelectiveCopying(GeneratedTask):
 
     name = "selective_copying"
     version = VERSION
-    skeleton = "language_model"
+    architecture = "language_model"
+    asks_for = "next_symbols"
     source = SOURCE
     lengths = (2 * NUM_DATA, 16_384)
     input_size = NUM_SYMBOLS
@@ -63,4 +64,4 @@ class SelectiveCopying(GeneratedTask):
         inputs[:, num_places:] = ASKING
         targets = np.full_like(inputs, UNSCORED)
         targets[:, num_places:] = data
-        return Batch(inputs=torch.from_numpy(inputs), targets=torch.from_numpy(targets))
+        return Batch(inputs={"inputs": torch.from_numpy(inputs)}, targets=torch.from_numpy(targets))

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from suite.tasks.bases.text_windows import Corpus, TextWindows
 from suite.tasks.data_files import malformed, read_content
+from suite.tasks.metrics import Bits
 from suite.tasks.task import UNSCORED as UNSCORED
-from suite.tasks.task import DataSource, Metric, Split
+from suite.tasks.task import DataSource, Split
 
 SOURCE = DataSource(
     name="shakespeare",
@@ -53,7 +54,7 @@ class ShakespeareCharacters(TextWindows):
     """Predict the next character; bits per character over held-out plays."""
 
     name = "shakespeare_characters"
-    metric = Metric(name="bits_per_character", unit="bit", better="lower")
+    metric = Bits(name="bits_per_character")
     source = SOURCE
     num_scored: ClassVar[Mapping[Split, int]] = SCORED_CHARACTERS_PER_PLAY
     input_size = len(VOCABULARY)

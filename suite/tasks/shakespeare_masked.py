@@ -25,8 +25,9 @@ import numpy as np
 import torch
 
 from suite.tasks.data_order import RandomStream, held_out_stream
+from suite.tasks.metrics import Bits
 from suite.tasks.shakespeare_characters import VOCABULARY, ShakespeareCharacters
-from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
+from suite.tasks.task import UNSCORED, Batch, Split, Task
 
 HIDDEN_SHARE = 0.15
 HIDDEN = len(VOCABULARY)  # the symbol in place of a hidden one
@@ -36,8 +37,9 @@ class ShakespeareMasked(ShakespeareCharacters):
     """Name the hidden characters of a window; bits per hidden character."""
 
     name = "shakespeare_masked"
-    skeleton = "masked_language_model"
-    metric = Metric(name="bits_per_masked_character", unit="bit", better="lower")
+    architecture = "masked_language_model"
+    asks_for = "symbols"
+    metric = Bits(name="bits_per_masked_character")
     floors = Task.floors
     input_size = len(VOCABULARY) + 1
     characters = VOCABULARY + "_"  # which no play has
@@ -55,13 +57,12 @@ class ShakespeareMasked(ShakespeareCharacters):
 
     def _hide(self, window: Batch, stream: RandomStream) -> Batch:
         count = max(1, round(HIDDEN_SHARE * self.length))
-        shape = window.inputs.shape
+        inputs = window.inputs["inputs"]
+        shape = inputs.shape
         # Drawn row by row, so that a row hides the same whichever batch it comes in.
         drawn = stream.bits(shape.numel()).reshape(shape)
         places = torch.from_numpy(np.argsort(drawn, axis=1, kind="stable")[:, :count].copy())
         is_hidden = torch.zeros(shape, dtype=torch.bool).scatter_(1, places, value=True)
         is_asked = is_hidden & (window.targets != UNSCORED)
-        return Batch(
-            inputs=window.inputs.masked_fill(is_hidden, HIDDEN),
-            targets=window.inputs.masked_fill(~is_asked, UNSCORED),
-        )
+        hidden = {"inputs": inputs.masked_fill(is_hidden, HIDDEN)}
+        return Batch(inputs=hidden, targets=inputs).only(is_asked)

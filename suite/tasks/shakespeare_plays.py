@@ -47,7 +47,8 @@ class ShakespearePlays(Task):
     """Name the play that a window is from."""
 
     name = "shakespeare_plays"
-    skeleton = "classifier"
+    architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     floors = ("uniform", "majority", "tf_idf")
     lengths = (1, 8_192)
@@ -111,4 +112,4 @@ def _acts(name: str, text: str) -> Acts:
 
 def _batch(windows: list[NDArray[np.uint8]], labels: NDArray[np.int64]) -> Batch:
     inputs = torch.from_numpy(np.stack(windows).astype(np.int64))
-    return Batch(inputs=inputs, targets=torch.from_numpy(labels))
+    return Batch(inputs={"inputs": inputs}, targets=torch.from_numpy(labels))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, Skeleton, build_model
+from models import Architecture, ModelSpec, build_model
 from suite.schema import Status
 
 Call = Callable[[], object]
@@ -52,13 +52,13 @@ class Pass:
 Passes = Mapping[Key, Pass | Missing]
 
 
-def built(spec: ModelSpec, device: str, seed: int) -> Skeleton:
+def built(spec: ModelSpec, device: str, seed: int) -> Architecture:
     """The model on its device. The one place where an instrument builds one."""
     torch.manual_seed(seed)
     return build_model(spec).to(device)
 
 
-def forward(model: nn.Module, outputs: Callable[[], Tensor]) -> Pass:
+def forward(model: nn.Module, outputs: Callable[[], object]) -> Pass:
     """A forward pass as in use: `outputs` runs the model in evaluation mode, without gradients."""
 
     def run() -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.schema import (
+    PRETRAINING,
     About,
     Cell,
     ClaimSpec,
@@ -86,7 +87,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
     """Everything that determines the trial's number, flat; of several models what they share.
 
     What is varied stands under its own name too (``heads`` beside ``mixer.heads``), of the
-    baseline as of every variant, so that tables and charts can be sorted and grouped by it.
+    baseline as of every variant, so that tables and charts can be sorted and grouped by it. The
+    rest of a recipe is left out where it is the default.
     """
     params: dict[str, object] = {
         "variant": variant_of(trial, cells),
@@ -96,11 +98,17 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
         "length": trial.length,
         "batch": trial.batch,
     }
-    for part, settings in (("training", trial.training), ("parallel", trial.parallel)):
-        if settings is not None:
-            params |= {f"{part}.{name}": value for name, value in asdict(settings).items()}
+    recipe: dict[str, object] = {}
+    if trial.training is not None:
+        recipe = {**asdict(trial.training), "start": trial.start.task if trial.start else "none"}
+        told = {**trial.training.hashed, "label_smoothing": trial.training.label_smoothing}
+        params |= {f"training.{name}": value for name, value in told.items()}
+    if trial.parallel is not None:
+        params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
+    if trial.start is not None:
+        params |= {"start": trial.start.task, "start_trial": trial.start.trial_id}
     params |= _shared(trial.subjects)
-    by_field = {name.rpartition(".")[2]: value for name, value in params.items()}
+    by_field = recipe | {name.rpartition(".")[2]: value for name, value in params.items()}
     params = {axis: by_field[axis] for axis in axes if axis in by_field} | params
     return {entity_key(name): str(value) for name, value in params.items()}
 
@@ -249,6 +257,8 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
     """The variant of each subject, in the order of the subjects; without any, of each row."""
     by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
+    if trial.subjects and not by_subject:
+        return [PRETRAINING] * len(trial.subjects)
     if not trial.subjects:
         return [by_subject[index] for index in sorted(by_subject)]
     return [by_subject.get(index, f"subject {index}") for index in range(len(trial.subjects))]
@@ -260,7 +270,7 @@ def _measurement_key(measurement: Measurement, labels: Sequence[str]) -> str:
 
 
 def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
-    """``model.*``, ``skeleton.*``, ``mixer.*`` fields that all subjects have with one value."""
+    """``model.*``, ``architecture.*``, ``mixer.*`` fields that all subjects have with one value."""
     flat = [_flat(subject) for subject in subjects]
     return {
         name: value
@@ -271,7 +281,7 @@ def _shared(subjects: Sequence[ModelSpec]) -> dict[str, object]:
 
 def _flat(subject: ModelSpec) -> dict[str, object]:
     fields = asdict(subject)
-    parts = {"mixer": fields.pop("knobs"), "skeleton": fields.pop("settings"), "model": fields}
+    parts = {"mixer": fields.pop("knobs"), "architecture": fields.pop("settings"), "model": fields}
     return {
         f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
     }

@@ -28,7 +28,7 @@ VERSION = 1  # of the layout of a checkpoint; goes up when an older program coul
 MANIFEST = "manifest.json"
 _NUM_KEPT = 2
 _MOST_BYTES = 1 << 24  # of a manifest
-_UNFINISHED = "unfinished-"
+UNFINISHED = "unfinished-"
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
@@ -41,7 +41,10 @@ def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | N
     """
     if not checkpoints.folder.is_dir():
         return None
-    return Checkpointer(checkpoints.folder / trial.trial_id, checkpoints.seconds_between)
+    return Checkpointer(
+        checkpoints.folder / trial.trial_id, checkpoints.seconds_between,
+        keeps_weights=trial.trial_id in checkpoints.kept,
+    )  # fmt: skip
 
 
 def remove(checkpoints: Checkpoints, trial_id: str) -> None:
@@ -70,6 +73,11 @@ class Checkpointer:
 
     Each of several workers has one, over the same folder. All write into one draft, which the
     first one publishes or discards.
+
+    Attributes:
+        folder: Of all trials' checkpoints.
+        trial_id: Of this one.
+        keeps_weights: Whether its final weights are to be kept, since others start from them.
     """
 
     def __init__(
@@ -78,17 +86,20 @@ class Checkpointer:
         seconds_between: float,
         *,
         is_first: bool = True,
+        keeps_weights: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Of several workers exactly one `is_first`, and removes unfinished drafts.
 
         Args:
-            folder: Made with the first checkpoint.
+            folder: Of this trial, named by its id; made with the first checkpoint.
             seconds_between: From the start to the first, and from the end of one to the next.
             is_first: Whether to remove what a killed process has left unfinished.
+            keeps_weights: See the class.
             clock: Seconds, of which only differences count.
         """
         self._folder, self._seconds_between, self._clock = folder, seconds_between, clock
+        self.folder, self.trial_id, self.keeps_weights = folder.parent, folder.name, keeps_weights
         self._may_have_drafts = is_first
         self._rejected: set[int] = set()
         self._has_failed = False
@@ -126,7 +137,7 @@ class Checkpointer:
 
     def draft(self, token: int) -> Path:
         """The folder, not made yet, of an unfinished checkpoint; the same for the same token."""
-        return self._folder / f"{_UNFINISHED}{token:016x}.generation"
+        return self._folder / f"{UNFINISHED}{token:016x}.generation"
 
     def publish(self, draft: Path, step: int) -> None:
         """Make the draft the newest checkpoint, remove older ones, and restart the clock.
@@ -172,7 +183,7 @@ class Checkpointer:
             return
         for name in os.listdir(self._folder):
             with suppress(OSError):
-                if name.startswith(_UNFINISHED):
+                if name.startswith(UNFINISHED):
                     atomic_files.remove_folder(self._folder / name)
         self._may_have_drafts = False
 

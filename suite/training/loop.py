@@ -16,6 +16,7 @@ import random
 import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from suite.training.engines.engine import Engine
 from suite.training.engines.engine import evaluate as evaluate  # of a model that is no engine's
 from suite.training.engines.local import LocalEngine
 from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
+from suite.training.weights import keep_weights
 
 VERSION = 1  # goes up whenever a change here moves a number
 VALIDATION = "validation_"  # begins the name of the metric of an evaluation point
@@ -78,6 +80,7 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
     engine = LocalEngine(model, exercise.training, device)
     found = steps(engine, exercise, TrainingProgress())
     yield from (point for point in found if point is not None)
+    engine.finish()
 
 
 def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
@@ -140,14 +143,19 @@ def train_resuming(
     One process asks after every step whether a checkpoint is due. Several workers, who must agree,
     ask at points of the curve, and the first one's clock decides.
 
+    At the end the model has the weights that it is scored with.
+
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
+        OSError, CheckpointError: weights from which others start cannot be kept.
     """
     yield from _train(engine, exercise, checkpointer)
-    try:
+    with suppress(CheckpointError):  # a user's module holds what cannot be hashed
         yield TrainedState(engine.state_sha256())
-    except CheckpointError:  # a user's module holds what cannot be hashed
-        return
+    engine.finish()
+    if checkpointer and checkpointer.keeps_weights:
+        steps_done = exercise.training.steps
+        keep_weights(checkpointer.folder, checkpointer.trial_id, engine.weights(), steps_done)
 
 
 def _train(

@@ -23,15 +23,13 @@ from suite.planning.knobs import Impossible, with_defaults
 from suite.planning.loader import find, shipped
 from suite.planning.resolve import Subject, subject_of
 from suite.planning.variants import Baseline, Variant, variants_of
+from suite.spec import Recipe
 from tests.models.small_models import OperationNames
 
 OF_TRAINING = {
-    "steps", "learning_rate", "warmup_steps", "weight_decay", "num_evaluations", "label_smoothing",
+    "steps", "warmup_steps", "num_evaluations", *Recipe.model_fields,
 }  # fmt: skip
-BESIDE_THE_MODEL = {
-    "batch": "batch", "workers": "parallel", "zero": "parallel", "precision": "parallel",
-    "accumulation": "parallel",
-}  # fmt: skip
+BESIDE_THE_MODEL = {"batch": "batch", "workers": "parallel", "zero": "parallel"}
 MOST_TOKENS = 96  # of an input, where the model may see more; above any window, kernel or chunk
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from models import MIXERS, POSITIONS, SKELETONS
+from models import ARCHITECTURES, MIXERS, POSITIONS
 from suite.errors import MOST_CHARACTERS, USAGE, exit_code_of
 from suite.planning.plan import plan
 from suite.probes.probe import PROBES
@@ -28,7 +28,7 @@ STRANGE = st.one_of(
                      [], {}, (), range(3), object(), int, float("nan"), "a=b", "../x", "baseline"]),
 )  # fmt: skip
 WORDS = ["heads", "dim", "depth", "steps", "mixer", "position", "task", "learning_rate", "batch",
-         "length", "kernel_size", "runtime", "skeleton", "norm_placement", "dropout", "workers",
+         "length", "kernel_size", "runtime", "architecture", "norm_placement", "dropout", "workers",
          "precision", "seeds", "gpus", "zero", "test_lengths", "lengths"]  # fmt: skip
 TEXT = "shakespeare_characters"
 SMALL = st.integers(1, 16)
@@ -63,8 +63,8 @@ MODELS = st.fixed_dictionaries(
     {"mixer": _one_of("attention", "attention", "lstm", *MIXERS)},
     optional={
         "position": _one_of("none", "learned", *POSITIONS),
-        "skeleton": st.integers(0, 19).flatmap(
-            lambda chance: st.none() if chance else _one_of(*SKELETONS)
+        "architecture": st.integers(0, 19).flatmap(
+            lambda chance: st.none() if chance else _one_of(*ARCHITECTURES)
         ),
     },
 )

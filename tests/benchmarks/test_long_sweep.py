@@ -165,7 +165,7 @@ def _count(config: dict[str, int]) -> dict[str, float]:
     from models import ModelSpec, build_model
 
     spec = ModelSpec(
-        skeleton="classifier", mixer="fnet", knobs={}, position="none", dim=config["dim"],
+        architecture="classifier", mixer="fnet", knobs={}, position="none", dim=config["dim"],
         depth=1, length=49, input_kind="vectors", input_size=16, output_size=10,
     )  # fmt: skip
     return {"num_parameters": float(sum(p.numel() for p in build_model(spec).parameters()))}

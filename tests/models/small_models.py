@@ -8,25 +8,39 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import SKELETONS, Mixer, ModelSpec, Skeleton, build_model, skeleton_class
+from models import (
+    ARCHITECTURES,
+    Architecture,
+    Input,
+    Mixer,
+    ModelSpec,
+    architecture_class,
+    build_model,
+)
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
+GRID = (24, 32)  # of images: 48 patches
+OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).reads) == 1]
 
 
-def spec(skeleton: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
-    """What differs may be a field of the spec, or a knob of the skeleton."""
+def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
+    """What differs may be a field of the spec, or a knob of the architecture."""
     fields: dict[str, Any] = {
-        "skeleton": skeleton, "mixer": mixer, "knobs": {}, "position": "learned", "dim": DIM,
-        "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
+        "architecture": architecture, "mixer": mixer, "knobs": {}, "position": "learned",
+        "dim": DIM, "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
         "output_size": SYMBOLS,
     }  # fmt: skip
+    if "context" in architecture_class(architecture).reads:
+        fields["others"] = {"context": Input(kind="tokens", size=SYMBOLS, length=LENGTH)}
+    if "image" in architecture_class(architecture).reads["inputs"]:
+        fields |= {"input_kind": "image", "grid": GRID, "length": GRID[0] * GRID[1]}
     of_spec = {name: value for name, value in changes.items() if name in fields}
     settings = {name: value for name, value in changes.items() if name not in fields}
     return ModelSpec(**(fields | of_spec), settings=settings)
 
 
-def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
+def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:
     """In training mode, as torch has it."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -34,11 +48,11 @@ def build(model_spec: ModelSpec, seed: int = 0) -> Skeleton:
 
 
 def reads_pairs(model_spec: ModelSpec) -> bool:
-    return model_spec.skeleton == "pair_classifier"
+    return model_spec.architecture == "pair_classifier"
 
 
 def predicts_tokens(model_spec: ModelSpec) -> bool:
-    return model_spec.skeleton in ("language_model", "masked_language_model", "tagger")
+    return model_spec.architecture in ("language_model", "masked_language_model", "tagger")
 
 
 def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
@@ -47,7 +61,15 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
     shape = (batch, 2, length) if reads_pairs(model_spec) else (batch, length)
     if model_spec.input_kind == "tokens":
         return torch.randint(SYMBOLS, shape, generator=generator)
+    shape = (batch, *GRID) if model_spec.grid else shape
     return torch.randn(*shape, SYMBOLS, generator=generator)
+
+
+def outputs(model: Architecture) -> Tensor:
+    """Of its `inputs`, and of a source where it reads one."""
+    sources = {name: inputs(model.spec).flip(1) for name in model.spec.others}
+    logits: Tensor = model(inputs(model.spec), **sources)
+    return logits
 
 
 def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tensor:
@@ -78,9 +100,9 @@ class OperationNames(TorchDispatchMode):
 
 
 def every_kind(**changes: Any) -> list[ModelSpec]:
-    """One spec for each skeleton and each kind of input that it reads."""
+    """One spec for each architecture and each kind of input that it reads."""
     return [
-        spec(skeleton, input_kind=kind, **changes)
-        for skeleton in SKELETONS
-        for kind in skeleton_class(skeleton).input_kinds
+        spec(architecture, input_kind=kind, **changes)
+        for architecture in OF_ONE_INPUT
+        for kind in architecture_class(architecture).reads["inputs"]
     ]

@@ -1,8 +1,8 @@
-"""What holds for every skeleton: with every mixer that it can hold, and for every knob."""
+"""What holds for every architecture: with every mixer that it can hold, and for every knob."""
 
 import math
 from dataclasses import MISSING, fields, replace
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -11,48 +11,56 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from models import (
+    ARCHITECTURES,
     MIXERS,
     POSITIONS,
-    SKELETONS,
+    Architecture,
     ModelError,
     ModelSpec,
-    Skeleton,
+    architecture_class,
     mixer_class,
-    skeleton_class,
 )
+from models.sublayers import StackConfig
 from tests.models.small_models import (
     BATCH,
     DEPTH,
     DIM,
     LENGTH,
+    OF_ONE_INPUT,
     SYMBOLS,
     build,
     every_kind,
     inputs,
+    outputs,
     predicts_tokens,
     reads_pairs,
     spec,
 )
 
-PAIRINGS = [(skeleton, mixer) for skeleton in SKELETONS for mixer in MIXERS]
+PAIRINGS = [(architecture, mixer) for architecture in OF_ONE_INPUT for mixer in MIXERS]
 FITTING = [
-    spec(skeleton, mixer)
-    for skeleton, mixer in PAIRINGS
-    if mixer_class(mixer).supports_causal or not skeleton_class(skeleton).is_causal
+    spec(architecture, mixer)
+    for architecture, mixer in PAIRINGS
+    if mixer_class(mixer).supports_causal or not architecture_class(architecture).is_causal
 ]
+# A vision transformer is held against a classifier of its patches, in a file of its own.
+OF_SEQUENCES = [each for each in FITTING if each.grid is None]
 every_model = pytest.mark.parametrize(
-    "model_spec", FITTING, ids=lambda s: f"{s.skeleton}-{s.mixer}"
+    "model_spec", OF_SEQUENCES, ids=lambda s: f"{s.architecture}-{s.mixer}"
 )
-each_skeleton = pytest.mark.parametrize(
-    "model_spec", every_kind(mixer="conv"), ids=lambda s: f"{s.skeleton}-{s.input_kind}"
+each_architecture = pytest.mark.parametrize(
+    "model_spec", every_kind(mixer="conv"), ids=lambda s: f"{s.architecture}-{s.input_kind}"
 )
-KNOBS = [(name, field) for name in SKELETONS for field in fields(skeleton_class(name).Config)]
+FEED_FORWARDS = get_args(get_type_hints(StackConfig)["feed_forward"])
+KNOBS = [
+    (name, field) for name in ARCHITECTURES for field in fields(architecture_class(name).Config)
+]
 every_knob = pytest.mark.parametrize(
-    ("skeleton", "field"), KNOBS, ids=lambda value: getattr(value, "name", value)
+    ("architecture", "field"), KNOBS, ids=lambda value: getattr(value, "name", value)
 )
 
 
-@each_skeleton
+@each_architecture
 def test_no_two_drawn_parameters_are_equal(model_spec: ModelSpec) -> None:
     """Parts of one shape that start bit-identical are twins: one stream was used twice."""
     by_shape: dict[torch.Size, list[Tensor]] = {}
@@ -73,7 +81,7 @@ def outside_the_blocks(model_spec: ModelSpec) -> int:
     embedding = SYMBOLS * DIM + (DIM if model_spec.input_kind == "vectors" else 0)
     position, norm = LENGTH * DIM, 2 * DIM
     read_by_the_head = 4 * DIM if reads_pairs(model_spec) else DIM
-    is_tied = "language_model" in model_spec.skeleton
+    is_tied = "language_model" in model_spec.architecture
     head = 0 if is_tied else (read_by_the_head + 1) * SYMBOLS
     return embedding + position + norm + head
 
@@ -93,14 +101,16 @@ def test_every_mixer_fits_and_every_parameter_gets_a_gradient(model_spec: ModelS
 
 
 @pytest.mark.parametrize(
-    ("skeleton", "mixer"),
-    [p for p in PAIRINGS if p not in [(s.skeleton, s.mixer) for s in FITTING]],
+    ("architecture", "mixer"),
+    [p for p in PAIRINGS if p not in [(s.architecture, s.mixer) for s in FITTING]],
 )
-def test_a_mixer_that_does_not_fit_is_refused_with_its_reason(skeleton: str, mixer: str) -> None:
+def test_a_mixer_that_does_not_fit_is_refused_with_its_reason(
+    architecture: str, mixer: str
+) -> None:
     why = mixer_class(mixer).why_not_causal
     with pytest.raises(ModelError) as refused:
-        build(spec(skeleton, mixer))
-    assert str(refused.value) == f"{mixer} cannot stand in {skeleton}, which is causal: {why}"
+        build(spec(architecture, mixer))
+    assert str(refused.value) == f"{mixer} cannot stand in {architecture}, which is causal: {why}"
 
 
 @every_model
@@ -126,14 +136,17 @@ def test_parameters_and_flops_are_the_sums_over_parts(model_spec: ModelSpec) -> 
         *every_kind(mixer="conv", position_mode="concatenated"),
         *(spec(name, "conv", pooling="class_token") for name in ("classifier", "pair_classifier")),
         spec("language_model", "conv", is_tied=False),
+        *(spec("tagger", "conv", feed_forward=kind) for kind in FEED_FORWARDS),
+        spec("tagger", "conv", feed_forward="swiglu", feed_forward_ratio=2.6),
+        spec("tagger", "conv*2+gated_conv", depth=4),
     ],
-    ids=lambda s: f"{s.skeleton}-{s.input_kind}-{'-'.join(map(str, s.settings.values()))}",
+    ids=lambda s: f"{s.architecture}-{s.input_kind}-{'-'.join(map(str, s.settings.values()))}",
 )
 def test_flops_by_formula_equal_the_counter(model_spec: ModelSpec) -> None:
     model, counter = build(model_spec), FlopCounterMode(display=False)
     with counter, torch.no_grad():
         model(inputs(model_spec))
-    assert model.flops(LENGTH, BATCH) == counter.get_total_flops()
+    assert model.flops(model_spec.length, BATCH) == counter.get_total_flops()
 
 
 def real(model_spec: ModelSpec) -> Tensor:
@@ -145,11 +158,15 @@ def real(model_spec: ModelSpec) -> Tensor:
 @pytest.mark.parametrize(
     "model_spec",
     [
-        *FITTING,
+        *OF_SEQUENCES,
         *(each for each in every_kind() if each.input_kind == "vectors"),
-        *(replace(each, settings={"norm_placement": "post"}) for each in every_kind()),
+        *(
+            replace(each, settings={"norm_placement": "post"})
+            for each in every_kind()
+            if each.grid is None
+        ),
     ],
-    ids=lambda s: f"{s.skeleton}-{s.mixer}-{s.input_kind}-{s.settings.get('norm_placement')}",
+    ids=lambda s: f"{s.architecture}-{s.mixer}-{s.input_kind}-{s.settings.get('norm_placement')}",
 )
 def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) -> None:
     model = build(model_spec).double().eval()
@@ -171,7 +188,7 @@ def test_what_stands_at_padded_positions_is_never_read(model_spec: ModelSpec) ->
         torch.testing.assert_close(same, shorter)
 
 
-def assert_same_gradients(model: Skeleton, outputs: list[Tensor]) -> None:
+def assert_same_gradients(model: Architecture, outputs: list[Tensor]) -> None:
     parameters = list(model.parameters())
     found = [torch.autograd.grad(output.square().sum(), parameters) for output in outputs]
     for a, b in zip(*found, strict=True):
@@ -185,7 +202,7 @@ each_start = pytest.mark.parametrize(
 
 
 @each_start
-@each_skeleton
+@each_architecture
 def test_variants_of_a_seed_start_alike_outside_the_mixer(
     model_spec: ModelSpec, initialisation: str
 ) -> None:
@@ -203,12 +220,12 @@ def test_variants_of_a_seed_start_alike_outside_the_mixer(
     assert not torch.equal(first, second)
 
 
-@each_skeleton
+@each_architecture
 def test_an_empty_batch_has_no_logits(model_spec: ModelSpec) -> None:
     assert build(model_spec)(inputs(model_spec)[:0]).shape[0] == 0
 
 
-@each_skeleton
+@each_architecture
 def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
     for settings in ({}, {"position_mode": "concatenated"}):
         model = build(replace(model_spec, settings=settings)).bfloat16()
@@ -221,41 +238,54 @@ def test_bfloat16_stays_bfloat16(model_spec: ModelSpec) -> None:
 # Knobs.
 
 
-def alternatives(skeleton: str, knob: str) -> list[Any]:
-    config = skeleton_class(skeleton).Config
+def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[Any]:
+    """Other values of a knob, without those that this architecture refuses."""
+    config = architecture_class(architecture).Config
     hint, default = get_type_hints(config)[knob], getattr(config(), knob)
-    values = {bool: (False, True), float: (0.5,)}
-    choices = get_args(hint) if get_origin(hint) else values[hint]
-    return [value for value in choices if value != default]
+    values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    values[str] = ("gru", "performer")  # mixers, of which one may fit
+    hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
+    choices = [v for each in hints for v in values.get(each, get_args(each))]
+    others = [{**given, knob: value} for value in choices if value != default]
+    return [each[knob] for each in others if is_built(spec(architecture, **each))]
+
+
+def is_built(model_spec: ModelSpec) -> bool:
+    try:
+        build(model_spec)
+    except ModelError:
+        return False
+    return True
 
 
 @every_knob
-def test_every_knob_changes_what_is_computed(skeleton: str, field: Any) -> None:
+def test_every_knob_changes_what_is_computed(architecture: str, field: Any) -> None:
     """A knob that nothing reads is the commonest fault of this field."""
-    tried = alternatives(skeleton, field.name)
+    given = {"norm_placement": "pre"} if field.name == "residual" else {}  # post-norm undoes scales
+    tried = alternatives(architecture, field.name, given)
     assert tried
     for value in tried:
-        default, changed = spec(skeleton), spec(skeleton, **{field.name: value})
-        logits = [build(each)(inputs(default)) for each in (default, changed)]
+        default, changed = (spec(architecture, **given, **d) for d in ({}, {field.name: value}))
+        logits = [outputs(build(each)) for each in (default, changed)]
         assert not torch.allclose(*logits, rtol=1e-3, atol=1e-3)
 
 
 @every_knob
-def test_every_knob_is_documented_and_has_a_default(skeleton: str, field: Any) -> None:
-    config = skeleton_class(skeleton).Config
+def test_every_knob_is_documented_and_has_a_default(architecture: str, field: Any) -> None:
+    config = architecture_class(architecture).Config
     assert config.__dataclass_params__.frozen
     assert field.default is not MISSING
     assert any(f"{field.name}:" in (kind.__doc__ or "") for kind in config.__mro__)
 
 
-@pytest.mark.parametrize("skeleton", SKELETONS)
-def test_a_setting_left_out_has_its_default(skeleton: str) -> None:
-    written = vars(skeleton_class(skeleton).Config())
-    ours, theirs = (build(each) for each in (spec(skeleton), spec(skeleton, **written)))
-    assert torch.equal(ours(inputs(ours.spec)), theirs(inputs(ours.spec)))
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_setting_left_out_has_its_default(architecture: str) -> None:
+    written = vars(architecture_class(architecture).Config())
+    ours, theirs = (build(each) for each in (spec(architecture), spec(architecture, **written)))
+    assert torch.equal(outputs(ours), outputs(theirs))
 
 
-@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -265,14 +295,20 @@ def test_a_setting_left_out_has_its_default(skeleton: str) -> None:
         ({"norm_placment": "post"}, "no knob 'norm_placment'; did you mean 'norm_placement'"),
         ({"norm_placement": "both"}, "norm_placement='both' is not allowed, give 'pre' or 'post'"),
         ({"has_residual": 1}, "has_residual=1 is not allowed, give True or False"),
+        ({"stochastic_depth": 1}, "stochastic_depth=1.0 is not at least 0 and below 1"),
+        ({"norm_eps": 0}, "norm_eps=0.0 is not above 0"),
+        ({"feed_forward_ratio": -1}, "feed_forward_ratio=-1.0 is not above 0"),
+        ({"residual": "scaled", "norm_placement": "post"}, "residual='scaled' is undone by norm_"),
+        ({"residual": "scaled", "has_residual": False}, "residual='scaled' needs a sum, and has_"),
+        ({"layer_scale": 0, "has_residual": False}, "layer_scale=0.0 needs a sum, and has_resi"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
-    skeleton: str, settings: dict[str, Any], message: str
+    architecture: str, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as refused:
-        build(spec(skeleton, **settings))
-    assert str(refused.value).startswith(skeleton)
+        build(spec(architecture, **settings))
+    assert str(refused.value).startswith(architecture)
 
 
 @pytest.mark.parametrize("position", [name for name in POSITIONS if name != "none"])

@@ -7,6 +7,7 @@ declared on the mixer, never names here.
 
 import math
 import weakref
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -226,6 +227,30 @@ def test_context_equals_reference(case: Case) -> None:
     assert_same([mixer(x, None, context)], [mixer.reference(x, None, context)])
     poisoned = context.masked_fill(~context_mask.unsqueeze(-1), math.nan)
     assert torch.equal(mixer(x, mask, poisoned, context_mask), fast)
+
+
+@cases
+def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
+    """Also where all of a context is padding: such a sequence takes from it what zeros give."""
+    mixer, x, context = case.build(), sequence(5, 4), sequence(5, 6, seed=2)
+    if case.is_causal or not mixer.supports_context:
+        for refused in (mixer.prepare, lambda c: mixer.flops(4, 5, 6)):
+            with pytest.raises(ModelError, match="takes no context"):
+                refused(context)
+        return
+    for mask in (None, padding(6)):
+        prepared = mixer.prepare(context, mask)
+        assert all(len(part) == 5 for part in prepared)
+        whole = mixer(x, None, context, mask)
+        assert_same([mixer.attend(x, prepared)], [whole], tolerance=1e-12)
+        steps = [mixer.attend(x_t.unsqueeze(1), prepared) for x_t in x.unbind(dim=1)]
+        assert_same([torch.cat(steps, dim=1)], [whole], tolerance=1e-12)
+        if mask is None:
+            kept = {part.data_ptr(): part[0].numel() * 4 for part in prepared}
+            assert mixer.context_bytes(6) == sum(kept.values())
+    bias = getattr(getattr(mixer, "output", None), "bias", None)
+    nothing = torch.zeros_like(whole[4]) if bias is None else bias.expand_as(whole[4])
+    torch.testing.assert_close(whole[4], nothing)
 
 
 @cases
@@ -459,6 +484,15 @@ def test_flops_formula_equals_the_counter(case: Case, batch: int, length: int) -
     assert flops == pytest.approx(counted_flops(mixer, sequence(batch, length)), rel=1e-12)
 
 
+@cases
+def test_flops_over_a_context_equal_the_counter(case: Case) -> None:
+    mixer = case.build()
+    if mixer.supports_context and not case.is_causal:
+        x, context = sequence(3, 7), sequence(3, 10, seed=2)
+        counted = counted_flops(lambda x: mixer(x, context=context), x)
+        assert mixer.flops(7, 3, context_length=10) == pytest.approx(counted, rel=1e-12)
+
+
 class Alive(TorchDispatchMode):
     """Notes the tensors that are alive at the peak, each with the operation that made it."""
 
@@ -523,6 +557,21 @@ def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) 
     if expected != pytest.approx(held, rel=0.05):
         alive = "\n".join(alive_at_peak(mixer, x))
         pytest.fail(f"the formula gives {expected:,.0f} bytes, held are {held:,}:\n{alive}")
+
+
+@cases
+def test_bytes_over_a_context_equal_what_is_held(case: Case) -> None:
+    """Or the formula refuses."""
+    mixer = build_mixer(
+        case.name, dim=64, max_length=320, is_causal=case.is_causal,
+        **({case.knob: case.value} if case.knob else {}),
+    )  # fmt: skip
+    x, context = sequence(1, 160, 64).float(), sequence(1, 320, 64, seed=2).float()
+    with suppress(ModelError):
+        expected = mixer.forward_bytes(160, 1, context_length=320)
+        with torch.no_grad():
+            held = growth_bytes(lambda: mixer(x, context=context), "cpu")
+        assert expected == pytest.approx(held, rel=0.05)
 
 
 def moved_outputs(case: Case) -> Tensor:

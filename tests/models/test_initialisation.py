@@ -7,20 +7,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import SKELETONS, Skeleton, mixer_class
-from tests.models.small_models import DIM, build, spec
+from models import Architecture, ModelError, mixer_class
+from models.initialisation import declared
+from tests.models.small_models import DIM, OF_ONE_INPUT, build, spec
 
 OTHERS = ["truncated_normal", "xavier_uniform"]
 others = pytest.mark.parametrize("initialisation", OTHERS)
 
 
-def matrices(model: Skeleton) -> dict[str, Tensor]:
+def matrices(model: Architecture) -> dict[str, Tensor]:
     """Everything of two axes or more, by name."""
     return {name: p.detach() for name, p in model.named_parameters() if p.dim() >= 2}
 
 
 def is_table(name: str) -> bool:
-    return "embedding" in name or "position" in name
+    return "table" in name or "position" in name
 
 
 def bound(weight: Tensor) -> float:
@@ -30,14 +31,14 @@ def bound(weight: Tensor) -> float:
 
 
 @pytest.mark.parametrize("mixer", ["attention", "lstm", "conv"])
-@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize("architecture", OF_ONE_INPUT)
 @others
 def test_every_linear_map_is_drawn_again_and_no_table(
-    initialisation: str, skeleton: str, mixer: str
+    initialisation: str, architecture: str, mixer: str
 ) -> None:
-    model_spec = spec(skeleton, mixer, dim=64)
+    model_spec = spec(architecture, mixer, dim=64)
     before = matrices(build(model_spec))
-    after = matrices(build(spec(skeleton, mixer, dim=64, initialisation=initialisation)))
+    after = matrices(build(spec(architecture, mixer, dim=64, initialisation=initialisation)))
     kept = {name for name in before if torch.equal(before[name], after[name])}
     assert kept == {name for name in before if is_table(name)}
     for name in before.keys() - kept:
@@ -115,3 +116,44 @@ def test_what_is_no_linear_map_starts_as_its_part_says(initialisation: str) -> N
     )
     assert torch.equal(drawn.log_temperature, plain.log_temperature)
     assert not torch.equal(drawn.query.weight, plain.query.weight)
+
+
+@others
+def test_what_a_module_declares_keeps_its_own_draw(
+    initialisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parameter, a layer with its bias, a bias alone; also where another module shares it."""
+    conv = mixer_class("conv")
+    plain = conv.__init__
+
+    def with_own(self: Any, **arguments: Any) -> None:
+        plain(self, **arguments)
+        self.table = nn.Parameter(torch.full((4, 5), 7.0))
+        self.near_zero, self.gate = nn.Linear(DIM, DIM), nn.Linear(DIM, DIM)
+        self.again, self.absent = self.near_zero, None
+        for layer in (self.near_zero, self.gate):
+            nn.init.constant_(layer.weight, 1e-3)
+            nn.init.constant_(layer.bias, 1e-3)
+
+    monkeypatch.setattr(conv, "__init__", with_own)
+    names = ("table", "again", "gate.bias", "absent")
+    monkeypatch.setattr(conv, "keeps_own_draw", names, raising=False)
+    model = build(spec("tagger", "conv", initialisation=initialisation))
+    mixer = model.trunk.blocks[0].mixer
+    assert (mixer.table == 7).all()
+    for kept in (mixer.near_zero.weight, mixer.near_zero.bias, mixer.gate.bias):
+        assert (kept == 1e-3).all()
+    assert not (mixer.gate.weight == 1e-3).any()
+    monkeypatch.setattr(conv, "keeps_own_draw", ("tabel",))
+    with pytest.raises(ModelError, match="Convolution has no 'tabel', which its keeps_own_draw"):
+        build(spec("tagger", "conv", initialisation=initialisation))
+
+
+def test_parameters_without_weight_decay_are_found() -> None:
+    model = build(spec("tagger", "conv", layer_scale=0.1))
+    names = {
+        name for name, p in model.named_parameters() if p in declared(model, "no_weight_decay")
+    }
+    assert names == {
+        f"trunk.blocks.{i}.{part}_sum.scale" for i in (0, 1) for part in ("mixer", "mlp")
+    }

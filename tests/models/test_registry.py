@@ -9,18 +9,18 @@ import pytest
 import models
 import models.mixers
 from models import (
+    ARCHITECTURES,
     MIXERS,
     POSITIONS,
-    SKELETONS,
     Mixer,
     ModelError,
+    architecture_class,
     build_mixer,
     build_model,
     build_shapes,
     mixer_class,
     mixer_config,
     position_class,
-    skeleton_class,
 )
 from models.registry import relative_position
 from tests.models.small_models import spec
@@ -84,11 +84,11 @@ def test_mixers_are_grouped_by_family() -> None:
     assert families == sorted(families, key=families.index)
 
 
-def test_every_position_and_skeleton_resolves() -> None:
+def test_every_position_and_architecture_resolves() -> None:
     for name in POSITIONS:
         assert position_class(name).version >= 1
-    for name in SKELETONS:
-        assert skeleton_class(name).name == name
+    for name in ARCHITECTURES:
+        assert architecture_class(name).name == name
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_every_position_and_skeleton_resolves() -> None:
         (mixer_class, "atention", "attention"),
         (mixer_class, "lsmt", "lstm"),
         (position_class, "sinusoid", "sinusoidal"),
-        (skeleton_class, "clasifier", "classifier"),
+        (architecture_class, "clasifier", "classifier"),
     ],
 )
 def test_an_unknown_name_gets_near_ones_and_the_list(resolve, wrong: str, close: str) -> None:
@@ -177,8 +177,8 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mixer": "conv", "skeleton": "classifier", "knobs": {"kernel_size": 4}}, "no centre"),
-        ({"mixer": "lstm", "skeleton": "classifier", "dim": 7}, "even dim"),
+        ({"mixer": "conv", "architecture": "classifier", "knobs": {"kernel_size": 4}}, "no centre"),
+        ({"mixer": "lstm", "architecture": "classifier", "dim": 7}, "even dim"),
         ({"mixer": "fnet"}, "fnet cannot stand in language_model, which is causal: each output"),
         ({"knobs": {"heads": 3}}, "heads=3 does not divide dim=16"),
         ({"position": "rop"}, "unknown position 'rop'; did you mean 'rope'"),
@@ -186,8 +186,8 @@ def test_sizes_are_whole_and_positive(key: str, value: object) -> None:
         ({"position": "rope", "knobs": {"heads": 16}}, "rope turns pairs of numbers"),
         ({"settings": {"dropout": 1.0}}, "language_model: dropout=1.0 is not at least 0 and below"),
         ({"settings": {"pooling": "mean"}}, "language_model has no knob 'pooling'"),
-        ({"skeleton": "encoder"}, "unknown skeleton 'encoder'"),
-        ({"input_kind": "vectors"}, "language_model takes tokens, not input_kind='vectors'"),
+        ({"architecture": "encoder"}, "unknown architecture 'encoder'"),
+        ({"input_kind": "vectors"}, "language_model takes tokens as inputs, not vectors"),
         ({"output_size": 6}, "ties its output to its embedding"),
         ({"depth": 0}, "depth=0 is not a whole number"),
     ],

@@ -47,7 +47,7 @@ def about(scale: str = "quick", **changes: Any) -> About:
         "num_seeds": 3,
         "settings": {"dim": 64, "depth": 2, "length": 128, "steps": 300, "batch": 32,
                      "learning_rate": 0.001, "warmup_steps": 50},
-        "model": {"skeleton": "language_model", "mixer": "attention", "position": "sinusoidal",
+        "model": {"architecture": "language_model", "mixer": "attention", "position": "sinusoidal",
                   "heads": 8, "is_causal": True},
         "claim": ClaimSpec(statement="8 heads beat one", metric="bits_per_character",
                            a="heads=8", b="heads=1", by=0.02,

@@ -130,7 +130,7 @@ def about(**changes: Any) -> About:
         "num_seeds": NUM_PROCESSES,
         "settings": {"dim": DIM, "depth": 2, "length": 64, "steps": 300, "batch": 16,
                      "lengths": ", ".join(map(str, LENGTHS)), "dims": ", ".join(map(str, DIMS))},
-        "model": {"skeleton": None, "mixer": "attention", "position": "sinusoidal", "heads": 4,
+        "model": {"architecture": None, "mixer": "attention", "position": "sinusoidal", "heads": 4,
                   "kernel": "fused"},
         "claim": ClaimSpec(statement="attention is a better language model than an LSTM at equal "
                            "steps", metric="bits_per_character", a="baseline", b="mixer=lstm",

@@ -76,7 +76,7 @@ class HeadsSweep:
 
     def model(self, heads: int, **knobs: Knob) -> ModelSpec:
         return ModelSpec(
-            skeleton="language_model", mixer="attention",
+            architecture="language_model", mixer="attention",
             knobs={"heads": heads, "dropout": 0.0, **knobs}, position="sinusoidal", dim=64,
             depth=2, length=128, input_kind="tokens", input_size=65, output_size=65,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from models.model_spec import canonical_json, content_hash
 from suite.schema import Measurement, Provenance, Result, Status, Training, Trial
 
 MODEL = ModelSpec(
-    skeleton="language_model", mixer="attention", knobs={"heads": 4, "bias": True},
+    architecture="language_model", mixer="attention", knobs={"heads": 4, "bias": True},
     position="sinusoidal", dim=16, depth=1, length=8, input_kind="tokens", input_size=81,
     output_size=81, settings={"is_tied": True, "norm_placement": "pre"},
 )  # fmt: skip
@@ -33,6 +33,10 @@ PROVENANCE = Provenance(
 def test_an_id_is_the_same_in_every_release() -> None:
     """Changing this constant orphans every result that anybody has recorded."""
     assert TRIAL.trial_id == "3f20845cd2eaa7110b085f4996d907f2"
+
+
+def test_a_model_is_read_back_from_its_spelling() -> None:
+    assert ModelSpec.of_spelling(MODEL.spelling) == MODEL
 
 
 def test_the_order_of_mappings_is_nothing() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
+from suite.spec import Ablation, Claim, Model, Recipe, Scale, SpecError, vary
 
 SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0.1}
@@ -110,7 +110,8 @@ def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: obj
     except SpecError:  # and nothing else
         return
     assert kept == value
-    is_a_word = field in ("gpu_model", "precision") and isinstance(value, str)
+    words = ("gpu_model", "precision", "optimizer", "schedule", "start")
+    is_a_word = field in words and isinstance(value, str)
     assert is_a_word or not isinstance(value, bool | str | bytes)
 
 
@@ -154,6 +155,10 @@ def test_an_endless_axis_is_refused() -> None:
         ({"gpus": 1.0, "gpu_model": "A 100"}, "gpu_model"),
         ({"zero": 4}, "zero"),
         ({"precision": "fp16"}, "precision"),
+        ({"optimizer": "adam"}, "optimizer='adam': should be 'adamw', 'sgd' or 'adafactor'"),
+        ({"schedule": "wsd"}, "schedule"),
+        ({"ema": 1.0}, "ema"),
+        ({"clip_norm": 0.0}, "clip_norm"),
         ({"workers": 0}, "workers"),
         ({"memory_gib": -1.0}, "memory_gib"),
     ],
@@ -162,3 +167,19 @@ def test_what_a_trial_may_use_is_checked(fields: dict[str, Any], sentence: str) 
     with pytest.raises(SpecError, match=sentence) as refused:
         Scale(dim=8, depth=1, length=8, steps=10, batch=2, **fields)
     assert "\n" not in str(refused.value)
+
+
+def test_a_scale_takes_from_the_recipe_what_it_does_not_say() -> None:
+    one = Scale(dim=8, depth=1, length=8, steps=10, batch=2, schedule="linear")
+    made = ablation(recipe=Recipe(optimizer="sgd", schedule="cosine"), scales={"quick": one})()
+    assert made.scale("quick").optimizer == "sgd"
+    assert made.scale("quick").schedule == "linear"
+    assert ablation(scales={"quick": one})().scale("quick") is one
+
+
+def test_settings_name_what_is_not_the_default_of_a_recipe() -> None:
+    plain = Scale(dim=8, depth=1, length=8, steps=10, batch=2)
+    asked = plain.model_copy(update={"optimizer": "sgd", "clip_norm": None})
+    assert set(asked.settings().items()) - set(plain.settings().items()) == {
+        ("optimizer", "sgd"), ("clip_norm", None),
+    }  # fmt: skip

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.outputs import Outputs
 from suite.schema import Training
-from suite.tasks.task import Batch, DataSource, Metric, Split, Task
+from suite.tasks.task import Batch, DataSource, Split, Task
 
 NUM_SYMBOLS = 4
 
@@ -19,8 +20,8 @@ class FirstToken(Task):
 
     name = "first_token"
     version = 1
-    skeleton = "classifier"
-    metric = Metric(name="accuracy", unit="1", better="higher")
+    architecture = "classifier"
+    asks_for = "class"
     source = DataSource(name="toy", title="", licence="", origin="", sha256="0" * 64, file="")
     input_kind = "tokens"
     input_size = NUM_SYMBOLS
@@ -34,20 +35,17 @@ class FirstToken(Task):
         self.read.append("training")
         chance = torch.Generator().manual_seed(1_000_003 * seed + step)
         tokens = torch.randint(NUM_SYMBOLS, (batch, self.length), generator=chance)
-        return Batch(inputs=tokens, targets=tokens[:, 0])
+        return Batch(inputs={"inputs": tokens}, targets=tokens[:, 0])
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         self.read.append(split)
         tokens = torch.cartesian_prod(*[torch.arange(NUM_SYMBOLS)] * self.length)
         for first in range(0, len(tokens), batch):
             chosen = tokens[first : first + batch]
-            yield Batch(inputs=chosen, targets=chosen[:, 0])
+            yield Batch(inputs={"inputs": chosen}, targets=chosen[:, 0])
 
-    def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        return F.cross_entropy(outputs, batch.targets)
-
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        return float((outputs.argmax(1) == batch.targets).sum()), len(batch.targets)
+    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        return F.cross_entropy(outputs.logits, batch.targets)
 
 
 class Reader(nn.Module):
@@ -63,7 +61,7 @@ class Reader(nn.Module):
         return logits
 
 
-def training(steps: int, **changes: float) -> Training:
+def training(steps: int, **changes: object) -> Training:
     fields = {"steps": steps, "learning_rate": 0.05, "warmup_steps": 5, "weight_decay": 0.01,
               "num_evaluations": 4}  # fmt: skip
     return Training(**(fields | changes))  # type: ignore[arg-type]

@@ -44,6 +44,13 @@ def test_a_limit_that_is_exceeded_is_named(
     assert said in found
 
 
+def test_documentation_makes_no_function_long(tmp_path: Path) -> None:
+    write(
+        tmp_path, "models/a.py", 'def f():\n    """A.\n' + "\n" * 50 + '    """\n' + "    1\n" * 39
+    )
+    assert list(violations(tmp_path)) == []
+
+
 def test_every_mixer_may_have_a_config(tmp_path: Path) -> None:
     write(tmp_path, "models/a.py", "class A:\n    class Config: ...\n")
     write(tmp_path, "models/b.py", "class B:\n    class Config: ...\n")

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-import torch
-
+from suite.tasks.batch import joined
 from suite.tasks.data_order import RandomStream, held_out_stream
 from suite.tasks.task import Batch, DataSource, Split, Task
 
@@ -77,10 +76,4 @@ def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -
     task = kind_of_task(length)
     stream, kinds = held_out_stream(split), task.kinds()
     count = task.num_held_out[split] // len(kinds)
-    parts = [task.draw(stream, count, kind) for kind in kinds]
-    masks = [part.mask for part in parts if part.mask is not None]
-    return Batch(
-        inputs=torch.cat([part.inputs for part in parts]),
-        targets=torch.cat([part.targets for part in parts]),
-        mask=torch.cat(masks) if masks else None,
-    )
+    return joined([task.draw(stream, count, kind) for kind in kinds])

@@ -42,7 +42,8 @@ class LabelledData:
 class LabelledTask(Task):
     """Name the class of an example."""
 
-    skeleton = "classifier"
+    architecture = "classifier"
+    asks_for = "class"
 
     @staticmethod
     @abstractmethod

@@ -44,10 +44,11 @@ class TextClassification(LabelledTask):
         tokens = np.full((len(examples.labels), self.length), PADDING, dtype=np.int64)
         for row, text in zip(tokens, examples.inputs, strict=True):
             row[: len(text)] = text[: self.length]
+        inputs = torch.from_numpy(tokens)
         return Batch(
-            inputs=torch.from_numpy(tokens), targets=torch.from_numpy(examples.labels.copy()),
-            mask=torch.from_numpy(tokens != PADDING),
-        )  # fmt: skip
+            inputs={"inputs": inputs, "mask": inputs != PADDING},
+            targets=torch.from_numpy(examples.labels.copy()),
+        )
 
 
 def words_of(text: str) -> list[str]:

@@ -10,7 +10,6 @@ scored.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
+from models.interface import Answer
 from suite.tasks.data_order import RandomStream
-from suite.tasks.task import UNSCORED, Batch, Metric, Split, Task
+from suite.tasks.metrics import Bits
+from suite.tasks.task import Batch, Split, Task
 
 # One character a byte; those beyond ASCII, parts of longer characters, as U+FFFD each.
 BYTES_AS_TEXT = bytes(range(256)).decode("ascii", errors="replace")
@@ -45,8 +45,9 @@ class Corpus:
 class TextWindows(Task):
     """Predict the next symbol, a byte if a task has no others; bits per symbol held out."""
 
-    skeleton = "language_model"
-    metric = Metric(name="bits_per_byte", unit="bit", better="lower")
+    architecture = "language_model"
+    asks_for: ClassVar[Answer] = "next_symbols"
+    metric = Bits(name="bits_per_byte")
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256
     output_size = 256
@@ -68,7 +69,7 @@ class TextWindows(Task):
         num_starts = len(text) - self.length
         starts = RandomStream(seed, step).integers(batch, low=0, high=num_starts)
         windows = text[starts[:, None] + np.arange(self.length + 1)]
-        return Batch(inputs=as_tokens(windows[:, :-1]), targets=as_tokens(windows[:, 1:]))
+        return _predicted(windows)
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Consecutive windows of each piece of the split in turn."""
@@ -83,15 +84,13 @@ class TextWindows(Task):
             places = starts + np.arange(self.length + 1)
             rows = zip(chosen, places, strict=True)
             text = np.stack([piece.take(row, mode="wrap") for (piece, _), row in rows])
-            targets = as_tokens(text[:, 1:])
-            targets[torch.from_numpy(places[:, 1:] > num_scored)] = UNSCORED
-            yield Batch(inputs=as_tokens(text[:, :-1]), targets=targets)
+            yield _predicted(text).only(torch.from_numpy(places[:, 1:] <= num_scored))
 
-    def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-        """Bits, and the number of symbols predicted."""
-        targets, logits = batch.targets.flatten(), outputs.flatten(0, -2).float()
-        nats = cross_entropy(logits, targets, reduction="none", ignore_index=UNSCORED)
-        return nats.double().sum().item() / math.log(2), int((targets != UNSCORED).sum())
+
+def _predicted(windows: NDArray[np.uint8]) -> Batch:
+    """Each symbol from those before it; `[batch, time + 1]`."""
+    inputs, targets = as_tokens(windows[:, :-1]), as_tokens(windows[:, 1:])
+    return Batch(inputs={"inputs": inputs}, targets=targets)
 
 
 def as_tokens(codes: NDArray[np.uint8]) -> Tensor:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from models.decoding import Decoder, generate
+from models.interface import INPUTS
+from suite.tasks.metrics import Metric
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
+from suite.training.tensor_io import Tensors
 
 
 class Engine(Protocol):
@@ -43,6 +48,16 @@ class Engine(Protocol):
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
         """The task's metric over a whole split, the model in evaluation mode."""
 
+    def finish(self) -> None:
+        """Give the model the weights that it is scored with; no step follows."""
+
+    def weights(self) -> Tensors:
+        """Parameters and buffers of the whole model, by name, each once.
+
+        Raises:
+            CheckpointError: no worker has all of them, or there is something else among them.
+        """
+
     def save(self, folder: Path) -> None:
         """Write this worker's part of the state into a folder.
 
@@ -72,15 +87,34 @@ class Engine(Protocol):
         """The largest that any worker says."""
 
 
+def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
+    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
+    num_rows = len(batch.targets)
+    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
+    return batch.map(lambda tensor: tensor[rows])
+
+
+def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
+    """The parts of a batch, each with its share of the scored targets.
+
+    The loss of a part is a mean over these, so that losses times shares add up to the whole one's.
+    """
+    num_scored = int((batch.targets != UNSCORED).sum()) if num_parts > 1 else 0
+    if not num_scored:
+        yield batch, 1.0
+        return
+    for index in range(num_parts):
+        part = part_of(batch, index, num_parts)
+        own = int((part.targets != UNSCORED).sum())
+        if own:
+            yield part, own / num_scored
+
+
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
     """The task's metric over a whole split, the model in evaluation mode."""
-    total, count = 0.0, 0
     with in_evaluation_mode(model), torch.inference_mode():
-        for held_out in task.held_out(split, batch):
-            on_device = held_out.to(device)
-            score, number = task.score(on_device.through(model), on_device)
-            total, count = total + score, count + number
-    return total / count
+        batches = (held_out.to(device) for held_out in task.held_out(split, batch))
+        return task.metric.over(judged(model, task.metric, each)(each) for each in batches)
 
 
 def evaluate_in_parts(
@@ -91,21 +125,53 @@ def evaluate_in_parts(
     Returns:
         The metric by coordinate, as ``pairs=8``; that of the whole split first, under ``""``.
     """
-    sums = dict.fromkeys(("", *task.parts()), (0.0, 0))
+    sums: dict[str, list[Tensor]] = {at: [] for at in ("", *task.parts())}
     with in_evaluation_mode(model), torch.inference_mode():
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
-            for at, score, number in _scores(task, on_device.through(model), on_device):
-                sums[at] = (sums[at][0] + score, sums[at][1] + number)
-    return {at: total / count for at, (total, count) in sums.items() if count}
+            sums_of = judged(model, task.metric, on_device)
+            for at, asked in _in_parts(task, on_device):
+                sums[at].append(sums_of(asked))
+    return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
-def _scores(task: Task, outputs: Tensor, batch: Batch) -> Iterator[tuple[str, float, int]]:
-    yield "", *task.score(outputs, batch)
+def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """The whole batch, then the part of its targets at each coordinate, if there are any."""
+    yield "", batch
     for at, is_in_part in task.in_parts(batch).items():
-        targets = batch.targets.masked_fill(~is_in_part, UNSCORED)
-        if (targets != UNSCORED).any():
-            yield at, *task.score(outputs, replace(batch, targets=targets))
+        asked = batch.only(is_in_part)
+        if (asked.targets != UNSCORED).any():
+            yield at, asked
+
+
+def writes(metric: Metric) -> bool:
+    """Whether the metric judges what a model writes by itself."""
+    return isinstance(metric, SequenceMetric) and metric.decoder is not None
+
+
+def judged(model: nn.Module, metric: Metric, batch: Batch) -> Callable[[Batch], Tensor]:
+    """Let the model answer the batch, once; it is in evaluation mode.
+
+    Returns:
+        The metric's sums over the batch, or over the batch with some of its targets left out.
+    """
+    if isinstance(metric, SequenceMetric) and metric.decoder is not None:
+        written = _written(model, batch, metric.decoder, metric.end)
+        return partial(metric.sums_of_written, written)
+    return partial(metric.sums, batch.through(model))
+
+
+def _written(model: nn.Module, batch: Batch, decoder: Decoder, end: int | None) -> list[list[int]]:
+    """What the model writes for each row, given all inputs that stand before the first target.
+
+    No row becomes longer than its targets may be, `[batch, time]`.
+    """
+    own = (INPUTS, "mask")
+    sources = {name: tensor for name, tensor in batch.inputs.items() if name not in own}
+    first = int((batch.targets != UNSCORED).any(dim=0).int().argmax())
+    limits = torch.full(batch.targets.shape[:1], batch.targets.shape[1] - first)
+    start = batch.inputs[INPUTS][:, : first + 1]
+    return generate(model, sources, decoder, start=start, end=end, limits=limits).rows()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs a training step on one device: AdamW, clipping, warm-up and cosine.
+"""Runs a training step on one device, by a recipe.
 
 Forward and backward run as the model declares. Eagerly, torch starts one kernel for each operation
 as Python reaches it. `compiled` is `torch.compile` with fixed shapes: fused kernels, made at the
@@ -10,20 +10,28 @@ parameters are those of the model itself, and a split is always scored eagerly.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models import Skeleton
+from models import Architecture
 from models.model_spec import Runtime
+from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import evaluate
+from suite.training.engines.engine import evaluate, shares_of
+from suite.training.recipes import (
+    STATE_OF,
+    WeightAverage,
+    optimizer_of,
+    schedule_of,
+    why_other_state,
+)
 from suite.training.tensor_io import (
     Tensors,
     read_json,
@@ -44,7 +52,7 @@ class NoRuntime(Exception):
 
 def runtime_of(model: nn.Module) -> Runtime:
     """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
-    return model.spec.runtime if isinstance(model, Skeleton) else "eager"
+    return model.spec.runtime if isinstance(model, Architecture) else "eager"
 
 
 def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
@@ -96,49 +104,54 @@ class _Graphed(nn.Module):
         super().__init__()
         self.model = model
         self.train(model.training)
-        self._recorded: dict[_Signature, Callable[..., Tensor]] = {}
+        self._recorded: dict[_Signature, Callable[..., Any]] = {}
 
-    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """As the model's; see `models.Skeleton.forward`."""
-        given = (inputs,) if mask is None else (inputs, mask)
+    def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
+        """As the model's, of tensors alone."""
+        given = (*unnamed, *named.values())
         signature = (
             self.model.training,
             torch.is_grad_enabled(),
+            tuple(named),
             *((each.shape, each.dtype, each.requires_grad) for each in given),
         )
         if signature not in self._recorded:
-            self._recorded[signature] = _record(self.model, given)
-        return self._recorded[signature](*given)
+            self._recorded[signature] = _record(self.model, given, tuple(named))
+        found: Tensor | Outputs = self._recorded[signature](*given)
+        return found
 
 
-def _record(model: nn.Module, given: tuple[Tensor, ...]) -> Callable[..., Tensor]:
+def _record(
+    model: nn.Module, given: tuple[Tensor, ...], names: tuple[str, ...]
+) -> Callable[..., Any]:
     """Warm-up, forward and backward; the recording has inputs of its own, which are copied into.
 
     Recording replaces the `forward` of what it is given, so each gets a shell of its own, which
     shares the model's parameters.
     """
-    shell = _Shell(model)
+    shell = _Shell(model, names)
     shell.training = model.training  # of the shell alone
     own = tuple(each.detach().clone().requires_grad_(each.requires_grad) for each in given)
     recorded: Any = torch.cuda.make_graphed_callables(shell, own, allow_unused_input=True)
-    replay: Callable[..., Tensor] = recorded
+    replay: Callable[..., Any] = recorded
     return replay
 
 
 class _Shell(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
+    """Takes all tensors by position, as a recording does; the last of them have names."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
-        self.model = model
+        self.model, self._names = model, names
 
-    def forward(self, *given: Tensor) -> Tensor:
-        computed: Tensor = self.model(*given)
-        return computed
+    def forward(self, *given: Tensor) -> Any:
+        num_unnamed = len(given) - len(self._names)
+        named = dict(zip(self._names, given[num_unnamed:], strict=True))
+        return self.model(*given[:num_unnamed], **named)
 
 
-CLIP_NORM = 1.0
-BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
-# Files of a checkpoint: the model, what AdamW keeps of each parameter, and the rates.
-_MODEL, _MOMENTS, _STEPS, _RATES = "model", ("exp_avg", "exp_avg_sq"), "step", "rates.json"
+# Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
+_MODEL, _AVERAGES, _RATES = "model", "average", "rates.json"
 
 
 class LocalEngine:
@@ -156,25 +169,38 @@ class LocalEngine:
         Raises:
             suite.training.engines.local.NoRuntime: this machine cannot run it as declared.
         """
-        self.device = device
-        self._label_smoothing = training.label_smoothing
+        self.device, self._training = device, training
         self._eager = model.to(device).train()
         self.model = prepared(self._eager, runtime_of(model), device)
-        self.optimizer = torch.optim.AdamW(
-            decayed_apart(model, training.weight_decay), lr=training.learning_rate, betas=BETAS
-        )
+        self.optimizer = optimizer_of(model, training)
         self.schedule = schedule_of(self.optimizer, training)
+        self._average = WeightAverage(model, training.ema) if training.ema else None
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
-        batch = batch.to(self.device)
-        loss = task.loss(batch.through(self.model), batch, self._label_smoothing)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
+        losses: list[Tensor] = []
+        for part, share in shares_of(batch.to(self.device), self._training.accumulation):
+            loss = self._loss(part, task)
+            loss = loss if share == 1.0 else loss * share
+            if not losses:  # so late, since memory is measured
+                self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+        if self._training.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self._training.clip_norm)
         self.optimizer.step()
         self.schedule.step()
-        return loss.detach()
+        if self._average:
+            self._average.update(self.schedule.last_epoch)
+        return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
+
+    def _loss(self, batch: Batch, task: Task) -> Tensor:
+        """Mean loss of a part of the batch, in float32; at bf16 the model runs under autocast."""
+        if self._training.precision != "bf16":
+            return task.loss(batch.through(self.model), batch, self._training.label_smoothing)
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16):
+            outputs = batch.through(self.model)
+        return task.loss(outputs.map(Tensor.float), batch, self._training.label_smoothing)
 
     def mean(self, losses: Sequence[Tensor]) -> float:
         """The mean loss over steps; reading it waits for the device."""
@@ -183,9 +209,29 @@ class LocalEngine:
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
         """The task's metric over a whole split, the model in evaluation mode, run eagerly.
 
-        The last batch of a split may be smaller, and would be compiled for itself.
+        The last batch of a split may be smaller, and would be compiled for itself. It is scored in
+        float32, with the average of the weights where there is one.
         """
-        return evaluate(self._eager, task, split, batch, self.device)
+        with self._averaged():
+            return evaluate(self._eager, task, split, batch, self.device)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """In the block the model has the averages of its weights."""
+        if self._average is None:
+            yield
+            return
+        self._average.swap()
+        try:
+            yield
+        finally:
+            self._average.swap()
+
+    def finish(self) -> None:
+        """See `Engine.finish`."""
+        if self._average:
+            self._average.swap()
+            self._average = None
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`; there is one worker."""
@@ -194,6 +240,13 @@ class LocalEngine:
     def largest(self, value: float) -> float:
         """See `Engine.largest`; there is one worker."""
         return value
+
+    def weights(self) -> Tensors:
+        """See `Engine.weights`: parameters, buffers that are kept, and what a mixer adds."""
+        state = self._eager.state_dict(keep_vars=True)
+        refuse_non_tensors(state)
+        names = {id(tensor): name for name, tensor in reversed(state.items())}
+        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`: the state of model, optimiser and schedule."""
@@ -204,19 +257,17 @@ class LocalEngine:
     def load(self, folder: Path) -> None:
         """See `Engine.load`."""
         model = read_tensors(folder / f"{_MODEL}.safetensors")
-        refuse_misfit("tensor", model, self._own_tensors())
-        keys = (*_MOMENTS, _STEPS)
-        states = {key: read_tensors(folder / f"{key}.safetensors") for key in keys}
-        self._refuse_misfit(states)
+        refuse_misfit("tensor", model, self.weights())
+        states = self._read_states(folder)
+        averages = read_tensors(folder / f"{_AVERAGES}.safetensors") if self._average else {}
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
             raise CheckpointError("the optimiser has other groups of parameters")
+        if self._average:
+            self._average.load(averages)
         self._eager.load_state_dict(model, strict=False)  # a shared tensor is in it once
         optimizer = self.optimizer.state_dict()
-        optimizer["state"] = {
-            int(index): {key: tensors[index] for key, tensors in states.items()}
-            for index in states[_STEPS]
-        }
+        optimizer["state"] = states
         self.optimizer.load_state_dict(optimizer)
         for group, rate in zip(self.optimizer.param_groups, rates["rates"], strict=True):
             group["lr"] = rate
@@ -230,25 +281,29 @@ class LocalEngine:
     def _state(self) -> dict[str, Tensors]:
         """All tensors that training changes, by the file in which they are kept."""
         of_each = self.optimizer.state_dict()["state"]
-        return {_MODEL: self._own_tensors()} | {
-            key: {str(index): state[key] for index, state in of_each.items()}
-            for key in (*_MOMENTS, _STEPS)
+        averages = {_AVERAGES: self._average.averages} if self._average else {}
+        return {_MODEL: self.weights(), **averages} | {
+            key: {str(index): state[key] for index, state in of_each.items() if key in state}
+            for key in STATE_OF[self._training.optimizer]
         }
 
-    def _own_tensors(self) -> Tensors:
-        """Parameters, buffers that a checkpoint holds, and what a mixer adds; each once."""
-        state = self._eager.state_dict(keep_vars=True)
-        refuse_non_tensors(state)
-        names = {id(tensor): name for name, tensor in reversed(state.items())}
-        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
+    def _read_states(self, folder: Path) -> dict[int, dict[str, Tensor]]:
+        """The optimiser's state of each parameter.
 
-    def _refuse_misfit(self, states: Mapping[str, Tensors]) -> None:
+        Raises:
+            CheckpointError: it is of other parameters.
+        """
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        indices = states[_STEPS].keys()
-        if not indices <= {str(index) for index in range(len(parameters))}:
-            raise CheckpointError("the optimiser's state is of more parameters than there are")
-        for key in _MOMENTS:
-            refuse_misfit(key, states[key], {index: parameters[int(index)] for index in indices})
+        states: dict[int, dict[str, Tensor]] = {}
+        for key in STATE_OF[self._training.optimizer]:
+            for index, tensor in read_tensors(folder / f"{key}.safetensors").items():
+                states.setdefault(int(index), {})[key] = tensor
+        for place, state in states.items():
+            if place >= len(parameters):
+                raise CheckpointError("the optimiser's state is of more parameters than there are")
+            if why := why_other_state(self._training.optimizer, state, parameters[place]):
+                raise CheckpointError(f"the state of parameter {place} does not fit: {why}")
+        return states
 
     def _rates(self) -> dict[str, object]:
         """The learning rate of each group, and where the schedule stands."""
@@ -256,29 +311,3 @@ class LocalEngine:
         return {
             "rates": [group["lr"] for group in self.optimizer.param_groups], "schedule": schedule,
         }  # fmt: skip
-
-
-def schedule_of(
-    optimizer: torch.optim.Optimizer, training: Training
-) -> torch.optim.lr_scheduler.LambdaLR:
-    """The learning rate of each step, as `learning_rate_factor` has it."""
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: learning_rate_factor(step, training)
-    )
-
-
-def learning_rate_factor(step: int, training: Training) -> float:
-    """Linear warm-up over `warmup_steps`, then half a cosine down to zero at the last step."""
-    if step < training.warmup_steps:
-        return (step + 1) / training.warmup_steps
-    rest = max(1, training.steps - training.warmup_steps)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - training.warmup_steps) / rest)))
-
-
-def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Matrices decay; biases, gains and other vectors do not."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-    ]

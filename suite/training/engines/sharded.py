@@ -1,7 +1,7 @@
 """Runs a training step on several workers by DeepSpeed, with the numbers of one process.
 
 Every worker builds the same model from the same seed and takes its rows of the same global batch;
-optimiser, clipping and schedule are the local engine's. What ZeRO (Rajbhandari et al. 2020,
+optimiser, clipping and schedule are those of one process. What ZeRO (Rajbhandari et al. 2020,
 arXiv:1910.02054) divides is where numbers are kept, not which: in float32 the losses of stages 0
 to 3 differ from one process's by the order of sums, 2e-7 of their value over 30 steps on two CPUs.
 
@@ -16,6 +16,7 @@ What it saves of a training `sharded_checkpoint` writes, so that nothing is pick
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import warnings
@@ -30,8 +31,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import in_evaluation_mode
-from suite.training.engines.local import BETAS, CLIP_NORM, decayed_apart, schedule_of
+from suite.training.engines.engine import in_evaluation_mode, judged, part_of, writes
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
     OPTIMIZER,
@@ -41,9 +41,11 @@ from suite.training.engines.sharded_checkpoint import (
     read_trees,
     tensors_in,
 )
-from suite.training.tensor_io import refuse_misfit, refuse_non_tensors, sha256_of
+from suite.training.recipes import BETAS, decayed_apart, schedule_of
+from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
+_DIVIDED = 3  # the stage of ZeRO at which no worker holds all parameters
 _TAG = "."  # DeepSpeed's folder inside a checkpoint: none
 _FLAT = "fp32_flat_groups"  # where stage 3 keeps this worker's share of the parameters
 # Of all parameters; what is small enough to stay on every worker at stage 3, in numbers.
@@ -73,11 +75,12 @@ class ShardedEngine:
         self._label_smoothing = training.label_smoothing
         deepspeed = _deepspeed(device)
         model = model.to(device).train()
+        self._copy = _without_parameters(model) if parallel.zero == _DIVIDED else None
         groups = [g for g in decayed_apart(model, training.weight_decay) if g["params"]]
         optimizer = torch.optim.AdamW(groups, lr=training.learning_rate, betas=BETAS)
         self.model, *_ = deepspeed.initialize(
             model=model, optimizer=optimizer, lr_scheduler=schedule_of(optimizer, training),
-            config=_settings(parallel, sum(p.numel() for p in model.parameters())),
+            config=_settings(training, parallel, sum(p.numel() for p in model.parameters())),
             dist_init_required=False,
         )  # fmt: skip
         self._files = _use_plain_files(self.model)
@@ -88,15 +91,16 @@ class ShardedEngine:
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
-        share = _part(batch, self.rank, self.num_workers)
+        share = part_of(batch, self.rank, self.num_workers)
         losses = []
         for index in range(self._accumulation):
-            part = _part(share, index, self._accumulation).to(self.device)
-            loss = task.loss(part.through(self.model).float(), part, self._label_smoothing)
+            part = part_of(share, index, self._accumulation).to(self.device)
+            outputs = part.through(self.model).map(Tensor.float)
+            loss = task.loss(outputs, part, self._label_smoothing)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
-                del loss, part
+                del loss, outputs, part
                 before_update()
             self.model.step()
         return torch.stack(losses).mean()
@@ -111,17 +115,33 @@ class ShardedEngine:
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        total = torch.zeros(2, dtype=torch.float64)
+        metric, total = task.metric, torch.zeros((), dtype=torch.float64)
         with in_evaluation_mode(self.model), torch.no_grad():
+            model = self._whole() if writes(metric) else self.model
             for held_out in task.held_out(split, batch):
-                share = _part(held_out, self.rank, self.num_workers)
+                share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                score = task.score(share.through(self.model).float(), share)
-                if has_rows:
-                    total += torch.tensor(score, dtype=torch.float64)
-        score_sum, count = self._sum(total.to(self.device)).tolist()
-        return float(score_sum / count)
+                sums = judged(model, metric, share)(share)
+                total = total + (sums if has_rows else torch.zeros_like(sums))
+        return metric.value(self._sum(total.to(self.device)).cpu())
+
+    def _whole(self) -> nn.Module:
+        """The model with all parameters on this worker; to write with, in float32.
+
+        Workers write sequences of different lengths, during which none may wait for another's
+        parameters, as it would at stage 3; there it is a copy.
+        """
+        module: nn.Module = self.model.module
+        if self._copy is None:
+            return module
+        import deepspeed
+
+        with deepspeed.zero.GatheredParameters(list(module.parameters())):
+            tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
+            state = {name: tensor.detach().clone() for name, tensor in tensors}
+        self._copy.load_state_dict(state, strict=False, assign=True)
+        return self._copy.eval()
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`."""
@@ -134,6 +154,13 @@ class ShardedEngine:
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return float(found.item())
+
+    def finish(self) -> None:
+        """See `Engine.finish`; it keeps no average."""
+
+    def weights(self) -> Tensors:
+        """See `Engine.weights`; planning asks for none."""
+        raise CheckpointError("the weights are divided among workers")
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`."""
@@ -186,6 +213,13 @@ class ShardedEngine:
         return values
 
 
+def _without_parameters(model: nn.Module) -> nn.Module:
+    """A copy whose parameters have shapes and no numbers, and take no memory."""
+    parameters = model.parameters()
+    empty = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in parameters}
+    return copy.deepcopy(model, empty)
+
+
 def _use_plain_files(model: Any) -> PlainCheckpointEngine:
     """Make DeepSpeed save and load its state as plain files."""
     # DeepSpeed has no public setting for a writer of our own, so three of its internals are
@@ -199,14 +233,7 @@ def _use_plain_files(model: Any) -> PlainCheckpointEngine:
     return files
 
 
-def _part(batch: Batch, index: int, num_parts: int) -> Batch:
-    """Rows number `index` of `num_parts` parts, as equal as can be; none where they do not last."""
-    num_rows = len(batch.targets)
-    rows = slice(num_rows * index // num_parts, num_rows * (index + 1) // num_parts)
-    return batch.mapped(lambda tensor: tensor[rows])
-
-
-def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:
+def _settings(training: Training, parallel: Parallel, num_parameters: int) -> dict[str, Any]:
     """For DeepSpeed, of which the batch's size matters only in proportion.
 
     Buckets in which gradients travel are small against the model, since by default each worker
@@ -216,7 +243,7 @@ def _settings(parallel: Parallel, num_parameters: int) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": parallel.accumulation,
-        "gradient_clipping": CLIP_NORM,
+        "gradient_clipping": training.clip_norm or 0.0,
         "steps_per_print": 2**62,
         "torch_autocast": {"enabled": parallel.precision == "bf16", "dtype": "bfloat16"},
         "zero_optimization": {

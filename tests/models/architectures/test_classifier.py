@@ -43,14 +43,14 @@ def test_a_class_token_is_real_where_all_else_is_padding() -> None:
     assert not torch.allclose(logits[0], logits[1])
 
 
-@pytest.mark.parametrize("skeleton", ["classifier", "pair_classifier"])
+@pytest.mark.parametrize("architecture", ["classifier", "pair_classifier"])
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_every_mixer_has_room_for_a_class_token(mixer: str, skeleton: str) -> None:
-    model = build(spec(skeleton, mixer, pooling="class_token"))
+def test_every_mixer_has_room_for_a_class_token(mixer: str, architecture: str) -> None:
+    model = build(spec(architecture, mixer, pooling="class_token"))
     model(inputs(model.spec)).square().sum().backward()
     assert model.class_token.vector.grad.abs().max() > 0
     if mixer_class(mixer).fixed_length:
         with pytest.raises(ModelError, match=f"at most max_length={LENGTH + 1} tokens"):
-            build(spec(skeleton, mixer, pooling="class_token", position="none"))(
+            build(spec(architecture, mixer, pooling="class_token", position="none"))(
                 inputs(model.spec, length=LENGTH + 1)
             )

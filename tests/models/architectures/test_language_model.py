@@ -7,7 +7,7 @@ from models import MIXERS, ModelError, mixer_class
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
 
 BOTH = ["language_model", "masked_language_model"]
-both = pytest.mark.parametrize("skeleton", BOTH)
+both = pytest.mark.parametrize("architecture", BOTH)
 
 
 @pytest.mark.parametrize("mixer", [m for m in MIXERS if mixer_class(m).supports_causal])
@@ -31,8 +31,8 @@ def test_a_masked_language_model_sees_both_directions() -> None:
 
 
 @both
-def test_the_output_matrix_is_the_embedding(skeleton: str) -> None:
-    model = build(spec(skeleton, "conv"))
+def test_the_output_matrix_is_the_embedding(architecture: str) -> None:
+    model = build(spec(architecture, "conv"))
     table = model.embedding.table.weight
     assert sum(p is table for p in model.parameters()) == 1
     assert not [p for p in model.parameters() if p.shape == (SYMBOLS, DIM) and p is not table]
@@ -44,9 +44,9 @@ def test_the_output_matrix_is_the_embedding(skeleton: str) -> None:
 
 @both
 def test_an_output_matrix_of_its_own_starts_like_the_embedding_and_goes_its_way(
-    skeleton: str,
+    architecture: str,
 ) -> None:
-    tied, untied = (build(spec(skeleton, dim=64, is_tied=is_tied)) for is_tied in (True, False))
+    tied, untied = (build(spec(architecture, dim=64, is_tied=is_tied)) for is_tied in (True, False))
     assert untied.num_parameters() - tied.num_parameters() == 64 * SYMBOLS
     assert untied.head.bias is None
     assert untied.head.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)

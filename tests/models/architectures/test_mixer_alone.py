@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from models import MIXERS, ModelError, ModelSpec, build_model, mixer_class, skeleton_class
+from models import MIXERS, ModelError, ModelSpec, architecture_class, build_model, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
-from models.registry import SKELETONS, WITHOUT_SKELETON
+from models.registry import ARCHITECTURES, BARE_ARCHITECTURES
 from tests.models.small_models import build, spec
 
 DIM, LENGTH = 16, 33
@@ -13,7 +13,7 @@ DIM, LENGTH = 16, 33
 
 def alone(mixer: str = "attention", *, depth: int = 1, is_causal: bool = False) -> ModelSpec:
     return ModelSpec(
-        skeleton="causal_mixer_alone" if is_causal else "mixer_alone", mixer=mixer, knobs={},
+        architecture="causal_mixer_alone" if is_causal else "mixer_alone", mixer=mixer, knobs={},
         position="none", dim=DIM, depth=depth, length=LENGTH, input_kind="vectors",
         input_size=DIM, output_size=DIM,
     )  # fmt: skip
@@ -61,6 +61,6 @@ def test_vectors_must_have_the_models_width() -> None:
         build_model(wrong)
 
 
-def test_it_is_no_skeleton_that_a_task_or_an_ablation_could_ask_for() -> None:
-    assert not set(WITHOUT_SKELETON) & set(SKELETONS)
-    assert skeleton_class("mixer_alone") is MixerAlone
+def test_it_is_no_architecture_that_a_task_or_an_ablation_could_ask_for() -> None:
+    assert not set(BARE_ARCHITECTURES) & set(ARCHITECTURES)
+    assert architecture_class("mixer_alone") is MixerAlone

@@ -148,6 +148,9 @@ def test_other_probes_and_labels_are_left_aside() -> None:
     for label in ("heads=8", "mixer=lstm", "mixer=lstm, learning_rate=tuned", "learning_rate=0.1"):
         assert mixer_and_rate(label) is None
     assert mixer_and_rate("mixer=mine:My, learning_rate=1e-05") == ("mine:My", 1e-5)
+    tagger = "architecture=tagger, mixer=lstm, learning_rate=0.1"
+    assert mixer_and_rate(tagger) == ("tagger/lstm", 0.1)
+    assert mixer_and_rate("architecture=cnn, learning_rate=0.1") == ("cnn/", 0.1)
 
 
 def _file(folder: Path, results: pd.DataFrame) -> Path:
@@ -162,11 +165,12 @@ def test_the_command_prints_the_table_that_the_suite_reads(
     assert main([str(_file(tmp_path, _results(LEARNT)))]) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[:3] == [
-        "scale,task,mixer,learning_rate", "quick,listops,attention,0.003",
-        "quick,listops,lstm,0.01",
+        "scale,task,architecture,mixer,learning_rate", "quick,listops,,attention,0.003",
+        "quick,listops,,lstm,0.01",
     ]  # fmt: skip
     read = read_rates(printed)
-    assert read == {(one.scale, one.task, one.mixer): one.rate for one in choices(_results(LEARNT))}
+    chosen = choices(_results(LEARNT))
+    assert read == {(one.scale, one.task, "", one.mixer): one.rate for one in chosen}
 
 
 def test_the_command_says_in_a_sentence_what_is_wrong(

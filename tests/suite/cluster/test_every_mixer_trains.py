@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models import MIXERS, mixer_class, skeleton_class
+from models import MIXERS, architecture_class, mixer_class
 from suite.events import Checkpoints, ExecutorSettings, Finished
 from suite.execution.inline import InlineExecutor
 from suite.planning.plan import plan
@@ -32,7 +32,7 @@ QUICK = "dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3"
 
 
 def fits(mixer: str, task: str) -> bool:
-    is_causal = skeleton_class(task_class(task).skeleton).is_causal
+    is_causal = architecture_class(task_class(task).architecture).is_causal
     return mixer_class(mixer).supports_causal or not is_causal
 
 

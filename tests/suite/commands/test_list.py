@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from models import MIXERS, mixer_class
+from models import ARCHITECTURES, MIXERS, mixer_class
 from suite.commands import list as list_command
 from suite.commands.list import show
 from suite.planning.loader import find, shipped
@@ -39,6 +39,12 @@ def test_an_ablation_that_has_changed_is_planned_again(monkeypatch: pytest.Monke
     stale = {"question": "an older one?"}
     assert list_command.overview({"heads": now["heads"] | stale}) == {"heads": now["heads"] | stale}
     assert list_command.overview({"heads": stale | {"sha256": "of an older file"}}) == now
+
+
+def test_every_architecture_with_its_knobs(capsys: pytest.CaptureFixture[str]) -> None:
+    entries = _entries("architectures", capsys)
+    assert list(entries) == list(ARCHITECTURES)
+    assert "is_tied=True" in entries["language_model"]["knobs"]
 
 
 def test_every_mixer_with_its_paper_and_cost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from collections.abc import Iterator
 from dataclasses import fields
@@ -17,6 +18,7 @@ from suite.schema import Point, Training
 from suite.spec import Scale
 from suite.tasks.task import TaskError
 from suite.training.loop import Exercise
+from tests.suite.writers import GruPair
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +227,73 @@ def test_a_module_that_does_not_suit_is_one_sentence(
     with pytest.raises(ModuleError) as refused:
         suite.run_task(module, task=task)
     assert str(refused.value) == sentence
+
+
+def test_a_module_with_a_source_writes_by_itself() -> None:
+    found = suite.run_task(GruPair(64), task="reversal", length=3, steps=200, batch=64,
+                           learning_rate=1e-2)  # fmt: skip
+    assert (found.metric, found.unit) == ("exact_match", "1")
+    assert list(found.parts) == ["digits=1", "digits=2"]
+    assert found.value > 0.95
+
+
+class NoSource(GruPair):
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        return self.head(self.embedding(inputs))
+
+
+class NoMask(GruPair):
+    def forward(self, inputs: Tensor, mask: Tensor, context: Tensor) -> Tensor:  # type: ignore[override]
+        return self.head(self.embedding(inputs))
+
+
+class NoSteps(GruPair):
+    step = encode = None  # type: ignore[assignment]
+
+
+class WrongState(GruPair):
+    def step(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        raise TypeError("no state")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            NoSource,
+            "the module NoSource must take context=, integers of shape [16, 63]: reversal has more"
+            " than one input",
+        ),
+        (
+            NoMask,
+            "the module NoMask must take context_mask=, [batch, time], True where a real token"
+            " stands: the sequences of reversal differ in length and are padded",
+        ),
+        (
+            NoSteps,
+            "the module NoSteps must have encode and step: exact_match of reversal judges what it"
+            " writes by itself; models.decoding.Writer describes them",
+        ),
+        (
+            WrongState,
+            "the module WrongState cannot be called with a batch of reversal, integers of 0 to 12,"
+            " shape [16, 64]: TypeError: no state",
+        ),
+    ],
+)
+def test_a_module_that_cannot_serve_a_source_is_one_sentence(
+    kind: type[GruPair], sentence: str
+) -> None:
+    with pytest.raises(ModuleError) as refused:
+        suite.run_task(kind(8), task="reversal")
+    assert str(refused.value) == sentence
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    found = doctest.DocTestFinder().find(suite.run_task, "run_task", globs={})
+    assert sum(len(each.examples) for each in found) > 3
+    for each in found:
+        assert not doctest.DocTestRunner().run(each).failed
 
 
 def test_a_score_that_is_no_number_is_said() -> None:

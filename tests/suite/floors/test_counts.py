@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.outputs import Outputs
 from suite.floors.majority import Majority, smoothed
 from suite.floors.splits import training_batches
 from suite.floors.uniform import Uniform
@@ -38,8 +39,9 @@ def test_chance_is_that_all_answers_which_must_be_right_are_right() -> None:
 def test_chance_is_what_equal_logits_score() -> None:
     task = build_task("shakespeare_characters", 64)
     batch = next(task.held_out("validation", 4))
-    total, count = task.score(torch.zeros(*batch.targets.shape, task.output_size), batch)
-    assert total / count == pytest.approx(Uniform().score(task), rel=1e-6)
+    zeros = Outputs(torch.zeros(*batch.targets.shape, task.output_size))
+    score = task.metric.value(task.metric.sums(zeros, batch))
+    assert score == pytest.approx(Uniform().score(task), rel=1e-6)
 
 
 def test_the_most_frequent_class_of_training_is_said_always() -> None:
@@ -78,12 +80,11 @@ def test_frequencies_score_as_a_task_scores_logits(name: str) -> None:
             asked = batch.targets[batch.targets != UNSCORED]
             counts += torch.bincount(asked, minlength=task.output_size)
     logits = torch.from_numpy(np.log(smoothed(counts.long().numpy())))
-    total, count = 0.0, 0
-    for batch in task.held_out("test", 100):
-        outputs = logits.expand(*batch.targets.shape, task.output_size)
-        batch_sum, batch_count = task.score(outputs, batch)
-        total, count = total + batch_sum, count + batch_count
-    assert Majority().score(task) == pytest.approx(total / count, rel=1e-6)
+    score = task.metric.over(
+        task.metric.sums(Outputs(logits.expand(*batch.targets.shape, task.output_size)), batch)
+        for batch in task.held_out("test", 100)
+    )
+    assert Majority().score(task) == pytest.approx(score, rel=1e-6)
 
 
 def test_an_epoch_is_read_once() -> None:

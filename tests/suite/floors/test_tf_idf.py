@@ -37,7 +37,8 @@ def test_bytes_are_read_as_the_words_of_their_window() -> None:
     task = build_task("shakespeare_plays", 40)
     batch = next(task.held_out("test", 1))
     (words,) = tf_idf._words(task, batch)
-    assert " ".join(words).startswith(task.text(batch.inputs[0].tolist()).split()[0].lower()[:3])
+    text = task.text(batch.inputs["inputs"][0].tolist())
+    assert " ".join(words).startswith(text.split()[0].lower()[:3])
     assert all(word == word.lower() and word.strip() for word in words)
 
 

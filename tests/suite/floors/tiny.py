@@ -11,7 +11,8 @@ import torch
 from suite.tasks.bases.labelled_data import LabelledData, examples_of
 from suite.tasks.bases.labelled_texts import TextClassification
 from suite.tasks.bases.text_windows import Corpus, TextWindows
-from suite.tasks.task import Batch, DataSource, Metric, Split, Task
+from suite.tasks.metrics import Bits
+from suite.tasks.task import Batch, DataSource, Split, Task
 
 SOURCE = DataSource(name="tiny", title="", licence="", origin="", sha256="0" * 64, file="")
 
@@ -20,7 +21,7 @@ class TinyText(TextWindows):
     """Three symbols, in training only two; of each held-out piece the first three are scored."""
 
     name = "tiny_text"
-    metric = Metric(name="bits_per_character", unit="bit", better="lower")
+    metric = Bits(name="bits_per_character")
     source = SOURCE
     num_scored: ClassVar = {"validation": 3, "test": 3}
     input_size = 3
@@ -41,7 +42,8 @@ class TinyClasses(Task):
     """An epoch of five examples, of classes 0 1 2 1 1; asked are 1 1 0 2."""
 
     name = "tiny_classes"
-    skeleton = "classifier"
+    architecture = "classifier"
+    asks_for = "class"
     source = SOURCE
     input_kind = "vectors"
     input_size = 1
@@ -63,7 +65,7 @@ class TinyClasses(Task):
 
 
 def _without_inputs(classes: list[int]) -> Batch:
-    return Batch(inputs=torch.zeros(len(classes), 1, 1), targets=torch.tensor(classes))
+    return Batch(inputs={"inputs": torch.zeros(len(classes), 1, 1)}, targets=torch.tensor(classes))
 
 
 class TinyReviews(TextClassification):

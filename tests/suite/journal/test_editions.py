@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from suite.journal.editions import bare_json
 from suite.journal.export import exported, parsed
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
@@ -44,6 +46,23 @@ def test_an_edition_keeps_its_number_and_what_is_older_is_the_first(tmp_path: Pa
         first = min(each.started_seconds for each in journal.starts())
         assert shown.about.editions[1].started_seconds == first
         assert numbers(journal.keep_plan(make())) == (1, [(2, 0), (1, 6)])
+
+
+def test_what_was_kept_under_old_names_is_read_and_is_the_same_edition(tmp_path: Path) -> None:
+    """An architecture was called a skeleton once."""
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        shown = journal.keep_plan(make())
+        lines = gzip.decompress(exported(shown, journal)).replace(b"architecture", b"skeleton")
+    assert lines.count(b'"skeleton"') > 3
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE sweeps SET plan = replace(plan, 'architecture', 'skeleton')")
+        old = gzip.compress(bare_json(shown).replace(b"architecture", b"skeleton"))
+        db.execute("UPDATE editions SET plan = ?", (old,))
+    with Journal(path) as journal:
+        assert journal.plans() == [shown]
+        assert numbers(journal.keep_plan(make())) == (1, [(1, 0)])
+    assert parsed(gzip.compress(lines)).plan.trials == shown.trials
 
 
 def test_history_and_source_go_where_the_journal_goes(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ FAULTS = {
 
 def spec(mixer: str, *, is_causal: bool) -> ModelSpec:
     return ModelSpec(
-        skeleton="language_model" if is_causal else "classifier", mixer=mixer, position="none",
+        architecture="language_model" if is_causal else "classifier", mixer=mixer, position="none",
         knobs=vars(mixer_class(mixer).Config()), dim=8, depth=2, length=40, input_kind="tokens",
         input_size=5, output_size=5,
     )  # fmt: skip

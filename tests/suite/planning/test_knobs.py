@@ -91,10 +91,10 @@ FAULTS = {
     ),
     "Config is no dataclass": ((("@dataclass(frozen=True, kw_only=True)", ""),), {}, "dataclass"),
     "unknown knob": ((), {"knobs": ", strenth=1.0"}, "did you mean 'strength'"),
-    "knob of a skeleton's name": (
+    "knob of an architecture's name": (
         (("strength: float", "dropout: float"), ("config.strength", "config.dropout")),
         {},
-        "mixer 'own.average:Average': skeletons have a 'dropout' already",
+        "mixer 'own.average:Average': architectures have a 'dropout' already",
     ),
     "knob of a scale's name": (
         (("strength: float", "steps: float"), ("config.strength", "config.steps")),

@@ -15,10 +15,10 @@ from tests.suite.small_ablation import WriteAblation, make_ablation
 
 HEADER = ",".join(COLUMNS)
 ROWS = (
-    "quick,listops,*,0.003",
-    "quick,listops,lstm,0.01",
-    "quick,fashion_mnist_patches,*,0.001",
-    "standard,listops,*,0.0003",
+    "quick,listops,,*,0.003",
+    "quick,listops,,lstm,0.01",
+    "quick,fashion_mnist_patches,,*,0.001",
+    "standard,listops,,*,0.0003",
 )
 RATES = read_rates("\n".join((HEADER, *ROWS)))
 
@@ -28,6 +28,17 @@ def test_each_mixer_has_its_own_rate_on_each_task_at_each_scale() -> None:
     assert tuned_rate("standard", "listops", "lstm", RATES) == 0.0003
 
 
+def test_the_same_mixer_in_another_architecture_has_a_rate_of_its_own() -> None:
+    rows = (*ROWS, "quick,listops,tagger,lstm,0.02", "quick,listops,tagger,,0.05")
+    rates = read_rates("\n".join((HEADER, *rows)))
+
+    def rate(architecture: str, mixer: str = "lstm") -> float:
+        return tuned_rate("quick", "listops", mixer, rates, architecture=architecture)
+
+    assert (rate("classifier"), rate("tagger"), rate("tagger", mixer="")) == (0.01, 0.02, 0.05)
+    assert rate("mine:MyNet", mixer="") == 0.003  # as of any
+
+
 def test_a_mixer_that_was_not_tried_gets_the_rate_of_any() -> None:
     assert tuned_rate("quick", "listops", "attention", RATES) == 0.003
     assert tuned_rate("quick", "listops", "mine:MyMixer", RATES) == 0.003
@@ -35,7 +46,7 @@ def test_a_mixer_that_was_not_tried_gets_the_rate_of_any() -> None:
 
 def test_a_task_too_dear_to_try_takes_the_rates_of_its_like() -> None:
     assert tuned_rate("quick", "fashion_mnist_pixels", "lstm", RATES) == 0.001
-    own = read_rates("\n".join((HEADER, *ROWS, "quick,fashion_mnist_pixels,*,0.02")))
+    own = read_rates("\n".join((HEADER, *ROWS, "quick,fashion_mnist_pixels,,*,0.02")))
     assert tuned_rate("quick", "fashion_mnist_pixels", "lstm", own) == 0.02
 
 
@@ -54,17 +65,24 @@ def test_what_was_not_tried_is_refused_in_a_sentence(scale: str, task: str, said
 
 
 BROKEN = {
-    "empty": ("", "the first line must be scale,task,mixer,learning_rate"),
+    "empty": ("", "the first line must be scale,task,architecture,mixer,learning_rate"),
     "other columns": ("scale,task,rate\n", "the first line must be"),
     "too few columns": (f"{HEADER}\nquick,listops,*\n", "line 2 has 3 columns"),
-    "scale": (f"{HEADER}\nquik,listops,*,0.1\n", "line 2: no scale 'quik'; did you mean 'quick'?"),
-    "task": (f"{HEADER}\nquick,listop,*,0.1\n", "line 2: no task 'listop'; did you mean"),
-    "mixer": (f"{HEADER}\nquick,listops,lstmm,0.1\n", "line 2: no mixer 'lstmm'; did you mean"),
-    "no number": (f"{HEADER}\nquick,listops,*,fast\n", "learning_rate='fast' must be a number"),
-    "not a number": (f"{HEADER}\nquick,listops,*,nan\n", "learning_rate='nan' must be a number"),
-    "negative": (f"{HEADER}\nquick,listops,*,-1\n", "learning_rate='-1' must be a number above 0"),
-    "twice": (f"{HEADER}\nquick,listops,*,1\nquick,listops,*,2\n", "line 3: quick,listops,* has"),
-    "no any": (f"{HEADER}\nquick,listops,lstm,1\n", "task=listops needs a row with mixer=*"),
+    "scale": (f"{HEADER}\nquik,listops,,*,0.1\n", "line 2: no scale 'quik'; did you mean 'quick'?"),
+    "task": (f"{HEADER}\nquick,listop,,*,0.1\n", "line 2: no task 'listop'; did you mean"),
+    "mixer": (f"{HEADER}\nquick,listops,,lstmm,0.1\n", "line 2: no mixer 'lstmm'; did you mean"),
+    "architecture": (
+        f"{HEADER}\nquick,listops,tager,lstm,0.1\n",
+        "no architecture 'tager'",
+    ),
+    "no number": (f"{HEADER}\nquick,listops,,*,fast\n", "learning_rate='fast' must be a number"),
+    "not a number": (f"{HEADER}\nquick,listops,,*,nan\n", "learning_rate='nan' must be a number"),
+    "negative": (f"{HEADER}\nquick,listops,,*,-1\n", "learning_rate='-1' must be a number"),
+    "twice": (
+        f"{HEADER}\nquick,listops,,*,1\nquick,listops,,*,2\n",
+        "line 3: quick,listops,,* has",
+    ),
+    "no any": (f"{HEADER}\nquick,listops,,lstm,1\n", "task=listops needs a row with mixer=*"),
 }
 
 

@@ -43,7 +43,7 @@ def test_a_swept_probe_meets_no_task_and_both_directions(name: str) -> None:
         assert trial.batch == 1
         assert trial.training is None
         for model in trial.subjects:
-            assert (model.skeleton, model.depth, model.position) == ("mixer_alone", 1, "none")
+            assert (model.architecture, model.depth, model.position) == ("mixer_alone", 1, "none")
             assert (model.length, model.input_size) == (trial.length, model.dim)
     assert not [cell for cell in found.cells if cell.reason], "FNet too stands alone"
 

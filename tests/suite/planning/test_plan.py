@@ -157,7 +157,7 @@ def test_a_setting_moves_the_ids_of_the_probes_that_it_matters_to(
         Model(mixer="attention", heads=4, dropout=0.1),
         Model(mixer="attention", heads=4, position="rope"),
     ],
-    ids=["heads", "mixer", "position", "scale", "skeleton's knob", "relative position"],
+    ids=["heads", "mixer", "position", "scale", "architecture's knob", "relative position"],
 )
 def test_every_part_of_the_model_moves_every_id(baseline: Model) -> None:
     axes = [vary("depth", [1, 2])]
@@ -166,12 +166,12 @@ def test_every_part_of_the_model_moves_every_id(baseline: Model) -> None:
     assert not _ids(one) & _ids(other)
 
 
-def test_a_skeletons_default_written_out_moves_nothing() -> None:
+def test_an_architectures_default_written_out_moves_nothing() -> None:
     written = Model(mixer="attention", heads=4, norm_placement="pre", dropout=0)
     assert _ids(plan(make_ablation(baseline=written))) == _ids(plan(make_ablation()))
 
 
-def test_a_skeletons_knob_is_an_axis_like_any_other() -> None:
+def test_an_architectures_knob_is_an_axis_like_any_other() -> None:
     found = plan(make_ablation(axes=[vary("norm_placement", ["pre", "post"])]), seeds=1)
     assert found.about.baseline == "norm_placement=pre"
     assert found.about.variants == ("norm_placement=pre", "norm_placement=post")
@@ -188,12 +188,12 @@ def test_seeds_move_what_depends_on_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["task", "probe", "mixer", "position", "skeleton", "training", "data"]
+    "what", ["task", "probe", "mixer", "position", "architecture", "training", "data"]
 )
 def test_a_new_version_of_a_definition_moves_the_ids(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from models import mixer_class, position_class, skeleton_class
+    from models import architecture_class, mixer_class, position_class
     from suite.planning.cells import mixer_version
 
     before = _ids(plan(make_ablation()))
@@ -203,7 +203,7 @@ def test_a_new_version_of_a_definition_moves_the_ids(
         "probe": (type(probe("quality")), "version", 99),
         "mixer": (mixer_class("attention"), "version", 99),
         "position": (position_class("sinusoidal"), "version", 99),
-        "skeleton": (skeleton_class("language_model"), "version", 99),
+        "architecture": (architecture_class("language_model"), "version", 99),
         "training": (training, "VERSION", 99),
         "data": (task_class(TEXT), "source", replace(source, sha256="0" * 64)),
     }[what]
@@ -256,9 +256,9 @@ def _claim(**changes: Any) -> Claim:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "knobs of another skeleton than the task's": (
+    "knobs of another architecture than the task's": (
         {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
-        ["baseline is impossible", f"{TEXT} asks for a language_model, not a classifier"],
+        ["baseline is impossible", f"{TEXT} asks for next_symbols, and classifier gives class or"],
     ),
     "baseline longer than the data": (
         {"scale": {"length": 2_000_000}}, ["baseline is impossible", "1048576", "2000000"],
@@ -339,7 +339,7 @@ def test_a_plan_says_what_a_report_must_know() -> None:
     assert about.claim.task == TEXT
     assert about.model["heads"] == 4
     assert about.model["norm_placement"] == "pre"
-    assert about.model["pooling"] == "mean"  # the images' skeleton has it
+    assert about.model["pooling"] == "mean"  # the images' architecture has it
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
@@ -388,14 +388,26 @@ def test_every_cell_that_can_be_has_its_trial_and_every_trial_a_cell() -> None:
     assert len(set(keys)) == len(keys)
 
 
+# Of a training; were a default to change, so would the ids of all that was ever trained.
+IDLE = {
+    "label_smoothing": 0.0, "optimizer": "adamw", "momentum": 0.9, "schedule": "cosine",
+    "clip_norm": 1.0, "precision": "float32", "accumulation": 1, "ema": 0.0,
+}  # fmt: skip
+
+
 def test_an_id_is_the_hash_of_the_content() -> None:
     for trial in plan(make_ablation()).trials:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert content.pop("test_lengths") == ()
+        assert content.pop("start") is None
         if content["training"]:
-            assert content["training"].pop("label_smoothing") == 0.0
-        assert {subject.pop("runtime") for subject in content["subjects"]} == {"eager"}
+            for name, idle in IDLE.items():
+                assert content["training"].pop(name) == idle
+        for subject in content["subjects"]:
+            assert subject.pop("runtime") == "eager"
+            assert (subject.pop("grid"), subject.pop("others")) == (None, {})
+            subject["skeleton"] = subject.pop("architecture")  # its name where it is hashed
         assert trial.trial_id == content_hash(content)
         assert len(trial.trial_id) == 32
         compiled = tuple(replace(each, runtime="compiled") for each in trial.subjects)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from models import mixer_class, skeleton_class
+from models import architecture_class, mixer_class
+from models.model_spec import without_late_defaults
 from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
 from suite.planning.resolve import Subject, _with_article, subject_of
 from suite.planning.variants import Baseline, variants_of
@@ -46,8 +47,9 @@ def test_a_subject_is_complete() -> None:
     subject = _subjects(make_ablation())["heads=1"]
     assert isinstance(subject, Subject)
     assert dict(subject.model.knobs) == vars(mixer_class("attention").Config(heads=1))
-    assert dict(subject.model.settings) == vars(skeleton_class("language_model").Config())
-    assert subject.model.skeleton == "language_model"
+    config = architecture_class("language_model").Config
+    assert dict(subject.model.settings) == without_late_defaults(config, vars(config()))
+    assert subject.model.architecture == "language_model"
     assert (subject.length, subject.batch, subject.training.steps) == (8, 2, 4)
 
 
@@ -79,8 +81,8 @@ def test_a_mixer_takes_the_knobs_that_it_has() -> None:
         ("dim", 16, 18, "attention: heads=4 does not divide dim=18$"),
         ("mixer", "attention", "fnet", "fnet cannot be causal, and a language_model must be$"),
         ("length", 8, 2_000_000, ".*length must be 1 to 1048576 tokens, not 2000000"),
-        ("skeleton", "language_model", "classifier",
-         ".*asks for a language_model, not a classifier"),
+        ("architecture", "language_model", "classifier",
+         "shakespeare_characters asks for next_symbols, and classifier gives class or number, not"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_a_row(axis: str, good: Any, bad: Any, reason: str) -> None:
@@ -106,7 +108,7 @@ def test_a_size_that_no_tensor_has_is_a_row_with_one_line() -> None:
     assert "\n" not in reason
 
 
-def test_a_skeleton_has_the_article_of_its_first_letter() -> None:
+def test_an_architecture_has_the_article_of_its_first_letter() -> None:
     assert _with_article("encoder_decoder") == "an encoder_decoder"
     assert _with_article("language_model") == "a language_model"
 
@@ -116,7 +118,7 @@ def _settings(found: Subject | str) -> dict[str, Any]:
     return dict(found.model.settings)
 
 
-def test_a_skeleton_takes_the_knobs_that_it_has() -> None:
+def test_an_architecture_takes_the_knobs_that_it_has() -> None:
     baseline = Model(mixer="attention", heads=2, pooling="class_token", dropout=0.25)
     ablation = make_ablation(
         baseline=baseline, tasks=[SHAKESPEARE, IMAGES], axes=[vary("norm_placement", ["post"])]
@@ -131,13 +133,13 @@ def test_a_skeleton_takes_the_knobs_that_it_has() -> None:
     assert _settings(text["baseline"])["is_tied"] is True
 
 
-def test_a_whole_number_of_a_skeletons_number_is_that_number() -> None:
+def test_a_whole_number_of_an_architectures_number_is_that_number() -> None:
     ablation = make_ablation(baseline=Model(mixer="attention", dropout=0))
     (dropout,) = {_settings(subject)["dropout"] for subject in _subjects(ablation).values()}
     assert type(dropout) is float
 
 
-def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there() -> None:
+def test_a_knob_that_one_tasks_architecture_lacks_is_a_row_there() -> None:
     axes = [vary("pooling", ["mean", "class_token"])]
     ablation = make_ablation(tasks=[SHAKESPEARE, IMAGES], axes=axes)
     text, images = (_subjects(ablation, task) for task in (SHAKESPEARE, IMAGES))
@@ -146,7 +148,7 @@ def test_a_knob_that_one_tasks_skeleton_lacks_is_a_row_there() -> None:
     assert _settings(images["pooling=class_token"])["pooling"] == "class_token"
 
 
-def test_the_skeleton_of_a_varied_task_has_its_knobs_too() -> None:
+def test_the_architecture_of_a_varied_task_has_its_knobs_too() -> None:
     axes = [vary("task", [SHAKESPEARE, IMAGES]), vary("pooling", ["mean", "class_token"])]
     found = _subjects(make_ablation(axes=axes, combine="cross"))
     reason = found[f"task={SHAKESPEARE}, pooling=class_token"]
@@ -178,18 +180,18 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"baseline": Model(mixer="attention", haeds=4)},
         ["attention", "'haeds'", "did you mean 'heads'"],
     ),
-    "knob of the skeleton": (
+    "knob of the architecture": (
         {"baseline": Model(mixer="attention", is_tide=False)},
         ["attention or language_model", "'is_tide'", "did you mean 'is_tied'", "heads", "dropout"],
     ),
-    "knob of another task's skeleton": (
+    "knob of another task's architecture": (
         {"baseline": Model(mixer="attention", pooling="mean")},
         ["no knob of attention or language_model is called 'pooling'"],
     ),
-    "axis of another task's skeleton": (
+    "axis of another task's architecture": (
         {"axes": [vary("pooling", ["mean", "class_token"])]}, ["no axis 'pooling'", "is_tied"],
     ),
-    "axis near a skeleton's knob": (
+    "axis near an architecture's knob": (
         {"axes": [vary("norm", ["pre", "post"])]}, ["'norm'", "norm_placement"],
     ),
     "setting of the wrong type": (
@@ -213,7 +215,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["'sinus'", "did you mean 'sinusoidal'", "learned"],
     ),
     "position of an axis": ({"axes": [vary("position", ["none", "lerned"])]}, ["'learned'"]),
-    "skeleton": (
+    "architecture": (
         {"baseline": Model("languagemodel", mixer="attention")},
         ["'languagemodel'", "did you mean 'language_model'"],
     ),

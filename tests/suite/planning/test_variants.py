@@ -37,7 +37,7 @@ EXPANDED: dict[str, tuple[str, dict[str, Any], str, dict[str, dict[str, Any]]]] 
             "heads=4, depth=1": {}, "heads=4, depth=2": {"depth": 2},
         },
     ),
-    "a skeleton's knob is labelled with the value of the baseline": (
+    "an architecture's knob is labelled with the value of the baseline": (
         "one_at_a_time", {"has_residual": [False, True]},
         "has_residual=true",
         {"has_residual=false": {"has_residual": False}, "has_residual=true": {}},

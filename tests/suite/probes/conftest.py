@@ -47,8 +47,9 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:
     """Of Shakespeare's characters."""
     fields: dict[str, Any] = {
-        "skeleton": "language_model", "mixer": mixer, "knobs": {}, "position": "none", "dim": 16,
-        "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81, "output_size": 81,
+        "architecture": "language_model", "mixer": mixer, "knobs": {}, "position": "none",
+        "dim": 16, "depth": 1, "length": length, "input_kind": "tokens", "input_size": 81,
+        "output_size": 81,
     }  # fmt: skip
     return ModelSpec(**(fields | changes))
 

@@ -100,9 +100,9 @@ def specs() -> Iterator[tuple[ModelSpec, Parallel | None, str]]:
     model = language_model(length=LENGTH)
     yield model, None, ""
     yield model, TWO_WORKERS, "decode times one process, without DeepSpeed"
-    classifier = replace(model, skeleton="classifier")
+    classifier = replace(model, architecture="classifier")
     yield classifier, None, "a classifier does not write its own next token"
-    masked = replace(model, skeleton="masked_language_model")
+    masked = replace(model, architecture="masked_language_model")
     yield masked, None, "a masked_language_model does not write its own next token"
     yield replace(model, mixer="fnet"), None, "fnet has no step form"
     compiled = replace(model, runtime="compiled")

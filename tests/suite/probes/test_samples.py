@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from models import MIXERS, POSITIONS, Mixer, ModelSpec, Skeleton, build_model, mixer_class
+from models import MIXERS, POSITIONS, Architecture, Mixer, ModelSpec, build_model, mixer_class
 from models.architectures.language_model import DecodingState, LanguageModel
 from suite.events import Finished
 from suite.execution.trial import run_trial
@@ -35,28 +35,28 @@ from tests.suite.small_ablation import make_ablation
 WITH_WEIGHTS = {"attention", "plain_attention", "local_attention"}
 
 
-def language_model(mixer: str = "attention", **changes: Any) -> tuple[Skeleton, Task]:
+def language_model(mixer: str = "attention", **changes: Any) -> tuple[Architecture, Task]:
     """A small one, as it is before training, and its task."""
     task = build_task("shakespeare_characters", changes.pop("length", 16))
     return _built("language_model", mixer, task, changes), task
 
 
-def classifier(mixer: str = "attention", **changes: Any) -> tuple[Skeleton, Task]:
+def classifier(mixer: str = "attention", **changes: Any) -> tuple[Architecture, Task]:
     task = build_task("fashion_mnist_patches", 49)
     return _built("classifier", mixer, task, changes), task
 
 
-def _built(skeleton: str, mixer: str, task: Task, changes: dict[str, Any]) -> Skeleton:
+def _built(architecture: str, mixer: str, task: Task, changes: dict[str, Any]) -> Architecture:
     torch.manual_seed(0)
     fields: dict[str, Any] = {
-        "skeleton": skeleton, "mixer": mixer, "knobs": {}, "position": "sinusoidal", "dim": 16,
-        "depth": 2, "length": task.length, "input_kind": task.input_kind,
+        "architecture": architecture, "mixer": mixer, "knobs": {}, "position": "sinusoidal",
+        "dim": 16, "depth": 2, "length": task.length, "input_kind": task.input_kind,
         "input_size": task.input_size, "output_size": task.output_size,
     }  # fmt: skip
     return build_model(ModelSpec(**(fields | changes)))
 
 
-def looked(model: Skeleton, task: Task) -> list[Specimen]:
+def looked(model: Architecture, task: Task) -> list[Specimen]:
     """What all looks find; unlike `specimens_of` it lets through what they raise."""
     model.eval()
     with torch.no_grad():
@@ -112,7 +112,7 @@ def test_a_map_holds_the_weights_that_the_model_uses() -> None:
     model, task = language_model(length=40, depth=1)
     first, second, *_ = of_kind(looked(model, task), "attention")
     assert (first.title, second.title) == ("layer 1, head 1", "layer 1, head 2")
-    inputs = next(iter(task.held_out("validation", 1))).inputs
+    inputs = next(iter(task.held_out("validation", 1))).inputs["inputs"]
     block: Any = model.trunk.blocks[0]  # type: ignore[union-attr, index]
     read: Any = model.trunk.position(model.embedding(inputs))  # type: ignore[union-attr, operator]
     with torch.no_grad():

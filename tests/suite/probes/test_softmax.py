@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, Skeleton, build_model
+from models import Architecture, Mixer, ModelError, ModelSpec, build_model
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.samples import mixers_of
@@ -49,7 +49,7 @@ def spec_of(mixer: str = "attention", position: str = "sinusoidal", **knobs: Any
     return language_model(mixer, LENGTH, knobs=knobs, position=position, depth=2)
 
 
-def model_of(mixer: str = "attention", seed: int = 0, **asked: Any) -> Skeleton:
+def model_of(mixer: str = "attention", seed: int = 0, **asked: Any) -> Architecture:
     torch.manual_seed(seed)
     return build_model(spec_of(mixer, **asked)).double().eval()
 
@@ -126,7 +126,7 @@ def test_what_is_written_is_what_the_model_does(form: str) -> None:
     assert len(written) == len(found) == len(mixers_of(model))
     for each, gradient in zip(found, by_autograd, strict=True):
         counts = each.counts()
-        assert counts.sum() == len(batch.inputs) * (LENGTH - 1) * FORMS[form].get("heads", 1)
+        assert counts.sum() == len(batch.targets) * (LENGTH - 1) * FORMS[form].get("heads", 1)
         torch.testing.assert_close(each.through()[counts], gradient.abs().sum(dim=-1)[counts])
         assert each.through()[counts].sum() > 0
 
@@ -144,14 +144,14 @@ def test_blocks_of_a_window_count_no_query_that_is_not_there() -> None:
 def test_padding_takes_no_part() -> None:
     """A padded sequence gives what the shorter one gives."""
     torch.manual_seed(0)
-    spec = replace(spec_of(heads=2), skeleton="classifier", input_size=4, output_size=4)
+    spec = replace(spec_of(heads=2), architecture="classifier", input_size=4, output_size=4)
     model, task = build_model(spec).double().eval(), FirstToken(LENGTH)
     short = task.training_batch(0, 3, 0)
-    short = Batch(inputs=short.inputs[:, :10], targets=short.targets)
-    padded = Batch(
-        inputs=torch.cat([short.inputs, torch.ones(3, 6, dtype=torch.long)], dim=1),
-        targets=short.targets, mask=(torch.arange(16) < 10).expand(3, 16),
-    )  # fmt: skip
+    tokens = short.inputs["inputs"][:, :10]
+    short = Batch(inputs={"inputs": tokens}, targets=short.targets)
+    filled = torch.cat([tokens, torch.ones(3, 6, dtype=torch.long)], dim=1)
+    mask = (torch.arange(16) < 10).expand(3, 16)
+    padded = Batch(inputs={"inputs": filled, "mask": mask}, targets=short.targets)
     for a, b in zip(attended(model, task, short), attended(model, task, padded), strict=True):
         assert a.entropy() == pytest.approx(b.entropy())
         assert a.score_gradient() == pytest.approx(b.score_gradient())
@@ -229,9 +229,9 @@ def test_it_trains_the_model_that_quality_trains(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weights after the last step are those of the score, bit for bit."""
-    models: list[Skeleton] = []
+    models: list[Architecture] = []
 
-    def kept(spec: ModelSpec) -> Skeleton:
+    def kept(spec: ModelSpec) -> Architecture:
         models.append(build_model(spec))
         return models[-1]
 

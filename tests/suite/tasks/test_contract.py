@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,9 @@ import torch
 from torch import Tensor
 
 import models
+from models.outputs import Outputs
 from suite.tasks.registry import TASKS, build_task, task_class
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 LENGTH = 96  # of tasks whose data dictate none; divides neither split, so tails are tested too
@@ -48,8 +49,9 @@ def _task(name: str) -> Task:
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, ...]:
-    mask = batch.mask if batch.mask is not None else torch.ones(len(batch.targets), 1).bool()
-    return batch.inputs, batch.targets, mask
+    no_mask = torch.ones(len(batch.targets), 1).bool()
+    inputs = dict(batch.inputs)
+    return inputs.pop("inputs"), batch.targets, inputs.pop("mask", no_mask), *inputs.values()
 
 
 def _same(a: Batch, b: Batch) -> bool:
@@ -97,22 +99,23 @@ def test_a_task_says_what_it_is(task: Task) -> None:
     assert task.source.title
     assert task.source.licence
     assert task.source.origin
-    assert task.skeleton in models.SKELETONS
+    assert task.architecture in models.ARCHITECTURES
 
 
 def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) -> None:
     for batch in (task.training_batch(0, 5, seed=0), next(task.held_out("test", 5))):
+        inputs = batch.inputs["inputs"]
         if task.input_kind == "tokens":
-            assert batch.inputs.shape == (5, task.length)
-            assert batch.inputs.dtype == torch.int64
-            assert 0 <= batch.inputs.min() <= batch.inputs.max() < task.input_size
+            assert inputs.shape == (5, task.length)
+            assert inputs.dtype == torch.int64
+            assert 0 <= inputs.min() <= inputs.max() < task.input_size
         else:
-            assert batch.inputs.shape == (5, task.length, task.input_size)
-            assert batch.inputs.dtype == torch.float32
-            assert batch.inputs.isfinite().all()
+            assert inputs.shape == (5, *(task.grid or (task.length,)), task.input_size)
+            assert inputs.dtype == torch.float32
+            assert inputs.isfinite().all()
         assert batch.targets.shape in {(5,), (5, task.length)}
         scored = batch.targets[_is_scored(batch.targets)]
-        if task.asks_for_numbers:
+        if task.asks_for == "number":
             assert batch.targets.dtype == torch.float32
             assert scored.isfinite().all()
         else:
@@ -127,21 +130,40 @@ def test_an_epoch_is_as_long_as_the_task_says(task: Task) -> None:
         return
     whole = task.training_batch(0, count, seed=5)
     again = task.training_batch(1, count, seed=5)
-    assert not torch.equal(whole.inputs, again.inputs)
-    rows = [sorted(row.numpy().tobytes() for row in each.inputs) for each in (whole, again)]
+    assert not torch.equal(whole.inputs["inputs"], again.inputs["inputs"])
+    rows = [
+        sorted(row.numpy().tobytes() for row in each.inputs["inputs"]) for each in (whole, again)
+    ]
     assert rows[0] == rows[1]
 
 
 def test_padding_stands_behind_what_is_real(task: Task) -> None:
     for batch in (task.training_batch(0, 64, seed=0), next(task.held_out("test", 64))):
-        if batch.mask is None:
+        assert task.is_padded == ("mask" in batch.inputs)
+        if not task.is_padded:
             continue
-        assert batch.mask.dtype == torch.bool
-        assert batch.mask.shape == batch.inputs.shape[:2]
-        assert batch.mask[:, 0].all()
-        assert (batch.mask[:, 1:] <= batch.mask[:, :-1]).all()
-        assert (batch.inputs[~batch.mask] == 0).all()
-        assert not batch.mask.all(), "a task without padding needs no mask"
+        inputs, mask = batch.inputs["inputs"], batch.inputs["mask"]
+        assert mask.dtype == torch.bool
+        assert mask.shape == inputs.shape[:2]
+        assert mask[:, 0].all()
+        assert (mask[:, 1:] <= mask[:, :-1]).all()
+        assert (inputs[~mask] == 0).all()
+    assert not task.is_padded or not mask.all(), "a task without padding needs no mask"
+
+
+def test_a_batch_has_the_inputs_that_the_task_announces(task: Task) -> None:
+    announced = task.interface(task.length).inputs
+    for batch in (task.training_batch(0, 5, seed=0), next(task.held_out("test", 5))):
+        masks = {name for name in batch.inputs if name.endswith("mask")}
+        assert batch.inputs.keys() - masks == announced.keys()
+        for name, each in announced.items():
+            found = batch.inputs[name]
+            if each.kind == "tokens":
+                assert found.dtype == torch.int64
+                assert found.shape[1] <= each.length
+                assert 0 <= found.min() <= found.max() < each.size
+            else:
+                assert found.shape[-1] == each.size
 
 
 def test_a_training_batch_asks_something_of_every_row(task: Task) -> None:
@@ -165,7 +187,8 @@ def test_a_training_batch_is_a_function_of_seed_and_step(task: Task) -> None:
 
 def test_training_batches_differ_between_steps_and_seeds(task: Task) -> None:
     keys = [(seed, step) for seed in range(4) for step in range(4)]
-    inputs = {task.training_batch(step, 4, seed).inputs.numpy().tobytes() for seed, step in keys}
+    batches = [task.training_batch(step, 4, seed) for seed, step in keys]
+    inputs = {batch.inputs["inputs"].numpy().tobytes() for batch in batches}
     assert len(inputs) == len(keys)
 
 
@@ -190,8 +213,7 @@ def test_a_batch_may_be_overwritten_without_harm_to_the_next(task: Task) -> None
         lambda: next(task.held_out("test", 4)),
     ):
         batch = batch_again()
-        mask = None if batch.mask is None else batch.mask.clone()
-        kept = Batch(inputs=batch.inputs.clone(), targets=batch.targets.clone(), mask=mask)
+        kept = batch.map(Tensor.clone)
         for tensor in _tensors(batch):
             tensor.zero_()
         assert _same(batch_again(), kept)
@@ -203,9 +225,9 @@ def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
 ) -> None:
     by_7 = list(task.held_out(split, 7))
     by_512 = list(task.held_out(split, 512))
-    assert {len(batch.inputs) for batch in by_7[:-1]} == {7}
-    assert 1 <= len(by_7[-1].inputs) <= 7
-    for field in range(3):
+    assert {len(batch.targets) for batch in by_7[:-1]} == {7}
+    assert 1 <= len(by_7[-1].targets) <= 7
+    for field in range(len(_tensors(by_7[0]))):
         a = torch.cat([_tensors(batch)[field] for batch in by_7])
         b = torch.cat([_tensors(batch)[field] for batch in by_512])
         assert torch.equal(a, b)
@@ -219,12 +241,14 @@ SHARED = {"wikipedia_bytes": 0.005, "wordnet_glosses": 0.025}
 def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task) -> None:
     seen: dict[str, set[bytes]] = {
         split: {
-            row.numpy().tobytes() for batch in task.held_out(split, 512) for row in batch.inputs
+            row.numpy().tobytes()
+            for batch in task.held_out(split, 512)
+            for row in batch.inputs["inputs"]
         }
         for split in SPLITS
     }
     batches = [task.training_batch(step, 500, seed=0) for step in range(20)]
-    training = {row.numpy().tobytes() for batch in batches for row in batch.inputs}
+    training = {row.numpy().tobytes() for batch in batches for row in batch.inputs["inputs"]}
     assert len(seen["validation"] & seen["test"]) <= SHARED.get(task.name, 0) * len(seen["test"])
     for held_out in seen.values():
         assert len(training & held_out) <= SHARED.get(task.name, 0) * len(held_out)
@@ -234,18 +258,14 @@ def test_the_splits_share_no_example_with_each_other_or_with_training(task: Task
 def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
     table = torch.randn(1009, task.output_size, generator=torch.Generator().manual_seed(0))
 
-    def score(batch_size: int) -> tuple[float, int]:
-        total, count = 0.0, 0
-        for batch in _batches(task, split, batch_size):
+    def sums(batch_size: int) -> Tensor:
+        return sum(
             # A predictor that sees each row alone: logits from a hash of the row's own inputs.
-            outputs = table[_hash_rows(batch) % len(table)]
-            batch_sum, batch_count = task.score(outputs, batch)
-            total, count = total + batch_sum, count + batch_count
-        return total, count
+            task.metric.sums(Outputs(table[_hash_rows(batch) % len(table)]), batch)
+            for batch in _batches(task, split, batch_size)
+        )
 
-    by_few, by_many = score(30), score(120)
-    assert by_few[1] == by_many[1]
-    assert by_few[0] == pytest.approx(by_many[0], rel=1e-12)
+    torch.testing.assert_close(sums(30), sums(120), rtol=1e-12, atol=0)
 
 
 def _batches(task: Task, split: Split, batch: int) -> Iterator[Batch]:
@@ -256,23 +276,27 @@ def _batches(task: Task, split: Split, batch: int) -> Iterator[Batch]:
 
 def _hash_rows(batch: Batch) -> Tensor:
     """One integer per target, from nothing but the inputs that stand in its row."""
+    inputs = batch.inputs["inputs"]
     if batch.targets.dim() == 2:
-        return (batch.inputs * 31 + batch.inputs.roll(1, dims=1)) % 1009
-    return (batch.inputs.double().flatten(1).sum(dim=1).abs() * 1000).round().long()
+        return (inputs * 31 + inputs.roll(1, dims=1)) % 1009
+    return (inputs.double().flatten(1).sum(dim=1).abs() * 1000).round().long()
 
 
 def test_a_perfect_predictor_gets_the_best_score(task: Task) -> None:
     best = {"higher": 1.0, "lower": 0.0}[task.metric.better]
     batch = task.training_batch(0, 8, seed=0)
-    outputs = _perfect_outputs(task, batch)
-    total, count = task.score(outputs, batch)
-    assert count == _is_scored(batch.targets).sum()
-    assert total / count == best
+    outputs = Outputs(_perfect_outputs(task, batch))
+    sums = task.metric.sums(outputs, batch)
+    assert sums.dtype == torch.float64
+    assert sums.device.type == "cpu"
+    counts_rows = isinstance(task.metric, SequenceMetric)
+    assert sums[1] == (len(batch.targets) if counts_rows else _is_scored(batch.targets).sum())
+    assert task.metric.value(sums) == best
     assert task.loss(outputs, batch).item() == 0.0
 
 
 def _perfect_outputs(task: Task, batch: Batch) -> Tensor:
-    if task.asks_for_numbers:
+    if task.asks_for == "number":
         return batch.targets[..., None]
     known = torch.nn.functional.one_hot(batch.targets.clamp(min=0), task.output_size)
     return 1000.0 * known.float()
@@ -281,7 +305,7 @@ def _perfect_outputs(task: Task, batch: Batch) -> Tensor:
 def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
     outputs = torch.randn(*batch.targets.shape, task.output_size, requires_grad=True)
-    loss = task.loss(outputs, batch)
+    loss = task.loss(Outputs(outputs), batch)
     loss.backward()
     by_hand = _losses(task, outputs, batch)[_is_scored(batch.targets)].mean()
     assert loss.shape == ()
@@ -292,7 +316,7 @@ def test_the_loss_is_the_mean_cross_entropy_in_nats_or_squared_error(task: Task)
 
 def _losses(task: Task, outputs: Tensor, batch: Batch) -> Tensor:
     """Of each target."""
-    if task.asks_for_numbers:
+    if task.asks_for == "number":
         return (outputs[..., 0] - batch.targets).square()
     asked = batch.targets.clamp(min=0)[..., None]
     return -outputs.log_softmax(-1).gather(-1, asked)[..., 0]
@@ -326,24 +350,22 @@ def test_a_target_that_is_not_asked_for_counts_for_nothing(task: Task) -> None:
     outputs = torch.randn(
         *batch.targets.shape, task.output_size, generator=torch.Generator().manual_seed(0)
     )
-    whole = task.score(outputs, batch)
-    is_first = (torch.arange(6) < 4).reshape(6, *[1] * (batch.targets.dim() - 1))
+    whole = task.metric.sums(Outputs(outputs), batch)
+    is_first = torch.arange(6) < 4
     first, last = (
-        task.score(
-            outputs, replace(batch, targets=batch.targets.masked_fill(is_left_out, UNSCORED))
-        )
-        for is_left_out in (~is_first, is_first)
+        task.metric.sums(Outputs(outputs), batch.only(is_asked))
+        for is_asked in (is_first, ~is_first)
     )
-    assert first[1] + last[1] == whole[1]
-    assert first[0] + last[0] == pytest.approx(whole[0], rel=1e-12)
+    torch.testing.assert_close(first + last, whole, rtol=1e-12, atol=0)
+    assert not torch.equal(first, whole)
 
 
 def test_a_score_is_nan_where_a_logit_is(task: Task) -> None:
     batch = task.training_batch(0, 3, seed=0)
     outputs = torch.zeros(*batch.targets.shape, task.output_size)
     outputs[0, ..., 0] = torch.nan
-    total, _ = task.score(outputs, batch)
-    assert total != total
+    value = task.metric.value(task.metric.sums(Outputs(outputs), batch))
+    assert value != value
 
 
 @pytest.mark.parametrize("length", [0, -5, 10**9])
@@ -379,7 +401,7 @@ def test_text_has_a_letter_or_nothing_for_tokens(task: Task) -> None:
     if task.input_kind != "tokens":
         assert task.text([]) == ""
         return
-    inputs = next(iter(task.held_out("validation", 1))).inputs[0]
+    inputs = next(iter(task.held_out("validation", 1))).inputs["inputs"][0]
     text = task.text(inputs.tolist())
     assert text == "" or text.strip()
     assert task.text(inputs[:5].tolist()) == text[:5]

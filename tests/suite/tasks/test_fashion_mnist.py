@@ -63,7 +63,7 @@ def test_the_recorded_mean_and_deviation_are_those_of_the_training_images() -> N
 
 def test_pixels_come_row_by_row() -> None:
     batch = next(FashionMnistPixels(784).held_out("test", 3))
-    pixels = batch.inputs.reshape(3, 28, 28) * PIXEL_STANDARD_DEVIATION + PIXEL_MEAN
+    pixels = batch.inputs["inputs"].reshape(3, 28, 28) * PIXEL_STANDARD_DEVIATION + PIXEL_MEAN
     expected = torch.from_numpy(_images()["test"][0][:3] / 255).float()
     torch.testing.assert_close(pixels, expected)
 
@@ -82,7 +82,8 @@ def test_both_readings_see_the_same_images_in_the_same_order() -> None:
     pixels = FashionMnistPixels(784).training_batch(5, 20, seed=1)
     patches = FashionMnistPatches(49).training_batch(5, 20, seed=1)
     assert torch.equal(pixels.targets, patches.targets)
-    torch.testing.assert_close(pixels.inputs.sum(dim=(1, 2)), patches.inputs.sum(dim=(1, 2)))
+    ink = [each.inputs["inputs"].sum(dim=(1, 2)) for each in (pixels, patches)]
+    torch.testing.assert_close(*ink)
 
 
 @pytest.mark.parametrize(("split", "size"), [("validation", 1_000), ("test", 2_000)])

@@ -60,7 +60,7 @@ def test_enwik8_is_cut_from_its_end(small_enwik8: None, monkeypatch: pytest.Monk
     assert corpus.held_out["test"][0].tobytes() == BYTES[19_000:]
     targets = torch.cat([batch.targets.flatten() for batch in Enwik8(100).held_out("test", 4)])
     assert bytes(targets[targets != -100].tolist()) == BYTES[19_001:]
-    assert Enwik8(64).training_batch(0, 3, seed=0).inputs.shape == (3, 64)
+    assert Enwik8(64).training_batch(0, 3, seed=0).inputs["inputs"].shape == (3, 64)
 
 
 def test_enwik8_has_the_usual_split() -> None:
@@ -129,11 +129,12 @@ def test_reviews_are_divided_as_published_and_by_their_content(small_imdb: None)
 
 def test_bytes_are_shifted_and_padded_behind(small_imdb: None) -> None:
     batch = next(Imdb(200).held_out("test", 10))
-    assert batch.mask is not None
-    assert (batch.inputs[~batch.mask] == 0).all()
+    assert (batch.inputs["inputs"][~batch.inputs["mask"]] == 0).all()
     text = bytes((Imdb.data().held_out["test"].inputs[0] - 1).tolist())
-    assert bytes((batch.inputs[0][batch.mask[0]] - 1).tolist()) == text
-    assert next(Imdb(5).held_out("test", 1)).inputs[0].tolist() == [byte + 1 for byte in text[:5]]
+    assert bytes((batch.inputs["inputs"][0][batch.inputs["mask"][0]] - 1).tolist()) == text
+    assert next(Imdb(5).held_out("test", 1)).inputs["inputs"][0].tolist() == [
+        byte + 1 for byte in text[:5]
+    ]
 
 
 def test_a_malformed_imdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.outputs import Outputs
 from suite.tasks.data_order import RandomStream
 from suite.tasks.kernel_regression import (
     NOISE,
@@ -23,11 +24,11 @@ def test_the_last_token_asks_and_the_others_are_points() -> None:
     batch = KernelRegression(10).training_batch(3, 50, seed=1)
     x, y, at = points_of(batch)
     assert x.shape == y.shape == (50, 9)
-    assert (batch.inputs[:, :, 2] == torch.eye(10)[-1]).all()
-    assert (batch.inputs[:, -1, 1] == 0).all()
-    assert torch.equal(at, batch.inputs[:, -1, 0])
-    assert batch.inputs[:, :, 0].abs().max() <= 1
-    assert -0.1 < batch.inputs[:, :, 0].mean() < 0.1
+    assert (batch.inputs["inputs"][:, :, 2] == torch.eye(10)[-1]).all()
+    assert (batch.inputs["inputs"][:, -1, 1] == 0).all()
+    assert torch.equal(at, batch.inputs["inputs"][:, -1, 0])
+    assert batch.inputs["inputs"][:, :, 0].abs().max() <= 1
+    assert -0.1 < batch.inputs["inputs"][:, :, 0].mean() < 0.1
 
 
 def test_a_target_is_the_function_without_its_noise() -> None:
@@ -64,8 +65,8 @@ def test_normal_numbers_are_normal() -> None:
 
 def test_score_and_loss_by_hand() -> None:
     task = KernelRegression(4)
-    batch = Batch(inputs=torch.zeros(3, 4, 3), targets=torch.tensor([1.0, 2.0, float(UNSCORED)]))
-    outputs = torch.tensor([[1.5], [0.0], [9.0]])
-    assert task.score(outputs, batch) == (0.25 + 4.0, 2)
+    batch = Batch(inputs={}, targets=torch.tensor([1.0, 2.0, float(UNSCORED)]))
+    outputs = Outputs(torch.tensor([[1.5], [0.0], [9.0]]))
+    assert task.metric.sums(outputs, batch).tolist() == [0.25 + 4.0, 2]
     assert task.loss(outputs, batch).item() == pytest.approx(4.25 / 2)
     assert task.loss(outputs, batch, label_smoothing=0.1).item() == pytest.approx(4.25 / 2)

@@ -97,7 +97,7 @@ def _arena_trees(length: int, count: int) -> list[Tree]:
 
 
 def _trees(batch: Batch) -> list[Tree]:
-    return [_read(tokens) for tokens in batch.inputs.tolist()]
+    return [_read(tokens) for tokens in batch.inputs["inputs"].tolist()]
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,7 @@ def test_every_target_is_the_value_of_its_tree(arena_batch: Batch, arena_trees: 
 
 
 def test_lengths_are_500_to_2000(arena_batch: Batch) -> None:
-    assert arena_batch.mask is not None
-    lengths = arena_batch.mask.sum(dim=1)
+    lengths = arena_batch.inputs["mask"].sum(dim=1)
     assert 500 < lengths.min() < 520
     assert 1900 < lengths.max() < 2000
 
@@ -180,8 +179,7 @@ def test_the_law_is_that_of_the_recursive_definition(length: int) -> None:
 
 def test_below_500_tokens_only_the_bounds_differ() -> None:
     batch = ListOps(128).training_batch(0, 500, seed=0)
-    assert batch.mask is not None
-    lengths = batch.mask.sum(dim=1)
+    lengths = batch.inputs["mask"].sum(dim=1)
     assert (lengths.min(), lengths.max()) == (33, 127)
     depths = [_depth(tree) for tree in _trees(batch)]
     assert max(depths) <= 10

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from suite.tasks.batch import joined
 from suite.tasks.data_order import RandomStream
 from suite.tasks.mqar import ALPHA, FILLER, Mqar, MqarSmall, draw_gaps
 from suite.tasks.task import UNSCORED, Batch
@@ -19,7 +20,7 @@ def test_the_settings_of_the_papers_figure_2_are_among_the_kinds(
 ) -> None:
     task = Mqar(length)
     assert num_pairs in task.kinds()
-    assert _drawn(task, num_pairs, 2).inputs.shape == (2, length)
+    assert _drawn(task, num_pairs, 2).inputs["inputs"].shape == (2, length)
 
 
 def test_the_vocabulary_is_the_papers() -> None:
@@ -32,7 +33,10 @@ def test_pairs_come_first_keys_from_the_lower_half_values_from_the_upper(
     task: Mqar, num_pairs: int
 ) -> None:
     batch, half = _drawn(task, num_pairs), task.input_size // 2
-    keys, values = batch.inputs[:, 0 : 2 * num_pairs : 2], batch.inputs[:, 1 : 2 * num_pairs : 2]
+    keys, values = (
+        batch.inputs["inputs"][:, 0 : 2 * num_pairs : 2],
+        batch.inputs["inputs"][:, 1 : 2 * num_pairs : 2],
+    )
     assert 1 <= keys.min() <= keys.max() < half
     assert half <= values.min() <= values.max() < task.input_size
     for row in torch.cat([keys, values]):
@@ -41,7 +45,9 @@ def test_pairs_come_first_keys_from_the_lower_half_values_from_the_upper(
 
 def test_each_key_is_asked_for_once_and_its_value_is_the_answer() -> None:
     batch = _drawn(MqarSmall(128), 16)
-    for inputs, targets in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+    for inputs, targets in zip(
+        batch.inputs["inputs"].tolist(), batch.targets.tolist(), strict=True
+    ):
         value_of = dict(zip(inputs[0:32:2], inputs[1:32:2], strict=True))
         asked = {place: symbol for place, symbol in enumerate(inputs[32:], 32) if symbol != FILLER}
         assert sorted(asked.values()) == sorted(value_of)
@@ -84,10 +90,7 @@ def test_numbers_of_pairs_double_up_to_an_eighth_of_the_length() -> None:
 def test_accuracy_by_number_of_pairs_is_over_all_queries_of_such_examples() -> None:
     task = MqarSmall(64)
     few, many = _drawn(task, 4, 3), _drawn(task, 8, 2)
-    batch = Batch(
-        inputs=torch.cat([few.inputs, many.inputs]), targets=torch.cat([few.targets, many.targets])
-    )
-    parts = task.in_parts(batch)
+    parts = task.in_parts(joined([few, many]))
     assert parts["pairs=4"].all(dim=1).tolist() == [True] * 3 + [False] * 2
     assert parts["pairs=8"].all(dim=1).tolist() == [False] * 3 + [True] * 2
 

@@ -8,13 +8,13 @@ from suite.tasks.parity import Parity
 
 def test_each_answer_is_the_parity_of_the_bits_so_far() -> None:
     batch = Parity(37).training_batch(0, 50, seed=0)
-    for bits, answers in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+    for bits, answers in zip(batch.inputs["inputs"].tolist(), batch.targets.tolist(), strict=True):
         assert answers == [sum(bits[: place + 1]) % 2 for place in range(37)]
 
 
 def test_ones_and_zeros_are_as_frequent_and_so_are_answers() -> None:
     batch = Parity(100).training_batch(0, 400, seed=0)
-    assert batch.inputs.double().mean() == pytest.approx(0.5, abs=0.01)
+    assert batch.inputs["inputs"].double().mean() == pytest.approx(0.5, abs=0.01)
     assert batch.targets.double().mean() == pytest.approx(0.5, abs=0.02)
 
 

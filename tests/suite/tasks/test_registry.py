@@ -12,6 +12,9 @@ from suite.tasks.task import Task, TaskError
 
 NOT_TASKS = {
     "__init__",
+    "batch",
+    "metrics",
+    "sequence_metrics",
     "task",
     "registry",
     "data_files",

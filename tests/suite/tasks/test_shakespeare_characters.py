@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.outputs import Outputs
 from suite.tasks.shakespeare_characters import (
     HELD_OUT_PLAYS,
     SCORED_CHARACTERS_PER_PLAY,
@@ -94,9 +95,9 @@ def _window_hashes(tokens: np.ndarray, width: int) -> np.ndarray:
 
 def test_targets_are_the_characters_that_follow() -> None:
     batch = ShakespeareCharacters(200).training_batch(0, 16, seed=0)
-    assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
+    assert torch.equal(batch.inputs["inputs"][:, 1:], batch.targets[:, :-1])
     training = _decode(torch.from_numpy(corpus().training))
-    for inputs, targets in zip(batch.inputs, batch.targets, strict=True):
+    for inputs, targets in zip(batch.inputs["inputs"], batch.targets, strict=True):
         assert _decode(inputs) + _decode(targets[-1]) in training
 
 
@@ -105,7 +106,8 @@ def test_training_windows_reach_both_ends_of_the_text() -> None:
     task = ShakespeareCharacters.__new__(ShakespeareCharacters)
     task.length = length  # leaves two places to start from
     firsts = {
-        tuple(task.training_batch(step, 1, seed=0).inputs[0, :5].tolist()) for step in range(12)
+        tuple(task.training_batch(step, 1, seed=0).inputs["inputs"][0, :5].tolist())
+        for step in range(12)
     }
     text = corpus().training
     assert firsts == {tuple(text[:5].tolist()), tuple(text[1:6].tolist())}
@@ -124,19 +126,19 @@ def test_each_scored_character_is_predicted_once_at_every_length(split: Split, l
 
 def test_windows_of_a_held_out_play_follow_each_other() -> None:
     batch = next(ShakespeareCharacters(128).held_out("test", 10))
-    assert _decode(batch.inputs) == read_plays()["comedies/twelfth-night"][:1280]
-    assert torch.equal(batch.inputs[1:, 0], batch.targets[:-1, -1])
+    assert _decode(batch.inputs["inputs"]) == read_plays()["comedies/twelfth-night"][:1280]
+    assert torch.equal(batch.inputs["inputs"][1:, 0], batch.targets[:-1, -1])
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_uniform_predictor_needs_log2_81_bits(split: Split) -> None:
     task = ShakespeareCharacters(500)
-    total, count = 0.0, 0
-    for batch in task.held_out(split, 16):
-        bits, characters = task.score(torch.zeros(*batch.inputs.shape, 81), batch)
-        total, count = total + bits, count + characters
-    assert count == {"validation": 65_536, "test": 131_072}[split]
-    assert total / count == pytest.approx(math.log2(81), rel=1e-6)
+    sums = sum(
+        task.metric.sums(Outputs(torch.zeros(*batch.targets.shape, 81)), batch)
+        for batch in task.held_out(split, 16)
+    )
+    assert sums[1] == {"validation": 65_536, "test": 131_072}[split]
+    assert task.metric.value(sums) == pytest.approx(math.log2(81), rel=1e-6)
 
 
 def test_the_score_of_character_frequencies_is_their_cross_entropy() -> None:
@@ -145,10 +147,9 @@ def test_the_score_of_character_frequencies_is_their_cross_entropy() -> None:
     scored = np.concatenate([play[1:65_537] for play in corpus().held_out["test"]])
     logits = torch.from_numpy(frequencies).log().float()
     task = ShakespeareCharacters(512)
-    scores = [
-        task.score(logits.expand(*batch.inputs.shape, 81), batch)
+    bits = task.metric.over(
+        task.metric.sums(Outputs(logits.expand(*batch.targets.shape, 81)), batch)
         for batch in task.held_out("test", 32)
-    ]
-    bits = sum(total for total, _ in scores) / sum(count for _, count in scores)
+    )
     assert bits == pytest.approx(-np.log2(frequencies)[scored].mean(), rel=1e-6)
     assert bits == pytest.approx(4.80, abs=0.005)

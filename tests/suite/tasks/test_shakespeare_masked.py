@@ -11,32 +11,32 @@ SPLITS: tuple[Split, ...] = ("validation", "test")
 
 
 def _restored(batch: Batch) -> torch.Tensor:
-    return torch.where(batch.inputs == HIDDEN, batch.targets, batch.inputs)
+    return torch.where(batch.inputs["inputs"] == HIDDEN, batch.targets, batch.inputs["inputs"])
 
 
 @pytest.mark.parametrize(("length", "num_hidden"), [(128, 19), (100, 15), (1, 1), (3, 1)])
 def test_15_percent_of_a_window_are_hidden(length: int, num_hidden: int) -> None:
     batch = ShakespeareMasked(length).training_batch(0, 20, seed=0)
-    assert ((batch.inputs == HIDDEN).sum(dim=1) == num_hidden).all()
-    assert torch.equal(batch.targets != UNSCORED, batch.inputs == HIDDEN)
+    assert ((batch.inputs["inputs"] == HIDDEN).sum(dim=1) == num_hidden).all()
+    assert torch.equal(batch.targets != UNSCORED, batch.inputs["inputs"] == HIDDEN)
 
 
 def test_the_answers_put_back_give_the_text() -> None:
     batch = ShakespeareMasked(128).training_batch(4, 16, seed=1)
     unmasked = ShakespeareCharacters(128).training_batch(4, 16, seed=1)
-    assert torch.equal(_restored(batch), unmasked.inputs)
+    assert torch.equal(_restored(batch), unmasked.inputs["inputs"])
 
 
 def test_every_place_of_a_window_is_hidden_as_often() -> None:
     task = ShakespeareMasked(20)
     hidden = torch.cat(
-        [task.training_batch(step, 500, seed=0).inputs == HIDDEN for step in range(10)]
+        [task.training_batch(step, 500, seed=0).inputs["inputs"] == HIDDEN for step in range(10)]
     )
     assert (hidden.double().mean(dim=0) - 0.15).abs().max() < 0.02
 
 
 def test_held_out_windows_hide_different_places() -> None:
-    hidden = next(ShakespeareMasked(96).held_out("test", 50)).inputs == HIDDEN
+    hidden = next(ShakespeareMasked(96).held_out("test", 50)).inputs["inputs"] == HIDDEN
     assert len({tuple(row.tolist()) for row in hidden}) == 50
 
 
@@ -65,7 +65,7 @@ def test_nothing_of_a_filled_tail_is_asked_for() -> None:
 
 def test_a_person_reads_the_text_with_gaps() -> None:
     task = ShakespeareMasked(100)
-    text = task.text(next(task.held_out("test", 1)).inputs[0].tolist())
+    text = task.text(next(task.held_out("test", 1)).inputs["inputs"][0].tolist())
     assert text.count("_") == 15
     play = read_plays()["comedies/twelfth-night"]
     assert all(shown in ("_", there) for shown, there in zip(text, play, strict=False))

@@ -14,7 +14,7 @@ ACT = {"validation": 1, "test": 3}
 
 
 def _texts(batch) -> list[bytes]:
-    return [bytes(row) for row in batch.inputs.tolist()]
+    return [bytes(row) for row in batch.inputs["inputs"].tolist()]
 
 
 def test_every_play_has_five_acts_long_enough_for_a_window() -> None:
@@ -81,4 +81,4 @@ def test_plays_are_equally_frequent_in_training() -> None:
 
 def test_windows_longer_than_an_act_come_from_the_longer_ones() -> None:
     batch = ShakespearePlays(8_192).training_batch(0, 80, seed=0)
-    assert batch.inputs.shape == (80, 8_192)
+    assert batch.inputs["inputs"].shape == (80, 8_192)

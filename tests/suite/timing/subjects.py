@@ -15,7 +15,7 @@ from suite.schema import MIXER_ALONE, Trial
 def alone(mixer: str, length: int = 16, dim: int = 8, **knobs: int | str | bool) -> ModelSpec:
     config = mixer_class(mixer).Config(**knobs)
     return ModelSpec(
-        skeleton="mixer_alone", mixer=mixer, knobs=asdict(config), position="none", dim=dim,
+        architecture="mixer_alone", mixer=mixer, knobs=asdict(config), position="none", dim=dim,
         depth=1, length=length, input_kind="vectors", input_size=dim, output_size=dim,
     )  # fmt: skip
 

@@ -140,8 +140,8 @@ def test_what_is_drawn_inside_is_drawn_alike() -> None:
 
 def test_mixers_inside_a_model_are_checked_too() -> None:
     spec = ModelSpec(
-        skeleton="tagger", mixer=own(Wrong), knobs={}, position="none", dim=8, depth=2, length=8,
-        input_kind="tokens", input_size=5, output_size=5,
+        architecture="tagger", mixer=own(Wrong), knobs={}, position="none", dim=8, depth=2,
+        length=8, input_kind="tokens", input_size=5, output_size=5,
     )  # fmt: skip
     with pytest.raises(Disproved, match="Wrong"):
         refuse_wrong_mixers(spec, "cpu", 0)

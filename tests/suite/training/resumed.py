@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,7 +26,7 @@ NOT_WRITTEN = "a checkpoint could not be written, and training continues without
 
 def spec(mixer: str, **knobs: object) -> ModelSpec:
     return ModelSpec(
-        skeleton="classifier", mixer=mixer, knobs=knobs, position="learned", dim=8, depth=2,
+        architecture="classifier", mixer=mixer, knobs=knobs, position="learned", dim=8, depth=2,
         length=3, input_kind="tokens", input_size=4, output_size=4, settings={"dropout": 0.2},
     )  # fmt: skip
 
@@ -81,13 +82,13 @@ def run(
     on_step: Callable[[int], None] = lambda step: None,
     steps: int = STEPS,
     kind: type[Observed] = Observed,
+    recipe: Mapping[str, Any] | None = None,
 ) -> Said:
     """A process's life: everything is made anew; what it has drawn before does not matter."""
     torch.manual_seed(0)
     task = kind(on_step)
-    todo = Exercise(
-        task=task, training=training(steps, num_evaluations=3), batch=8, seed=0, flops_per_step=7.0
-    )
+    asked = training(steps, num_evaluations=3, **(recipe or {}))
+    todo = Exercise(task=task, training=asked, batch=8, seed=0, flops_per_step=7.0)
     built = build_model(model) if isinstance(model, ModelSpec) else model
     engine = LocalEngine(built, todo.training, "cpu")
     said = list(train_resuming(engine, todo, checkpointer))
@@ -107,7 +108,12 @@ def checkpointer_in(folder: Path, clock: Clock | None = None) -> Checkpointer:
     return Checkpointer(folder / TRIAL, 1.0, clock=clock)
 
 
-def stopped(folder: Path, model: ModelSpec = ATTENTION, after: int = STOP) -> None:
+def stopped(
+    folder: Path,
+    model: ModelSpec = ATTENTION,
+    after: int = STOP,
+    recipe: Mapping[str, Any] | None = None,
+) -> None:
     """Leave the checkpoints of a training that was killed: of its last two steps."""
     clock = Clock()
 
@@ -117,7 +123,7 @@ def stopped(folder: Path, model: ModelSpec = ATTENTION, after: int = STOP) -> No
         clock.now += num_done >= after - 2
 
     try:
-        run(model, checkpointer_in(folder, clock), on_step)
+        run(model, checkpointer_in(folder, clock), on_step, recipe=recipe)
     except Stopped:
         return
     raise AssertionError("it was not stopped")

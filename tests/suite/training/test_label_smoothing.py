@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from models.outputs import Outputs
 from suite.planning.plan import plan
 from suite.schema import Parallel
 from suite.spec import vary
@@ -46,15 +47,15 @@ def test_the_loss_is_the_mixtures_and_torchs(shape: tuple[int, ...]) -> None:
     outputs = torch.randn(*shape, 7, generator=chance)
     targets = torch.randint(7, shape, generator=chance)
     targets.view(-1)[1] = UNSCORED
-    batch = Batch(inputs=targets, targets=targets)
-    smoothed = TASK.loss(outputs, batch, SMOOTHING)
+    batch = Batch(inputs={}, targets=targets)
+    smoothed = TASK.loss(Outputs(outputs), batch, SMOOTHING)
     torch.testing.assert_close(smoothed, _by_hand(outputs, targets, SMOOTHING))
     kept = targets.flatten() != UNSCORED
     torchs = functional.cross_entropy(
         outputs.flatten(0, -2)[kept], targets.flatten()[kept], label_smoothing=SMOOTHING
     )
     torch.testing.assert_close(smoothed, torchs)
-    assert smoothed != TASK.loss(outputs, batch)
+    assert smoothed != TASK.loss(Outputs(outputs), batch)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -68,7 +69,7 @@ def test_every_task_that_names_classes_takes_it(name: str) -> None:
 def test_the_local_engine_trains_by_it_and_scores_without() -> None:
     model, batch = Reader(), TASK.training_batch(0, 8, 0)
     with torch.no_grad():
-        outputs = model(batch.inputs)
+        outputs = batch.through(model).logits
     engine = LocalEngine(model, training(10, label_smoothing=SMOOTHING), "cpu")
     plain = LocalEngine(Reader(), training(10), "cpu")
     assert engine.evaluate(TASK, "test", 16) == plain.evaluate(TASK, "test", 16)
@@ -81,9 +82,9 @@ def test_a_score_in_bits_knows_nothing_of_it() -> None:
     task = build_task("shakespeare_characters", 4)
     batch = next(iter(task.held_out("validation", 2)))
     outputs = torch.randn(2, 4, task.output_size, generator=torch.Generator().manual_seed(0))
-    total, count = task.score(outputs, batch)
+    bits = task.metric.value(task.metric.sums(Outputs(outputs), batch))
     nats = _by_hand(outputs, batch.targets, 0.0).item()
-    assert total / count == pytest.approx(nats / torch.tensor(2.0).log().item(), rel=1e-5)
+    assert bits == pytest.approx(nats / torch.tensor(2.0).log().item(), rel=1e-5)
 
 
 def sharded_losses(folder: Path) -> list[float]:
@@ -99,7 +100,7 @@ def sharded_losses(folder: Path) -> list[float]:
 @pytest.mark.slow
 def test_the_sharded_engine_trains_by_it(tmp_path: Path) -> None:
     batch = TASK.training_batch(0, 8, 0)
-    outputs = Reader()(batch.inputs).detach()
+    outputs = batch.through(Reader()).logits.detach()
     expected = [_by_hand(outputs, batch.targets, share).item() for share in (SMOOTHING, 0.0)]
     found = on_two_workers(sharded_losses, tmp_path / "two", tmp_path)
     assert found == pytest.approx(expected, rel=1e-5)

@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models.outputs import Outputs
 from suite.errors import Diverged
 from suite.schema import Point
+from suite.tasks.metrics import Accuracy, as_sums
 from suite.tasks.task import Batch
 from suite.training.loop import Exercise, evaluate, train
 from tests.suite.toy import FirstToken, Reader, training
@@ -88,7 +90,7 @@ def test_a_loss_point_is_the_mean_since_the_last_one() -> None:
     class Noted(FirstToken):
         losses: ClassVar[list[float]] = []
 
-        def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
             loss = super().loss(outputs, batch)
             self.losses.append(loss.item())
             return loss
@@ -126,9 +128,12 @@ def test_a_loss_that_is_no_number_ends_the_trial_at_its_step() -> None:
 
 
 def test_a_score_that_is_no_number_ends_the_trial_too() -> None:
+    class NoNumber(Accuracy):
+        def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+            return as_sums(math.nan, len(batch.targets))
+
     class Unscored(FirstToken):
-        def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
-            return math.nan, len(batch.targets)
+        metric = NoNumber()
 
     todo = replace(exercise(4), task=Unscored())
     with pytest.raises(Diverged, match="validation accuracy is nan at step 1"):

@@ -28,7 +28,7 @@ DEFINITION = {"a": 1, "b": [2, 3]}
 @pytest.mark.parametrize("name", FIRST_BATCHES)
 def test_the_examples_are_the_recorded_ones(name: str) -> None:
     batch = build_task(name, 64).training_batch(0, 4, seed=0)
-    content = batch.inputs.numpy().tobytes() + batch.targets.numpy().tobytes()
+    content = batch.inputs["inputs"].numpy().tobytes() + batch.targets.numpy().tobytes()
     assert hashlib.sha256(content).hexdigest()[:16] == FIRST_BATCHES[name]
 
 
@@ -64,5 +64,6 @@ def test_a_split_has_as_many_examples_of_each_kind() -> None:
 
 def test_the_splits_are_the_same_for_a_task_made_anew() -> None:
     first, again = (next(Parity(40).held_out("validation", 9)) for _ in range(2))
-    assert torch.equal(first.inputs, again.inputs)
-    assert not torch.equal(first.inputs, next(Parity(40).held_out("test", 9)).inputs)
+    assert torch.equal(first.inputs["inputs"], again.inputs["inputs"])
+    other = next(Parity(40).held_out("test", 9))
+    assert not torch.equal(first.inputs["inputs"], other.inputs["inputs"])

@@ -85,11 +85,9 @@ def test_no_text_stands_in_two_splits() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_text_is_cut_at_the_length_and_padded_behind(name: str) -> None:
     long, short = (next(_task(name, length).held_out("test", 50)) for length in (60, 7))
-    assert long.mask is not None
-    assert short.mask is not None
-    assert np.array_equal(long.inputs[:, :7], short.inputs)
-    assert np.array_equal(long.mask[:, :7], short.mask)
-    assert torch.equal(long.inputs != PADDING, long.mask)
+    for name in ("inputs", "mask"):
+        assert torch.equal(long.inputs[name][:, :7], short.inputs[name])
+    assert torch.equal(long.inputs["inputs"] != PADDING, long.inputs["mask"])
 
 
 def test_reviews_are_positive_and_negative_in_equal_parts() -> None:

@@ -1,14 +1,22 @@
 """The score of a split, and of its parts."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from models.decoding import Decoder
+from suite.tasks.digits import END, Reversal
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.parity import Parity
+from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED
-from suite.training.engines.engine import evaluate, evaluate_in_parts
+from suite.training.engines.engine import evaluate, evaluate_in_parts, judged
+from tests.suite.writers import Successor, counted
 
 
 class Echo(nn.Module):
@@ -68,3 +76,56 @@ def test_a_part_without_targets_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(task, "held_out", few)
     assert set(evaluate_in_parts(Echo(256), task, "test", 500, "cpu")) == {"", "pairs=4"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolsRight(SequenceMetric):
+    """The share of symbols that are right, place by place."""
+
+    name: str = "symbols_right"
+    unit: str = "1"
+    better: Literal["higher", "lower", "none"] = "higher"
+
+    def counts(self, written: Sequence[int], asked: Sequence[int]) -> Sequence[float]:
+        return sum(a == b for a, b in zip(written, asked, strict=False)), len(asked)
+
+
+# Of 1 is asked 3 5 7 9, of 0 is asked 2 3 4.
+COUNTED = counted([1, 3, 5, 7, 9], [0, 2, 3, 4])
+
+
+def test_a_metric_may_judge_what_a_model_writes_by_itself() -> None:
+    """One on from 2 and 3 is right after the error at the first place, if the right 2 is read."""
+    given = SymbolsRight(end=END)
+    free = replace(given, decoder=Decoder())
+    assert judged(Successor(2), given, COUNTED)(COUNTED).tolist() == [5, 7]
+    assert judged(Successor(2), free, COUNTED)(COUNTED).tolist() == [5, 7]
+    assert judged(Successor(1), given, COUNTED)(COUNTED).tolist() == [2, 7]
+    assert judged(Successor(1), free, COUNTED)(COUNTED).tolist() == [0, 7]
+
+
+def test_nothing_is_written_beyond_the_room_for_targets() -> None:
+    seen = []
+
+    class Noted(SymbolsRight):
+        def counts(self, written: Sequence[int], asked: Sequence[int]) -> Sequence[float]:
+            seen.append(len(written))
+            return super().counts(written, asked)
+
+    judged(Successor(0), Noted(end=END, decoder=Decoder()), COUNTED)(COUNTED)
+    judged(Successor(0), Noted(end=END, decoder=Decoder(max_length=2)), COUNTED)(COUNTED)
+    assert seen == [4, 4, 2, 2]
+
+
+def test_a_model_answers_once_for_all_parts() -> None:
+    num_steps = []
+
+    class Noted(Successor):
+        def step(self, tokens: Tensor, state: object) -> tuple[Tensor, object]:
+            num_steps.append(len(tokens))
+            return super().step(tokens, state)
+
+    task = Reversal(3)
+    found = evaluate_in_parts(Noted(0), task, "test", 2_000, "cpu")
+    assert list(found) == ["", "digits=1", "digits=2"]
+    assert sum(num_steps) == 3 * len(next(task.held_out("test", 2_000)).targets)

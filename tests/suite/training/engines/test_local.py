@@ -8,9 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models.outputs import Outputs
+from suite.tasks.digits import Reversal
 from suite.tasks.task import Batch
-from suite.training.engines.local import LocalEngine, learning_rate_factor
+from suite.training.engines.local import LocalEngine
+from suite.training.recipes import learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
+from tests.suite.writers import GruPair, Penalised
 
 TASK = FirstToken()
 
@@ -58,14 +62,14 @@ def test_matrices_decay_and_vectors_do_not() -> None:
 
 def test_a_long_gradient_is_clipped_and_a_short_one_is_not() -> None:
     class Loud(FirstToken):
-        def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+        def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
             return 1000 * super().loss(outputs, batch)
 
     model, batch = Reader(), TASK.training_batch(0, 4, 0)
     LocalEngine(model, training(10), "cpu").step(batch, Loud())
     assert _gradient(model).norm().item() == pytest.approx(1.0, rel=1e-3)
     short = Reader()
-    TASK.loss(short(batch.inputs), batch).backward()
+    TASK.loss(batch.through(short), batch).backward()
     unclipped = _gradient(short)
     assert unclipped.norm() < 1
     again = Reader()
@@ -79,11 +83,11 @@ def _gradient(model: nn.Module) -> Tensor:
 
 def test_a_step_returns_the_loss_before_the_update_and_no_graph() -> None:
     model, batch = Reader(), TASK.training_batch(0, 8, 0)
-    before = TASK.loss(model(batch.inputs), batch).item()
+    before = TASK.loss(batch.through(model), batch).item()
     loss = LocalEngine(model, training(10), "cpu").step(batch, TASK)
     assert loss.item() == before
     assert not loss.requires_grad
-    assert TASK.loss(model(batch.inputs), batch).item() < before
+    assert TASK.loss(batch.through(model), batch).item() < before
 
 
 def test_old_gradients_do_not_add_up() -> None:
@@ -97,3 +101,13 @@ def test_old_gradients_do_not_add_up() -> None:
         assert model.map.weight.grad is not None
         gradients.append(model.map.weight.grad.clone())
     torch.testing.assert_close(*gradients)
+
+
+def test_a_loss_may_read_what_a_model_returns_beside_logits() -> None:
+    """A model with a source, run eagerly; its batch has four inputs."""
+    task, model = Penalised(5), GruPair(dim=8)
+    batch = task.training_batch(0, 4, 0)
+    wanted = task.loss(batch.through(model), batch)
+    plain = Reversal(5).loss(batch.through(model), batch)
+    assert wanted > plain
+    assert LocalEngine(model, training(10), "cpu").step(batch, task).item() == wanted.item()

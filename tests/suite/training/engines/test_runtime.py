@@ -14,11 +14,13 @@ from models import ModelSpec, build_model
 from suite.events import Finished
 from suite.execution.trial import run_trial
 from suite.schema import Resources, Status, Training, Trial
+from suite.tasks.digits import Reversal
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.engines import local as runtime
 from suite.training.engines.local import LocalEngine, NoRuntime, prepared, runtime_of
 from tests.suite.toy import Reader, training
+from tests.suite.writers import GruPair
 
 LENGTH, BATCH, STEPS = 8, 2, 3
 TEXT = "shakespeare_characters"
@@ -27,8 +29,8 @@ TEXT = "shakespeare_characters"
 def spec(declared: Any, mixer: str = "attention") -> ModelSpec:
     task = build_task(TEXT, LENGTH)
     return ModelSpec(
-        skeleton="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16, depth=1,
-        length=LENGTH, input_kind="tokens", input_size=task.input_size,
+        architecture="language_model", mixer=mixer, knobs={}, position="sinusoidal", dim=16,
+        depth=1, length=LENGTH, input_kind="tokens", input_size=task.input_size,
         output_size=task.output_size, runtime=declared,
     )  # fmt: skip
 
@@ -152,6 +154,24 @@ def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -
     assert own.requires_grad
 
 
+def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) -> None:
+    """Also of a model that returns auxiliary tensors."""
+    model = GruPair(dim=8)
+    graphed = prepared(model, "cuda_graph", "cuda")
+    batch = Reversal(5).training_batch(0, 3, 0)
+    for _ in range(2):
+        torch.testing.assert_close(batch.through(graphed), batch.through(model))
+    assert [len(own) for *_, own in recorder.recorded] == [len(batch.inputs)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_model_with_a_source_is_compiled() -> None:
+    model, batch = GruPair(dim=8), Reversal(5).training_batch(0, 3, 0)
+    compiled = prepared(model, "compiled", "cpu")
+    torch.testing.assert_close(batch.through(compiled), batch.through(model))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_compiled_model_trains_as_an_eager_one() -> None:
@@ -174,6 +194,15 @@ def test_a_compiler_is_looked_for_as_torch_would() -> None:
         pytest.raises(NoRuntime, match="needs a C"),
     ):
         prepared(build_model(spec("compiled")), "compiled", "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_gpu_records_named_inputs_and_auxiliary_tensors() -> None:
+    model, batch = GruPair(dim=8).cuda(), Reversal(5).training_batch(0, 3, 0).to("cuda")
+    torch.testing.assert_close(
+        batch.through(prepared(model, "cuda_graph", "cuda")), batch.through(model)
+    )
 
 
 @pytest.mark.gpu

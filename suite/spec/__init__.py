@@ -9,37 +9,30 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
-import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, Unpack
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from models.model_spec import Knob
-from suite.errors import UsageError, message, unknown_name
-from suite.schema import Precision
+from suite.spec.fields import TUNED as TUNED
+from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text, printed
+from suite.spec.fields import SpecError as SpecError
+from suite.spec.recipe import Recipe as Recipe
 
 ScaleName = Literal["quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
 SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
-MODEL_FIELDS = frozenset({"skeleton", "mixer", "position", "runtime"})  # besides knobs
+MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL = "model"  # the axis whose values are models
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
-TUNED = "tuned"  # a learning rate by the committed table
-_OF_DEEPSPEED = ("workers", "zero", "precision", "accumulation")
+_FIRST = (  # of a scale's settings, as a report shows them
+    "dim", "depth", "length", "steps", "batch", "learning_rate", "warmup_steps", "weight_decay",
+)  # fmt: skip
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
 
@@ -48,125 +41,51 @@ def default_warmup_steps(steps: int) -> int:
     return max(0, min(50, steps // 6))
 
 
-class SpecError(UsageError):
-    """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(message(sentence))
-
-
 class RepeatedValue(UserWarning):
     """An axis names a value twice: it counts once, and a warning says so at its place."""
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=False
-    )
-
-    if not TYPE_CHECKING:  # type checkers read the fields themselves
-
-        def __init__(self, **fields: Any) -> None:
-            try:
-                super().__init__(**fields)
-            except ValidationError as error:
-                raise SpecError(_explain(type(self), error)) from None
-
-
-def _explain(spec: type[BaseModel], error: ValidationError) -> str:
-    """The first thing wrong, in one sentence; a misspelt field before the one it leaves missing."""
-    errors = error.errors(include_url=False)
-    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
-    if first["type"] == "missing":
-        near = get_close_matches(key, first["input"], n=1, cutoff=0.8)  # dims=16 for dim
-        other = "".join(f"; {name} is another field" for name in near)
-        return f"{spec.__name__} needs a value for {key!r}{other}."
-    if isinstance(given := first["input"], type):
-        wanted = first.get("ctx", {}).get("class_name", given.__name__)
-        return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if not key:  # said of several fields together
-        return f"{spec.__name__}: {message}."
-    return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
-
-
-def _printed(text: str) -> str:
-    """In one spelling: letters that look alike are alike, and nothing hides or breaks a line."""
-    if not text.isprintable():
-        raise ValueError("it must be printable, on one line")
-    return unicodedata.normalize("NFC", text)
-
-
-def _ascending(values: Sequence[int]) -> tuple[int, ...]:
-    found = tuple(values)
-    if any(first >= second for first, second in itertools.pairwise(found)):
-        raise ValueError("they must ascend")
-    return found
-
-
-def _rate(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_tuned = isinstance(value, str) and value == TUNED
-    if not is_tuned and not (is_number and 0 < value <= 100):  # type: ignore[operator]
-        raise ValueError(f"it must be a number above 0 and up to 100, or {TUNED!r}")
-    return value
-
-
-_Ascending = Annotated[
-    Sequence[Annotated[int, Field(ge=1, le=16_777_216)]],
-    Field(max_length=64),
-    AfterValidator(_ascending),
-]
-_Printed = AfterValidator(_printed)
-_Text = Annotated[str, Field(min_length=1, max_length=2000), _Printed]
-_Note = Annotated[str, Field(max_length=2000), _Printed]  # may be left empty
-_Name = Annotated[str, Field(min_length=1, max_length=200), _Printed]
-_Names = Annotated[
-    Sequence[_Name],
-    Field(min_length=1, max_length=1000),
-    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
-]
-_Count = Annotated[int, Field(ge=1, le=100_000_000)]
-
-
-class Model(_Spec):
+class Model(FrozenSpec):
     """The baseline: ``Model("language_model", mixer="attention", heads=8)``.
 
     Attributes:
-        skeleton: What stays still while the mixer varies; None takes each task's own.
-        mixer: A shipped mixer, or the user's own as ``package.module:Class``.
-        position: How positions are encoded.
+        architecture: A shipped one, or the user's own as ``package.module:Class``; None takes each
+            task's own.
+        mixer: A shipped mixer, or the user's own, likewise; None where the architecture has no
+            hole for one.
+        position: How positions are encoded, in an architecture with a place for that.
         runtime: How forward and backward are run: ``eager``, ``compiled`` or ``cuda_graph``.
-        knobs: Fields of the mixer's `Config` and of the skeleton's, given as further keywords:
+        knobs: Fields of the mixer's `Config` and of the architecture's, given as further keywords:
             ``heads=8, norm_placement="post"``.
     """
 
-    skeleton: _Name | None = None
-    mixer: _Name
-    position: _Name = "sinusoidal"
-    runtime: _Name = "eager"
+    architecture: Name | None = None
+    mixer: Name | None = None
+    position: Name = "sinusoidal"
+    runtime: Name = "eager"
     knobs: dict[str, Knob] = Field(default_factory=dict)
 
     def __init__(
         self,
-        skeleton: str | None = None,
+        architecture: str | None = None,
         *,
-        mixer: str,
-        position: str = "sinusoidal",
+        mixer: str | None = None,
+        position: str | None = None,
         runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
-        given: object = mixer
-        if isinstance(given, type):
-            path = f"{given.__module__}:{given.__qualname__}"
-            raise SpecError(f"Model: mixer is a class; name it by its import path, {path!r}.")
-        fields = {
-            "skeleton": skeleton, "mixer": mixer, "position": position, "runtime": runtime,
-            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
+        parts: dict[str, object] = {
+            "architecture": architecture, "mixer": mixer, "position": position,
         }  # fmt: skip
+        for name, given in parts.items():
+            if isinstance(given, type):
+                path = f"{given.__module__}:{given.__qualname__}"
+                raise SpecError(f"Model: {name} is a class; name it by its import path, {path!r}.")
+        fields = {
+            **{name: given for name, given in parts.items() if given is not None},
+            "runtime": runtime,
+            "knobs": {name: _scalar(f"Model: {name}=", value) for name, value in knobs.items()},
+        }
         super().__init__(**fields)
 
 
@@ -188,7 +107,7 @@ def _scalar(said: str, value: object) -> Knob:
     if isinstance(value, int) and abs(value) <= _LARGEST:
         return int(value)
     if isinstance(value, str) and len(value) <= 200 and value.isprintable():
-        return _printed(str.__str__(value))
+        return printed(str.__str__(value))
     raise SpecError(f"{said}{reprlib.repr(value)} must be {_SCALAR}.")
 
 
@@ -196,14 +115,14 @@ AxisValue = Knob | Model
 _Values = Annotated[Sequence[AxisValue], Field(min_length=1), AfterValidator(tuple)]
 
 
-class Axis(_Spec):
+class Axis(FrozenSpec):
     """A field of the baseline, of the scale, ``task`` or ``model``, and the values that it takes.
 
     Attributes:
         quick: Those that it takes at quick scale; None takes all.
     """
 
-    name: _Text
+    name: Text
     values: _Values
     quick: _Values | None = None
 
@@ -215,9 +134,9 @@ def vary(
 
     Args:
         name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
-            of the tasks' skeletons), of `Scale` (``dim``, ``learning_rate``, ...), or ``task``; or
-            ``model``, whose values are whole models: ``vary("model", [Model(mixer="attention"),
-            Model(mixer="local_attention", window=8)])``.
+            of the tasks' architectures), of `Scale` (``dim``, ``learning_rate``, ...), or
+            ``task``; or ``model``, whose values are whole models: ``vary("model",
+            [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
         quick: Some of them, to which quick scale keeps.
 
@@ -273,7 +192,7 @@ class _ClaimFields(TypedDict):
     published: NotRequired[str]
 
 
-class Claim(_Spec):
+class Claim(FrozenSpec):
     """What the ablation tests: on `metric`, variant `a` is better than variant `b`.
 
     Attributes:
@@ -289,15 +208,15 @@ class Claim(_Spec):
         at: The coordinate of the sweep, as ``length=4096``, where the mixers stand alone.
     """
 
-    statement: _Text
-    metric: _Text
-    a: _Text
-    b: _Text
+    statement: Text
+    metric: Text
+    a: Text
+    b: Text
     by: Annotated[float, Field(ge=0)]
-    source: _Note = ""
-    task: _Name | None = None
-    at: _Note = ""
-    published: _Note = ""
+    source: Note = ""
+    task: Name | None = None
+    at: Note = ""
+    published: Note = ""
 
     if not TYPE_CHECKING:
 
@@ -308,8 +227,10 @@ class Claim(_Spec):
         def __init__(self, statement: str, **fields: Unpack[_ClaimFields]) -> None: ...
 
 
-class Scale(_Spec):
+class Scale(Recipe):
     """How large: the model, its training, and what one trial may use.
+
+    It has all fields of a `Recipe`; what it does not set, the ablation's recipe says.
 
     Attributes:
         dim: Width of the model.
@@ -317,11 +238,7 @@ class Scale(_Spec):
         length: Tokens per sequence, for tasks whose data do not dictate it.
         steps: Training steps.
         batch: Sequences per step.
-        learning_rate: Peak of the schedule (linear warm-up, then cosine to zero); ``tuned`` takes
-            the one that the ablation `learning_rate` found for each mixer on each task.
         warmup_steps: Steps of the warm-up; by default a sixth of all, at most 50.
-        weight_decay: AdamW's, on matrices only.
-        label_smoothing: Share of a target's probability that the loss spreads over all classes.
         num_evaluations: Validation points of the learning curve, evenly spaced.
         test_lengths: Tokens at which the trained model is tested too, ascending; positions that
             have a table then have one for the longest of them.
@@ -336,23 +253,18 @@ class Scale(_Spec):
         memory_gib: Memory that a node must have to spare for a worker; 0 asks for none.
         workers: Processes that share the batch of a step, by DeepSpeed.
         zero: ZeRO stage, 0 to 3; None where DeepSpeed is not asked for.
-        precision: Of the numbers in a step: ``float32``, or ``bf16`` by DeepSpeed.
-        accumulation: Parts that a worker cuts its share of the batch into, by DeepSpeed.
     """
 
     dim: Annotated[int, Field(ge=1, le=65_536)]
     depth: Annotated[int, Field(ge=1, le=1_024)]
     length: Annotated[int, Field(ge=1, le=16_777_216)]
-    steps: _Count
+    steps: Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
-    learning_rate: Annotated[float | Literal["tuned"], BeforeValidator(_rate)] = 1e-3
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
-    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
-    test_lengths: _Ascending = ()
-    lengths: _Ascending = ()
-    dims: _Ascending = ()
+    test_lengths: Ascending = ()
+    lengths: Ascending = ()
+    dims: Ascending = ()
     dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
@@ -362,8 +274,6 @@ class Scale(_Spec):
     memory_gib: Annotated[float, Field(ge=0, le=65_536)] = 0.0
     workers: Annotated[int, Field(ge=1, le=1_024)] = 1
     zero: Annotated[int, Field(ge=0, le=3)] | None = None
-    precision: Precision = "float32"
-    accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
 
     @model_validator(mode="after")
     def _with_warm_up(self) -> Scale:
@@ -389,17 +299,19 @@ class Scale(_Spec):
 
     def settings(self) -> dict[str, Knob]:
         """What a report says of it; what is rarely asked for only where it is."""
-        rare = {
+        rare = {"threads", "gpu_model", "memory_gib", "workers", "zero", *Recipe.model_fields}
+        idle = {
             name
-            for name in ("threads", "gpu_model", "memory_gib", "label_smoothing", *_OF_DEEPSPEED)
+            for name in rare.difference(_FIRST)
             if getattr(self, name) == type(self).model_fields[name].default
         }
-        found = self.model_dump(exclude={"seeds", *SWEEPS, *rare})
+        found = self.model_dump(exclude={"seeds", *SWEEPS, *idle})
         lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
-        return found | {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
+        found |= {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
+        return {name: found[name] for name in dict.fromkeys((*_FIRST, *found))}
 
 
-class Ablation(_Spec):
+class Ablation(FrozenSpec):
     """A question about an architecture, and how it is to be answered.
 
     Attributes:
@@ -410,19 +322,21 @@ class Ablation(_Spec):
         probes: Kinds of measurement.
         claim: The one primary claim that it tests.
         scales: Settings by scale: quick, standard, paper.
+        recipe: How models are trained, at each scale that does not say otherwise.
         combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination;
             ``first_with_each`` sets the first axis and one other: each of its values meets what
             the baseline has, and what each other axis sets.
     """
 
-    question: _Text
+    question: Text
     baseline: Model
     axes: Annotated[
         Sequence[Axis], Field(min_length=1, max_length=MOST_AXES), AfterValidator(tuple)
     ]
-    tasks: _Names
-    probes: _Names
+    tasks: Names
+    probes: Names
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
+    recipe: Recipe = Recipe()
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
 
@@ -432,3 +346,9 @@ class Ablation(_Spec):
             return self
         axes = tuple(vary(axis.name, axis.quick or axis.values) for axis in self.axes)
         return self.model_copy(update={"axes": axes})
+
+    def scale(self, name: str) -> Scale:
+        """The settings of a scale that it has, the recipe's filled in."""
+        own = self.scales[name]  # type: ignore[index]
+        asked = self.recipe.model_dump(exclude_unset=True)
+        return Scale(**{**asked, **own.model_dump(exclude_unset=True)}) if asked else own

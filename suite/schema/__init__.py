@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from models.model_spec import Knob, ModelSpec, content_hash
+from models.model_spec import in_present_words as in_present_words
+from suite.schema.training import Parallel as Parallel
+from suite.schema.training import Precision as Precision
+from suite.schema.training import Training as Training
+from suite.schema.training import without_idle
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
+PRETRAINING = "pre-training"  # stands where a variant's label would: a trial that fills no cell
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
 CONTROLS = frozenset(
@@ -29,7 +35,6 @@ CONTROLS = frozenset(
 )  # fmt: skip
 
 Better = Literal["higher", "lower", "none"]
-Precision = Literal["float32", "bf16"]
 SpecimenKind = Literal["attention", "positions", "text"]
 
 
@@ -52,33 +57,6 @@ FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """How a model is trained; everything here moves the number."""
-
-    steps: int
-    learning_rate: float
-    warmup_steps: int
-    weight_decay: float
-    num_evaluations: int
-    label_smoothing: float = 0.0  # share of a target's probability that is spread over all classes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parallel:
-    """How a training step is spread over workers by DeepSpeed; all of it moves the number a little.
-
-    `workers` are processes with a share of the batch each, which they cut into `accumulation`
-    parts. ZeRO stage (Rajbhandari et al. 2020): 0 every worker holds everything; 1 optimiser
-    states, 2 gradients too, 3 parameters too are divided among them.
-    """
-
-    workers: int
-    zero: int
-    precision: Precision
-    accumulation: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trial:
     """The unit that is hashed, scheduled, retried, recorded.
 
@@ -92,6 +70,7 @@ class Trial:
         versions: Version of each definition that the number depends on.
         parallel: None in one process, without DeepSpeed.
         test_lengths: At which the trained model is tested too; mostly none.
+        start: The trial from whose final weights the training starts; None starts as drawn.
     """
 
     probe: str
@@ -105,17 +84,25 @@ class Trial:
     versions: Mapping[str, int | str]
     parallel: Parallel | None = None
     test_lengths: tuple[int, ...] = ()
+    start: Trial | None = None
 
     @cached_property
     def trial_id(self) -> str:
         """Hash of the content, without what it does not have. Never time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
-        content["subjects"] = [_without_idle(s.fields, runtime="eager") for s in self.subjects]
+        content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
         if self.training is not None:
-            content["training"] = _without_idle(asdict(self.training), label_smoothing=0.0)
+            content["training"] = self.training.hashed
         if self.parallel is not None:
             content["parallel"] = asdict(self.parallel)
-        return content_hash(_without_idle(content, parallel=None, test_lengths=()))
+        if self.start is not None:
+            content["start"] = self.start.trial_id
+        return content_hash(without_idle(content, parallel=None, test_lengths=(), start=None))
+
+    @property
+    def parents(self) -> tuple[Trial, ...]:
+        """The trials that must have run before it, since it uses what they have left."""
+        return () if self.start is None else (self.start,)
 
     @property
     def num_workers(self) -> int:
@@ -126,11 +113,6 @@ class Trial:
     def is_timing(self) -> bool:
         """Whether it runs alone, and is done only with a result from this environment."""
         return self.probe in TIMING_PROBES
-
-
-def _without_idle(content: Mapping[str, Any], **idle: object) -> dict[str, Any]:
-    """Without the fields that have the value at which they do nothing."""
-    return {k: v for k, v in content.items() if k not in idle or v != idle[k]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,8 +214,8 @@ class Result:
     @cached_property
     def sha256(self) -> str:
         """Hash of everything that it has: where it is the same, the result is the same."""
-        content = _without_idle(asdict(self), specimens=(), state_sha256="", output="")
-        content["provenance"] = _without_idle(content["provenance"], conditions={})
+        content = without_idle(asdict(self), specimens=(), state_sha256="", output="")
+        content["provenance"] = without_idle(content["provenance"], conditions={})
         return content_hash(content)
 
     @cached_property
@@ -351,7 +333,8 @@ class DataSet:
 class MixerFacts:
     """What theory says of a variant's mixer: its row of Table 1, as `models.mixer.Cost` has it.
 
-    It is proven where it has a reference that it is held against before it is timed.
+    It is proven where it has a reference that it is held against before it is timed. The mixer is
+    empty where the architecture has no hole for one.
     """
 
     mixer: str

@@ -1,0 +1,238 @@
+"""An encoder-decoder: a source in, a target out, token by token.
+
+Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), section 3.
+Encoder: embedding + position -> depth x (mixer, feed-forward). Decoder: embedding + position ->
+    depth x (causal mixer, context mixer over the encoder's outputs, feed-forward) -> logits.
+Defaults are the paper's: norm after each sum, ReLU, one matrix for both embeddings and the output,
+    multiplied by sqrt(dim) at the inputs only. With norm_placement="pre" each stack ends in a norm.
+Departures: biases in feed-forwards only, unless the mixer has a knob for them; dropout is 0 unless
+    it is asked for.
+Padding: padded tokens of the source are hidden from every mixer that hides padding. A sequence
+    whose source is all padding takes zeros from it.
+
+Every hole takes any mixer that fits: the encoder's sees both directions, the decoder's is causal,
+and the context mixer needs `supports_context`. In training the decoder reads the target, shifted by
+a start symbol (teacher forcing); in use it reads what it has written, see `models.decoding`. The
+step form equals the parallel one token by token; the source is encoded, and its keys and values
+computed, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from models.architecture import StackArchitecture
+from models.architectures.language_model import DecodingState
+from models.embedding import TokenEmbedding
+from models.errors import ModelError
+from models.initialisation import PartSeeds, scaled_normal
+from models.interface import Answer, InputKind
+from models.mixer import Mixer, State
+from models.model_spec import Knob, ModelSpec, config_from_knobs
+from models.registry import (
+    construct_mixer,
+    knobs_of_mixer,
+    mixer_class,
+    mixer_config,
+    mixer_pattern,
+)
+from models.stack import Trunk
+
+
+class Translator(StackArchitecture):
+    """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
+
+    name = "translator"
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
+        "inputs": ("tokens",),
+        "context": ("tokens",),
+    }
+    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(StackArchitecture.Config):
+        """Knobs of a translator, besides those of every stack, two of which have the paper's value.
+
+        Attributes:
+            norm_placement: See `StackConfig`.
+            feed_forward: See `StackConfig`.
+            tied: What shares the matrix of the target's embedding: `all` is the source's embedding
+                and the output (section 3.4 of the paper; both have one vocabulary then), `output`
+                is the output (Press and Wolf 2017, arXiv:1608.05859), `none` is nothing.
+            decoder_mixer: The decoder's own mixer; None for the encoder's, built causal. It takes
+                those knobs of the encoder's that it has.
+            context_mixer: What mixes the source into the decoder; takes knobs in the same way.
+            context_heads: Number of its heads; None for those of the mixer, or its default.
+        """
+
+        norm_placement: Literal["pre", "post", "res_post"] = "post"
+        feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = "relu"
+        tied: Literal["all", "output", "none"] = "all"
+        decoder_mixer: str | None = None
+        context_mixer: str = "attention"
+        context_heads: int | None = None
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        super().check_config(config)
+        for key in ("decoder_mixer", "context_mixer"):
+            if ":" in (getattr(config, key) or ""):
+                raise ModelError(f"{cls.name}: {key} names a shipped mixer; give your own as mixer")
+
+    @classmethod
+    def mixers_of(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """See `Architecture.mixers_of`."""
+        config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
+        return (
+            *mixer_pattern(spec.mixer), *mixer_pattern(config.decoder_mixer or ""),
+            *mixer_pattern(config.context_mixer),
+        )  # fmt: skip
+
+    def build(self, seeds: PartSeeds) -> None:
+        """See `Architecture.build`."""
+        spec, source = self.spec, self.spec.others["context"]
+        self.check_tie()
+        with seeds.part("embedding"):
+            self.embedding = TokenEmbedding(spec.input_size, spec.dim)
+        if self.config.tied != "all":
+            with seeds.part("source_embedding"):
+                self.source_embedding = TokenEmbedding(source.size, spec.dim)
+        encoder = replace(spec, length=source.length)
+        self.encoder = Trunk(encoder, self.config, seeds.within("encoder"), is_causal=False)
+        pattern = self.config.decoder_mixer or spec.mixer
+        decoder = replace(spec, mixer=pattern, knobs=self._knobs_of(pattern))
+        self.decoder = Trunk(
+            decoder, self.config, seeds.within("decoder"), is_causal=True,
+            context_mixer=self.build_context_mixer,
+        )  # fmt: skip
+        if self.config.tied == "none":
+            with seeds.part("head"):
+                self.head = nn.Linear(spec.dim, spec.output_size, bias=False)
+                scaled_normal(self.head)
+
+    def check_tie(self) -> None:
+        """Refuse vocabularies that cannot have one matrix.
+
+        Raises:
+            ModelError: their sizes differ.
+        """
+        sizes = {"input_size": self.spec.input_size, "output_size": self.spec.output_size}
+        if self.config.tied == "all":
+            sizes["the size of context"] = self.spec.others["context"].size
+        if self.config.tied != "none" and len(set(sizes.values())) > 1:
+            said = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            raise ModelError(
+                f"{self.name}: tied={self.config.tied!r} needs equal sizes, not {said}"
+            )
+
+    def build_context_mixer(self) -> Mixer:
+        """What mixes the source in, once for each block.
+
+        Raises:
+            ModelError: a mixer that takes no context, and whatever it refuses.
+        """
+        name = self.config.context_mixer
+        if not mixer_class(name).supports_context:
+            raise ModelError(f"{self.name}: context_mixer={name!r} takes no context")
+        knobs = self._knobs_of(name)
+        if self.config.context_heads is not None:
+            knobs["heads"] = self.config.context_heads
+        lengths = self.spec.length, self.spec.others["context"].length
+        dim = self.spec.dim
+        return construct_mixer(
+            name, dim=dim, max_length=max(lengths), is_causal=False,
+            config=mixer_config(name, dim=dim, knobs=knobs), position=None,
+        )  # fmt: skip
+
+    def _knobs_of(self, pattern: str) -> dict[str, Knob]:
+        """The model's knobs that one of these mixers has."""
+        owned = {key for name in mixer_pattern(pattern) for key in knobs_of_mixer(name)}
+        return {key: value for key, value in self.spec.knobs.items() if key in owned}
+
+    def forward(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Logits of the next token after each of the target's, `[batch, time, output_size]`.
+
+        Args:
+            inputs: `[batch, time]`, the target, which begins with a start symbol.
+            mask: `[batch, time]`, True where a real token stands; None where all are real.
+            context: `[batch, time2]`, the source.
+            context_mask: `[batch, time2]`, likewise.
+
+        Raises:
+            ModelError: no source.
+        """
+        if context is None:
+            raise ModelError(f"{self.name} needs a context: the source")
+        encoded = self._encoded(context, context_mask)
+        target = self.embedding(_without_padding(inputs, mask))
+        return self._logits(self.decoder(target, mask, encoded, context_mask))
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> tuple[State, ...]:
+        """What each layer of the decoder needs of the source, computed once; see `forward`."""
+        return self.decoder.prepare(self._encoded(context, context_mask), context_mask)
+
+    def initial_state(self, batch: int, encoded: tuple[State, ...]) -> DecodingState:
+        """The state before the first token of each target.
+
+        Args:
+            batch: Number of sequences.
+            encoded: Their sources, by `encode`.
+
+        Raises:
+            ModelError: the decoder's mixer has no step form.
+        """
+        layers = self.decoder.initial_states(batch)
+        return DecodingState(num_tokens=0, layers=layers, context=encoded)
+
+    def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """One token of each target.
+
+        Args:
+            tokens: `[batch]` integers.
+            state: Of the tokens before.
+
+        Returns:
+            The logits of the next token, `[batch, output_size]`, and the new state.
+
+        Raises:
+            ModelError: a place beyond those that the position knows.
+        """
+        hidden, layers = self.decoder.step(
+            self.embedding(tokens), state.num_tokens, state.layers, state.context
+        )
+        after = replace(state, num_tokens=state.num_tokens + 1, layers=layers)
+        return self._logits(hidden), after
+
+    def _encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
+        embedding = self.embedding if self.config.tied == "all" else self.source_embedding
+        encoded: Tensor = self.encoder(
+            embedding(_without_padding(context, context_mask)), context_mask
+        )
+        return encoded
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        matrix = self.head if self.config.tied == "none" else self.embedding.table
+        return nn.functional.linear(hidden, matrix.weight)
+
+    def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
+        """Encoder, decoder and output matrix; a source as long as the target unless it is given."""
+        source = length if context_length is None else context_length
+        head = batch * length * 2 * self.spec.dim * self.spec.output_size
+        encoder = self.encoder.flops(source, batch)
+        return encoder + self.decoder.flops(length, batch, source) + head
+
+
+def _without_padding(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    return tokens if mask is None else tokens.masked_fill(~mask, 0)

@@ -1,0 +1,81 @@
+"""A vision transformer: an image in, one row of logits out.
+
+Dosovitskiy et al. 2020, "An image is worth 16 x 16 words" (arXiv:2010.11929), equations 1 to 4: the
+image is cut into square patches, each mapped linearly to dim; before them stands a class token, of
+which the head reads what becomes of it after depth blocks and a norm.
+Departures: any mixer stands in the blocks; no dropout by default; inputs are drawn as those of the
+classifier are. Positions are what the model is given; the paper's are `learned`, its projections of
+queries, keys and values have biases (`bias=True`), and its patches are 16 pixels wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from models.architectures.classifier import Classifier, Pooling
+from models.errors import ModelError
+from models.interface import InputKind
+from models.model_spec import ModelSpec
+
+
+class ViT(Classifier):
+    """An image `[batch, rows, columns, channels]` -> `[batch, output_size]`."""
+
+    name = "vit"
+    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {"inputs": ("image",)}
+    answers = ("class",)
+    config: Config
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Classifier.Config):
+        """Knobs of a vision transformer, besides those of every stack.
+
+        Attributes:
+            pooling: As of a classifier; the paper's is the `class_token`.
+            patch: Side of a patch in pixels; must divide the sides of the image.
+        """
+
+        pooling: Pooling = "class_token"
+        patch: int = 4
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """See `Architecture.check_config`."""
+        super().check_config(config)
+        if config.patch < 1:
+            raise ModelError(f"{cls.name}: patch={config.patch} is not at least 1")
+
+    def of_tokens(self) -> ModelSpec:
+        """What reads the patches, as vectors of their pixels."""
+        patch, grid = self.config.patch, self.spec.grid
+        if grid is None or any(side % patch for side in grid):
+            said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
+            raise ModelError(f"{self.name}: patch={patch} does not divide an image of {said}")
+        return replace(
+            self.spec, input_kind="vectors", input_size=patch**2 * self.spec.input_size,
+            length=grid[0] * grid[1] // patch**2, grid=None,
+        )  # fmt: skip
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `Architecture.forward`; `[batch, output_size]`. An image has no mask."""
+        assert mask is None, "an image has no padding"
+        return super().forward(patches(inputs, self.config.patch))
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Those of a classifier of patches, whatever the number of pixels `length`."""
+        return super().flops(self.of_tokens().length, batch)
+
+
+def patches(image: Tensor, side: int) -> Tensor:
+    """`[batch, rows, columns, channels]` -> `[batch, patches, side * side * channels]`.
+
+    Row by row; within a patch likewise, channels last.
+    """
+    batch, rows, columns, channels = image.shape
+    down, across = rows // side, columns // side
+    cut = image.reshape(batch, down, side, across, side, channels).transpose(2, 3)
+    return cut.reshape(batch, down * across, side * side * channels)

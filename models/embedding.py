@@ -1,0 +1,127 @@
+"""What enters a stack: tokens or vectors, as vectors of the model's width, and their positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from models.errors import ModelError
+from models.initialisation import PartSeeds, scaled_normal
+from models.model_spec import ModelSpec
+from models.positions.absolute import NoPosition, Position
+from models.registry import position_class, relative_position
+
+PositionMode = Literal["added", "concatenated"]
+
+
+class TokenEmbedding(nn.Module):
+    """Tokens `[batch, time]` -> `[batch, time, dim]`, multiplied by sqrt(dim).
+
+    Section 3.4 of Vaswani et al. 2017 (arXiv:1706.03762): the factor lets one matrix serve as
+    input and as output. Entries are drawn from normal(0, 1 / dim), so that tokens enter with unit
+    variance and are not drowned by position encodings of unit amplitude, while the same matrix,
+    unscaled, gives logits of unit variance. Drawn from normal(0, 0.02) without the factor, a
+    model of width 64 ends 300 steps a bit per character worse.
+    """
+
+    def __init__(self, vocabulary: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, dim)
+        self.scale = math.sqrt(dim)
+        nn.init.normal_(self.table.weight, std=dim**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Look the tokens up."""
+        embedded: Tensor = self.table(tokens)
+        return embedded * self.scale
+
+
+class InputEmbedding(nn.Module):
+    """Inputs -> `[batch, time, dim]`: tokens by a table, vectors by a linear map.
+
+    The map keeps torch's own initialisation: outputs of about the size of the inputs.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.map: nn.Module = (
+            TokenEmbedding(spec.input_size, spec.dim)
+            if spec.input_kind == "tokens"
+            else nn.Linear(spec.input_size, spec.dim)
+        )
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`[batch, time]` integers, or `[batch, time, input_size]` floats.
+
+        Padding is zeroed before anything is computed: NaN would reach the gradients of weights.
+        """
+        if mask is not None:
+            is_pad = ~mask if inputs.ndim == 2 else ~mask.unsqueeze(-1)
+            inputs = inputs.masked_fill(is_pad, 0)
+        read: Tensor = self.map(inputs)
+        return read
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """The linear map of vectors; a table look-up is 0."""
+        if isinstance(self.map, nn.Linear):
+            return float(batch * length * 2 * self.map.weight.numel())
+        return 0.0
+
+
+class ConcatenatedPosition(nn.Module):
+    """A position joined to the token's side: [x; p] W, back to dim.
+
+    Adding is the case in which W is two identity blocks, one above the other.
+    """
+
+    def __init__(self, position: Position) -> None:
+        super().__init__()
+        self.position = position
+        self.join = nn.Linear(2 * position.dim, position.dim, bias=False)
+        scaled_normal(self.join)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, dim]` -> the same shape."""
+        return self._joined(x, x.shape[1], slice(None))
+
+    def at(self, x_t: Tensor, place: int) -> Tensor:
+        """See `Position.at`."""
+        return self._joined(x_t, place + 1, place)
+
+    def _joined(self, x: Tensor, length: int, places: int | slice) -> Tensor:
+        vectors = self.position.vectors(length)
+        assert vectors is not None, "the trunk refuses positions without vectors"
+        vectors = vectors[places].expand_as(x).to(x.dtype)
+        joined: Tensor = self.join(torch.cat([x, vectors], dim=-1))
+        return joined
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """A product of 2 dim by dim for each token."""
+        return float(batch * length * 2 * 2 * self.position.dim**2)
+
+
+def build_position(
+    spec: ModelSpec, mode: PositionMode, seeds: PartSeeds
+) -> Position | ConcatenatedPosition:
+    """What joins absolute positions to tokens; nothing where the position acts inside mixers.
+
+    Raises:
+        ModelError: nothing to concatenate.
+    """
+    relative = relative_position(spec.position)
+    kind = NoPosition if relative else cast("type[Position]", position_class(spec.position))
+    with seeds.part("position"):
+        position = kind(dim=spec.dim, max_length=spec.length)
+    if mode == "added":
+        return position
+    if isinstance(position, NoPosition):
+        why = "acts inside the mixer" if relative else "has no vectors"
+        raise ModelError(
+            f"position={spec.position!r} {why}: there is nothing to concatenate with the "
+            "embeddings (position_mode='concatenated')"
+        )
+    with seeds.part("position.join"):
+        return ConcatenatedPosition(position)

@@ -1,0 +1,59 @@
+"""Describe what a model reads and what it is asked for, so that tasks and architectures can meet.
+
+No torch here, as in `models.model_spec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+InputKind = Literal["tokens", "vectors", "image"]
+Answer = Literal["class", "number", "symbols", "next_symbols", "sequence", "pair"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+INPUTS = "inputs"  # the name of the first input, which every interface has
+# With one row of outputs a token; the others have one a sequence.
+PER_TOKEN: frozenset[Answer] = frozenset({"symbols", "next_symbols", "sequence"})
+# Where no output may depend on a later token of the inputs.
+CAUSAL: frozenset[Answer] = frozenset({"next_symbols", "sequence"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """One input of a model.
+
+    Attributes:
+        kind: ``tokens`` are integers `[batch, time]`; ``vectors`` are floats `[batch, time, size]`;
+            an ``image`` is floats `[batch, rows, columns, size]`.
+        size: Symbols of the vocabulary, features of a vector, or channels of an image.
+        length: The most tokens, vectors or pixels.
+        grid: Rows and columns of an image.
+    """
+
+    kind: InputKind
+    size: int
+    length: int
+    grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """What a task gives to a model and what it asks for.
+
+    Attributes:
+        inputs: By the parameters of the model's `forward`: ``inputs``, and for a second stream
+            ``context``. The masks of padded ones are ``mask`` and ``context_mask``.
+        asks_for: A ``class`` or a ``number`` for each sequence; a ``class`` of a ``pair`` of
+            sequences, whose inputs have an axis of two after the batch; one of the ``symbols`` for
+            each token; the ``next_symbols``, where each token is answered from itself and earlier
+            ones; or a ``sequence`` that the model writes, which in training is read like those.
+        output_size: Logits or numbers of one answer.
+        is_padded: Whether sequences differ in length, so that batches have masks.
+    """
+
+    inputs: Mapping[str, Input]
+    asks_for: Answer
+    output_size: int
+    is_padded: bool = False

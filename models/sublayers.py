@@ -1,0 +1,185 @@
+"""What blocks are made of: norms, residual sums, feed-forwards; and the knobs of a stack."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.errors import ModelError
+from models.initialisation import scaled_normal
+from models.mixer import Mask, without_padding
+from models.model_spec import late_knob
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """Knobs of a stack of blocks.
+
+    Attributes:
+        norm_placement: `pre` is x + f(norm(x)), with one more norm after the last block (GPT-2);
+            `post` is norm(x + f(x)), without it (Vaswani et al. 2017, section 3.1); `res_post` is
+            x + norm(f(x)), with it (Liu et al. 2022, Swin v2, arXiv:2111.09883).
+        has_residual: Whether the sum has its x; without it a block is f(norm(x)), or norm(f(x)).
+        dropout: Share of numbers set to zero while training, of the embeddings with their
+            positions and of what each sub-layer puts out, before it is added (Vaswani et al. 2017,
+            section 5.4).
+        norm_kind: `layer` (Ba et al. 2016, arXiv:1607.06450), `rms` (Zhang and Sennrich 2019,
+            arXiv:1910.07467), or `batch` over all real tokens of a batch (Ioffe and Szegedy 2015,
+            arXiv:1502.03167), which no causal stack can have.
+        norm_eps: Added to the variance under the root.
+        residual: `sum`, or `scaled`, which is the sum times sqrt(1/2) (Gehring et al. 2017,
+            arXiv:1705.03122).
+        layer_scale: Initial value of a learned factor for each channel of f(x) (Touvron et al.
+            2021, CaiT, arXiv:2103.17239); None for no such factor.
+        stochastic_depth: Chance, in training, that the last block leaves out f(x), for each
+            sub-layer and sequence; that of block l of L is l / L times it (Huang et al. 2016,
+            arXiv:1603.09382, equation 4). What stays is divided by the chance that it does.
+        feed_forward: `gelu` or `relu` between two linear maps; `glu` or `swiglu`, where a sigmoid
+            or a SiLU of half of the first map's outputs multiplies the other half (Shazeer 2020,
+            arXiv:2002.05202, with biases); or `none`.
+        feed_forward_ratio: Hidden width of the feed-forward over dim. A gated one has one and a
+            half times the parameters; Shazeer gives it 2/3 of the ratio.
+    """
+
+    norm_placement: Literal["pre", "post", "res_post"] = "pre"
+    has_residual: bool = True
+    dropout: float = 0.0
+    norm_kind: Literal["layer", "rms", "batch"] = late_knob("layer")
+    norm_eps: float = late_knob(1e-5)
+    residual: Literal["sum", "scaled"] = late_knob("sum")
+    layer_scale: float | None = late_knob(None)
+    stochastic_depth: float = late_knob(0.0)
+    feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = late_knob("gelu")
+    feed_forward_ratio: float = late_knob(4.0)
+
+
+def check_stack(config: StackConfig, owner: str) -> None:
+    """Refuse knobs that no stack can have.
+
+    Raises:
+        ModelError: as ``classifier: dropout=1.0 is not at least 0 and below 1``.
+    """
+    for key in ("dropout", "stochastic_depth"):
+        if not 0 <= getattr(config, key) < 1:
+            raise ModelError(f"{owner}: {key}={getattr(config, key)} is not at least 0 and below 1")
+    for key in ("norm_eps", "feed_forward_ratio"):
+        if getattr(config, key) <= 0:
+            raise ModelError(f"{owner}: {key}={getattr(config, key)} is not above 0")
+    for key, idle in {"residual": "sum", "layer_scale": None, "stochastic_depth": 0.0}.items():
+        value = getattr(config, key)
+        if not config.has_residual and value != idle:
+            raise ModelError(f"{owner}: {key}={value!r} needs a sum, and has_residual=False")
+    if config.residual == "scaled" and config.norm_placement == "post":
+        raise ModelError(f"{owner}: residual='scaled' is undone by norm_placement='post'")
+
+
+class MaskedBatchNorm(nn.BatchNorm1d):
+    """Batch norm of `[batch, time, dim]` whose statistics are those of real tokens."""
+
+    def forward(self, x: Tensor, mask: Mask = None) -> Tensor:
+        """The same shape; what stands at padded positions means nothing."""
+        if mask is None or not self.training:
+            normed: Tensor = super().forward(without_padding(x, mask).flatten(0, 1))
+            return normed.view_as(x)
+        wide = without_padding(x, mask).to(torch.promote_types(x.dtype, torch.float32))
+        count = mask.sum().clamp(min=1)
+        mean = wide.sum(dim=(0, 1)) / count
+        centred = without_padding(wide - mean, mask)
+        variance = centred.square().sum(dim=(0, 1)) / count
+        self._remember(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
+        scaled = centred * (variance + self.eps).rsqrt()
+        return (scaled * self.weight + self.bias).to(x.dtype)
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics, as torch does."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), self.momentum)
+        self.num_batches_tracked.add_(1)
+
+
+def build_norm(dim: int, config: StackConfig) -> nn.Module:
+    """Of the kind that the knobs name; draws nothing."""
+    kind = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "batch": MaskedBatchNorm}[config.norm_kind]
+    norm: nn.Module = kind(dim, eps=config.norm_eps)
+    return norm
+
+
+def normed(norm: nn.Module, x: Tensor, mask: Mask = None) -> Tensor:
+    """`norm` of `x`; one over the whole batch has to know the padding."""
+    found: Tensor = norm(x, mask) if isinstance(norm, MaskedBatchNorm) else norm(x)
+    return found
+
+
+class Residual(nn.Module):
+    """Add what a sub-layer puts out to what it has read.
+
+    `share` is the block's place among all blocks, l / L: see `StackConfig.stochastic_depth`.
+    """
+
+    no_weight_decay = ("scale",)
+
+    def __init__(self, dim: int, config: StackConfig, share: float) -> None:
+        super().__init__()
+        self.has_residual = config.has_residual
+        self.factor = math.sqrt(0.5) if config.residual == "scaled" else 1.0
+        self.rate = share * config.stochastic_depth
+        self.dropout = nn.Dropout(config.dropout)
+        start = config.layer_scale
+        self.scale = None if start is None else nn.Parameter(torch.full((dim,), start))
+
+    def forward(self, x: Tensor, change: Tensor) -> Tensor:
+        """`[batch, ..., dim]` -> the same shape."""
+        change = self.dropout(change)
+        if not self.has_residual:
+            return change
+        if self.scale is not None:
+            change = change * self.scale
+        if self.training and self.rate:
+            keeps = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.rate
+            change = change * keeps / (1 - self.rate)
+        return x + change if self.factor == 1.0 else (x + change) * self.factor
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with an activation or a gate between; see `StackConfig.feed_forward`."""
+
+    def __init__(self, dim: int, config: StackConfig) -> None:
+        super().__init__()
+        hidden = max(1, round(config.feed_forward_ratio * dim))
+        self.kind = config.feed_forward
+        is_gated = self.kind in ("glu", "swiglu")
+        self.expand = nn.Linear(dim, 2 * hidden if is_gated else hidden)
+        self.contract = nn.Linear(hidden, dim)
+        scaled_normal(self.expand)
+        scaled_normal(self.contract)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, time, dim]` -> the same shape, each token for itself."""
+        mapped: Tensor = self.contract(self._activated(self.expand(x)))
+        return mapped
+
+    def _activated(self, x: Tensor) -> Tensor:
+        if self.kind == "gelu":
+            return functional.gelu(x)
+        if self.kind == "relu":
+            return functional.relu(x)
+        if self.kind == "glu":
+            return functional.glu(x)
+        values, gates = x.chunk(2, dim=-1)
+        return functional.silu(gates) * values
+
+    def flops(self, length: int, batch: int = 1) -> float:
+        """Two products for each token."""
+        return float(
+            batch * length * 2 * (self.expand.weight.numel() + self.contract.weight.numel())
+        )

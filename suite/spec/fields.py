@@ -1,0 +1,103 @@
+"""The base class of specifications, the types of their fields, and how a mistake is explained."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+import unicodedata
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from suite.errors import UsageError, message, unknown_name
+
+TUNED = "tuned"  # a learning rate by the committed table
+
+
+class SpecError(UsageError):
+    """A specification that cannot be meant: one sentence that names key, value, what is allowed."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(message(sentence))
+
+
+class FrozenSpec(BaseModel):
+    """Frozen, strictly typed, and refused in one sentence.
+
+    Raises:
+        SpecError: for an unknown field, a missing one, or a value that is not allowed.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=False
+    )
+
+    if not TYPE_CHECKING:  # type checkers read the fields themselves
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise SpecError(_explain(type(self), error)) from None
+
+
+def _explain(spec: type[BaseModel], error: ValidationError) -> str:
+    """The first thing wrong, in one sentence; a misspelt field before the one it leaves missing."""
+    errors = error.errors(include_url=False)
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{spec.__name__}: {unknown_name('field', key, spec.model_fields)}"
+    if first["type"] == "missing":
+        near = get_close_matches(key, first["input"], n=1, cutoff=0.8)  # dims=16 for dim
+        other = "".join(f"; {name} is another field" for name in near)
+        return f"{spec.__name__} needs a value for {key!r}{other}."
+    if isinstance(given := first["input"], type):
+        wanted = first.get("ctx", {}).get("class_name", given.__name__)
+        return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not key:  # said of several fields together
+        return f"{spec.__name__}: {message}."
+    return f"{spec.__name__}: {key}={reprlib.repr(first['input'])}: {message}."
+
+
+def printed(text: str) -> str:
+    """In one spelling: letters that look alike are alike, and nothing hides or breaks a line."""
+    if not text.isprintable():
+        raise ValueError("it must be printable, on one line")
+    return unicodedata.normalize("NFC", text)
+
+
+def _ascending(values: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(values)
+    if any(first >= second for first, second in itertools.pairwise(found)):
+        raise ValueError("they must ascend")
+    return found
+
+
+def _rate(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_tuned = isinstance(value, str) and value == TUNED
+    if not is_tuned and not (is_number and 0 < value <= 100):  # type: ignore[operator]
+        raise ValueError(f"it must be a number above 0 and up to 100, or {TUNED!r}")
+    return value
+
+
+Ascending = Annotated[
+    Sequence[Annotated[int, Field(ge=1, le=16_777_216)]],
+    Field(max_length=64),
+    AfterValidator(_ascending),
+]
+_Printed = AfterValidator(printed)
+Text = Annotated[str, Field(min_length=1, max_length=2000), _Printed]
+Note = Annotated[str, Field(max_length=2000), _Printed]  # may be left empty
+Name = Annotated[str, Field(min_length=1, max_length=200), _Printed]
+Names = Annotated[
+    Sequence[Name],
+    Field(min_length=1, max_length=1000),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
+Count = Annotated[int, Field(ge=1, le=100_000_000)]
+Rate = Annotated[float | Literal["tuned"], BeforeValidator(_rate)]

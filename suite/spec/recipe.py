@@ -1,0 +1,55 @@
+"""The part of a specification that says how models are trained."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from suite.schema.training import Optimizer, Precision, Schedule
+from suite.spec.fields import Count, FrozenSpec, Rate
+
+NO_START = "none"
+
+
+class Recipe(FrozenSpec):
+    """How models are trained, at every scale that does not say otherwise.
+
+    Each field is a field of `Scale` too, and may be an axis.
+
+    Attributes:
+        optimizer: ``adamw`` (Loshchilov and Hutter 2019, arXiv:1711.05101; betas 0.9 and 0.98),
+            ``sgd`` (with momentum; its decay is added to the gradient), ``adafactor`` (Shazeer and
+            Stern 2018, arXiv:1804.04235; steps are relative to the size of a parameter).
+        learning_rate: Peak of the schedule; ``tuned`` takes the one that the ablation
+            `learning_rate` found for each mixer on each task.
+        momentum: Of ``sgd``.
+        weight_decay: On matrices only, less what a module lists in `no_weight_decay`.
+        clip_norm: The gradient's largest norm, over all parameters; None does not clip.
+        schedule: After a linear warm-up: ``cosine`` to zero, ``linear`` to zero,
+            ``constant_with_cooldown`` (linear to zero over the last fifth of all steps; Hägele et
+            al. 2024, arXiv:2405.18392), ``inverse_square_root`` (Vaswani et al. 2017, equation 3).
+        label_smoothing: Share of a target's probability that the loss spreads over all classes.
+        precision: Of the numbers in a step: ``float32``; ``bf16``, by autocast; ``tf32`` for the
+            products of a GPU.
+        accumulation: Parts that each worker cuts its share of the batch into, to save memory.
+        ema: Decay of an average of the weights, which is then what is scored; 0 keeps none.
+        start: A task on which the same model is trained first, or ``none``. Weights whose name and
+            shape agree are taken over.
+        pretraining_steps: Steps of that training; None takes as many as `steps` of the scale.
+        pretraining_learning_rate: Its peak; None takes `learning_rate` of the scale.
+    """
+
+    optimizer: Optimizer = "adamw"
+    learning_rate: Rate = 1e-3
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
+    clip_norm: Annotated[float, Field(gt=0, le=1e9)] | None = 1.0
+    schedule: Schedule = "cosine"
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    precision: Precision = "float32"
+    accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
+    pretraining_steps: Count | None = None
+    pretraining_learning_rate: Rate | None = None

@@ -1,0 +1,98 @@
+"""Watches over the weights that trials of a sweep start from: which are there, needed, or to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from suite.events import Finished
+from suite.journal.journal import Journal
+from suite.provenance import provenance
+from suite.schema import FAILURES, Plan, Resources, Result, Status, Trial
+from suite.sweep.pending import Done, Work
+from suite.training.weights import why_no_weights
+
+
+class StartWeights:
+    """The trials of some plans that others start from, and which of those are still to come."""
+
+    def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
+        """Nothing is read from `folder`, that of all checkpoints, before it is asked for."""
+        self._folder = folder
+        self._waiting: dict[str, set[str]] = {}
+        for trial in (trial for plan in plans for trial in plan.trials):
+            for parent in trial.parents if not done.get(trial.trial_id) else ():
+                self._waiting.setdefault(parent.trial_id, set()).add(trial.trial_id)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Ids of the trials from which one starts that is not done."""
+        return frozenset(self._waiting)
+
+    def are_kept(self, trial_id: str) -> bool:
+        """Whether that trial has left weights, complete and undamaged."""
+        return not why_no_weights(self._folder, trial_id)
+
+    def after(self, trial_id: str) -> list[str]:
+        """That trial is done: the ids of all whose checkpoints may go now."""
+        for waiting in self._waiting.values():
+            waiting.discard(trial_id)
+        free = [parent for parent, waiting in self._waiting.items() if not waiting]
+        for parent in free:
+            del self._waiting[parent]
+        return free if trial_id in self._waiting else [*free, trial_id]
+
+    def sorted_out(
+        self, works: Sequence[Work], journal: Journal
+    ) -> tuple[list[Work], list[Finished]]:
+        """Those that can start, and the results of those that cannot."""
+        reasons = _Reasons(self.are_kept, journal)
+        ready: list[Work] = []
+        ended: list[Finished] = []
+        for trial, resources in works:
+            found = next(reasons.of(trial), None)
+            if found is None:
+                ready.append((trial, resources))
+            else:
+                ended.append(Finished(_result(trial, resources, *found)))
+        return ready, ended
+
+
+class _Reasons:
+    """Why trials cannot start, each parent looked at once."""
+
+    def __init__(self, are_kept: Callable[[str], bool], journal: Journal) -> None:
+        self._are_kept, self._journal = are_kept, journal
+        self._known: dict[str, tuple[Status, str] | None] = {}
+
+    def of(self, trial: Trial) -> Iterator[tuple[Status, str]]:
+        """Status and reason, by the first parent that has left nothing to start from."""
+        for parent in trial.parents:
+            if parent.trial_id not in self._known:
+                self._known[parent.trial_id] = self._why(parent.trial_id)
+            if found := self._known[parent.trial_id]:
+                yield found
+
+    def _why(self, trial_id: str) -> tuple[Status, str] | None:
+        if self._are_kept(trial_id):
+            return None
+        results = [*self._journal.results([trial_id])]
+        name = f"trial {trial_id[:8]}, from which it starts,"
+        if not results:
+            return Status.ERROR, f"{name} has no result"
+        failed = next((each for each in results if each.status is not Status.OK), None)
+        if failed is None:
+            return Status.ERROR, (
+                f"{name} has left no weights in the output folder; its host must see that folder, "
+                "so give an --out that all nodes share"
+            )
+        # It runs again with what it starts from, unless that is a finding.
+        status = Status.ERROR if failed.status in FAILURES else Status.SKIPPED
+        return status, f"{name} ended as {failed.status.value}: {failed.reason}"
+
+
+def _result(trial: Trial, resources: Resources, status: Status, reason: str) -> Result:
+    return Result(
+        trial_id=trial.trial_id, status=status, reason=reason, seconds=0.0,
+        provenance=provenance(resources),
+    )  # fmt: skip

@@ -1,0 +1,83 @@
+"""Define a batch: named inputs, targets, and what may be done to all of its tensors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from models.interface import INPUTS
+from models.outputs import Outputs, as_outputs
+
+UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Inputs and targets of one step.
+
+    Attributes:
+        inputs: By the parameters of the model's `forward`: ``inputs`` is `[batch, time]` integers,
+            or floats with an axis of features behind, as `[batch, time, features]` or `[batch,
+            rows, columns, channels]`; ``mask`` is `[batch, time]`, True for real tokens, and is
+            missing where all are real; ``context`` and ``context_mask`` are a second stream, as the
+            source of a translation, which may be longer or shorter.
+        targets: `[batch, time]` (one per token) or `[batch]` (one per sequence), integers, or
+            floats where a task asks for numbers; `UNSCORED` where nothing is asked. With one more
+            axis, `[..., classes]`, floats: probabilities, all `UNSCORED` where nothing is asked.
+    """
+
+    inputs: Mapping[str, Tensor]
+    targets: Tensor
+
+    def through(self, model: Callable[..., Tensor | Outputs]) -> Outputs:
+        """The outputs of the model, which is called with ``**inputs``.
+
+        ``inputs`` is passed by position: a user's module may give its parameter another name.
+        """
+        others = {name: tensor for name, tensor in self.inputs.items() if name != INPUTS}
+        first = [self.inputs[INPUTS]] if INPUTS in self.inputs else []
+        return as_outputs(model(*first, **others))
+
+    def to(self, device: str) -> Batch:
+        """The batch on `device`; itself where it already is there."""
+        if self.targets.device.type == torch.device(device).type:
+            return self
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def rows(self, chosen: slice) -> Batch:
+        """A copy of some examples."""
+        return self.map(lambda tensor: tensor[chosen].clone())
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
+        inputs = {name: change(tensor) for name, tensor in self.inputs.items()}
+        return Batch(inputs=inputs, targets=change(self.targets))
+
+    def is_scored(self, logits: Tensor) -> Tensor:
+        """`[...]`: which of the targets are asked for, of logits `[..., classes]`."""
+        is_scored: Tensor = self.targets != UNSCORED
+        return is_scored.all(dim=-1) if self.is_soft(logits) else is_scored
+
+    def is_soft(self, logits: Tensor) -> bool:
+        """Whether targets are rows of probabilities: as many numbers as there are logits."""
+        return self.targets.is_floating_point() and self.targets.shape == logits.shape
+
+    def only(self, is_asked: Tensor) -> Batch:
+        """The batch with some of its targets; what is left out becomes `UNSCORED`.
+
+        Args:
+            is_asked: `[batch]` or `[batch, time]`, booleans, one per target.
+        """
+        left_out = ~is_asked.reshape(*is_asked.shape, *[1] * (self.targets.ndim - is_asked.ndim))
+        return replace(self, targets=self.targets.masked_fill(left_out, UNSCORED))
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The examples of several batches, which have the same inputs of the same shapes."""
+    inputs = {
+        name: torch.cat([each.inputs[name] for each in batches]) for name in batches[0].inputs
+    }
+    return Batch(inputs=inputs, targets=torch.cat([each.targets for each in batches]))

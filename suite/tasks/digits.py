@@ -1,0 +1,134 @@
+"""Rewrite a sequence of digits: reversed, or sorted. The smallest tasks with a source and a target.
+
+Reversal is what a recurrent encoder-decoder finds hard, since the first digits of the source are
+the last to be written (Sutskever et al. 2014, arXiv:1409.3215, section 3.3, reverse sources for
+that reason); sorting asks for all of the source at each place (Vinyals et al. 2015,
+arXiv:1511.06391, section 5.1, sort numbers).
+
+    symbols   13: 0 fills, 1 begins and 2 ends a target, 3 to 12 are the digits
+    context   the digits of the source, uniform and independent; fillers behind them
+    inputs    1, then the digits of the target; fillers behind them
+    target    at each place the next digit of the target, after the last one 2; nothing is asked
+              at fillers
+    score     exact match of what the model writes by itself, by greedy search: all digits, then 2;
+              by number of digits: ``digits=16``
+
+A trial of length n has sources of n - 1 digits, the most that a target of n symbols has room for,
+and of half as many; a training batch is of one of the two. Short sources are so few that held-out
+ones are seen in training too: up to 10**4 of four digits.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.decoding import Decoder
+from models.interface import Input
+from suite.tasks.bases.generated import GeneratedTask, definition_source
+from suite.tasks.data_order import RandomStream
+from suite.tasks.sequence_metrics import ExactMatch
+from suite.tasks.task import UNSCORED, Batch, DataSource
+
+VERSION = 1
+PADDING, START, END, ZERO = 0, 1, 2, 3  # and the other digits after zero
+NUM_DIGITS = 10
+
+
+def _source(name: str, title: str, origin: str) -> DataSource:
+    definition: dict[str, object] = {
+        "symbols": ZERO + NUM_DIGITS, "digits": "uniform", "target": name,
+        "lengths": "all but one of the places, and half of that",
+    }  # fmt: skip
+    return definition_source(
+        name=name, title=title, origin=origin, definition=definition, version=VERSION
+    )
+
+
+class _Digits(GeneratedTask):
+    """Write the digits of the source in another order."""
+
+    version = VERSION
+    architecture = "translator"
+    asks_for = "sequence"
+    lengths = (2, 4_096)
+    metric = ExactMatch(decoder=Decoder(max_length=4_096), end=END)
+    floors = ()
+    is_padded = True
+    input_size = ZERO + NUM_DIGITS
+    output_size = ZERO + NUM_DIGITS
+    characters = " <>0123456789"
+
+    @classmethod
+    def other_inputs(cls, length: int) -> dict[str, Input]:
+        """The source, one shorter than the target with its beginning or end."""
+        return {"context": Input(kind="tokens", size=cls.input_size, length=length - 1)}
+
+    @staticmethod
+    @abstractmethod
+    def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`[rows, digits]`: the targets of these sources."""
+
+    def kinds(self) -> Sequence[int]:
+        """Numbers of digits."""
+        most = self.length - 1
+        return sorted({max(1, most // 2), most})
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        """`count` sources of `kind` digits."""
+        source = stream.integers(count, kind, low=ZERO, high=ZERO + NUM_DIGITS)
+        target = self.rewritten(source)
+        context = np.full((count, self.length - 1), PADDING, dtype=np.int64)
+        inputs = np.full((count, self.length), PADDING, dtype=np.int64)
+        targets = np.full((count, self.length), UNSCORED, dtype=np.int64)
+        context[:, :kind] = source
+        inputs[:, 0], inputs[:, 1 : kind + 1] = START, target
+        targets[:, :kind], targets[:, kind] = target, END
+        named = {"inputs": torch.from_numpy(inputs), "context": torch.from_numpy(context)}
+        masks = {"mask": named["inputs"] != PADDING, "context_mask": named["context"] != PADDING}
+        return Batch(inputs=named | masks, targets=torch.from_numpy(targets))
+
+    def parts(self) -> tuple[str, ...]:
+        """Numbers of digits."""
+        return tuple(f"digits={kind}" for kind in self.kinds())
+
+    def in_parts(self, batch: Batch) -> dict[str, Tensor]:
+        """By the number of digits of the source."""
+        num_digits = batch.inputs["context_mask"].sum(dim=1, keepdim=True)
+        return {
+            f"digits={kind}": (num_digits == kind).expand(batch.targets.shape)
+            for kind in self.kinds()
+        }
+
+
+class Reversal(_Digits):
+    """From the last digit to the first."""
+
+    name = "reversal"
+    source = _source(
+        "reversal", "Digits in reverse order", "Sutskever et al. 2014, arXiv:1409.3215"
+    )
+
+    @staticmethod
+    def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `_Digits.rewritten`."""
+        return digits[:, ::-1]
+
+
+class Sorting(_Digits):
+    """From the smallest digit to the largest."""
+
+    name = "sorting"
+    source = _source(
+        "sorting", "Digits in increasing order", "Vinyals et al. 2015, arXiv:1511.06391"
+    )
+
+    @staticmethod
+    def rewritten(digits: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `_Digits.rewritten`."""
+        return np.sort(digits, axis=1)

@@ -1,0 +1,115 @@
+"""Metrics: sums that add up over batches, workers and parts, and a function of the sums.
+
+A mean of the values of batches is right for no metric whose batches differ in size, and for BLEU
+never. So only sums are added, and the value is taken of them once, at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from models.outputs import Outputs
+from suite.tasks.batch import UNSCORED, Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """The number that a task is judged by.
+
+    Attributes:
+        name: Column value in every table, as ``bits_per_character``.
+        unit: Never empty; ``1`` for a pure number.
+        better: Which direction is good.
+        num_symbols: Answers that must all be right for the metric to count one; 1 where each counts
+            by itself, None where the number differs from example to example.
+    """
+
+    name: str
+    unit: str
+    better: Literal["higher", "lower", "none"]
+    num_symbols: int | None = 1
+
+    @abstractmethod
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """`[k]` in float64 on the CPU, of the scored targets; k depends on the metric alone.
+
+        Where a logit that counts is NaN, so is a sum: `argmax` would name a class all the same.
+        """
+
+    def value(self, sums: Tensor) -> float:
+        """The metric, of the sums of all batches added up. Here: the first over the second."""
+        total, count = sums.tolist()
+        return float(total / count)
+
+    def over(self, sums: Iterable[Tensor]) -> float:
+        """The metric of several batches together, of the sums of each."""
+        return self.value(reduce(torch.add, sums))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy(Metric):
+    """The share of scored targets that have the largest logit; of probabilities, the likeliest."""
+
+    name: str = "accuracy"
+    unit: str = "1"
+    better: Literal["higher", "lower", "none"] = "higher"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Right answers, and answers."""
+        is_scored = batch.is_scored(outputs.logits)
+        logits, asked = outputs.logits[is_scored], batch.targets[is_scored]
+        if batch.is_soft(outputs.logits):
+            asked = asked.argmax(dim=-1)
+        is_nan = bool(logits.isnan().any())
+        right = math.nan if is_nan else float((logits.argmax(dim=-1) == asked).sum())
+        return as_sums(right, len(asked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bits(Metric):
+    """The mean of -log2 of the probability of each scored target."""
+
+    unit: str = "bit"
+    better: Literal["higher", "lower", "none"] = "lower"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Bits, and symbols predicted."""
+        targets, logits = batch.targets.flatten(), outputs.logits.flatten(0, -2).float()
+        nats = cross_entropy(logits, targets, reduction="none", ignore_index=UNSCORED)
+        bits = nats.double().sum().item() / math.log(2)
+        return as_sums(bits, int((targets != UNSCORED).sum()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanSquaredError(Metric):
+    """Of the first output, against targets that are numbers."""
+
+    name: str = "mean_squared_error"
+    unit: str = "1"
+    better: Literal["higher", "lower", "none"] = "lower"
+
+    def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Squared errors, and numbers predicted."""
+        errors = squared_errors(outputs.map(Tensor.double), batch)
+        return as_sums(errors.sum().item(), len(errors))
+
+
+def squared_errors(outputs: Outputs, batch: Batch) -> Tensor:
+    """`[targets]`, of those that are asked for."""
+    is_scored = batch.is_scored(outputs.logits)
+    errors: Tensor = (outputs.logits[..., 0] - batch.targets)[is_scored] ** 2
+    return errors
+
+
+def as_sums(*numbers: float) -> Tensor:
+    """`[k]` in float64, in which whole numbers up to 2**53 stay whole."""
+    return torch.tensor(numbers, dtype=torch.float64)

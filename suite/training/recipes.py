@@ -1,0 +1,164 @@
+"""Builds what a recipe asks for: optimiser, schedule, average of the weights, precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.initialisation import declared
+from suite.errors import CheckpointError
+from suite.schema import Training
+
+BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
+COOLDOWN_SHARE = 5  # the last fifth; Hägele et al. 2024, arXiv:2405.18392, section 3
+# What each optimiser keeps of a parameter, by the file of a checkpoint that holds it.
+STATE_OF: Mapping[str, tuple[str, ...]] = {
+    "adamw": ("exp_avg", "exp_avg_sq", "step"),
+    "sgd": ("momentum_buffer",),
+    "adafactor": ("col_var", "row_var", "step", "variance"),
+}
+
+
+def optimizer_of(model: nn.Module, training: Training) -> torch.optim.Optimizer:
+    """The optimiser over all parameters that are trained; see `suite.spec.Recipe`."""
+    groups: Any = decayed_apart(model, training.weight_decay)
+    rate = training.learning_rate
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=training.momentum)
+    if training.optimizer == "adafactor":
+        return torch.optim.Adafactor(groups, lr=rate)
+    return torch.optim.AdamW(groups, lr=rate, betas=BETAS)
+
+
+def decayed_apart(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Matrices decay; biases, gains and other vectors do not, nor what a module lists.
+
+    A module lists names of its parameters, dotted where they are a child's, in `no_weight_decay`.
+
+    Raises:
+        ModelError: for a name of what its module does not have.
+    """
+    spared = {id(parameter) for parameter in declared(model, "no_weight_decay")}
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    decays = {id(p): p.dim() >= 2 and id(p) not in spared for p in parameters}
+    return [
+        {"params": [p for p in parameters if decays[id(p)]], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if not decays[id(p)]], "weight_decay": 0.0},
+    ]
+
+
+def why_other_state(optimizer: str, state: Mapping[str, Tensor], parameter: Tensor) -> str:
+    """Why that cannot be what the optimiser keeps of the parameter; empty where it can."""
+    wanted = {key: _shape(key, tuple(parameter.shape)) for key in STATE_OF[optimizer]}
+    found = {key: tuple(tensor.shape) for key, tensor in state.items()}
+    if found == {key: shape for key, shape in wanted.items() if shape is not None}:
+        return ""
+    return ", ".join(f"{key} has shape {shape}" for key, shape in found.items())
+
+
+def _shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Of what is kept under that key of a parameter of that shape; None where nothing is.
+
+    Adafactor keeps means over rows and columns of a matrix, and squares of anything smaller.
+    """
+    is_matrix = len(shape) > 1
+    if key == "row_var":
+        return (*shape[:-1], 1) if is_matrix else None
+    if key == "col_var":
+        return (*shape[:-2], 1, shape[-1]) if is_matrix else None
+    if key == "variance":
+        return None if is_matrix else shape
+    return () if key == "step" else shape
+
+
+def schedule_of(
+    optimizer: torch.optim.Optimizer, training: Training
+) -> torch.optim.lr_scheduler.LambdaLR:
+    """The learning rate of each step, as `learning_rate_factor` has it."""
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, training)
+    )
+
+
+def learning_rate_factor(step: int, training: Training) -> float:
+    """What the peak is multiplied by in the step of that index, from 0.
+
+    Linear warm-up over `warmup_steps`, then the schedule; all but the inverse square root would
+    reach zero one step after the last.
+    """
+    warm_up, rest = training.warmup_steps, max(1, training.steps - training.warmup_steps)
+    left = max(0, training.steps - step)
+    if training.schedule == "constant_with_cooldown":
+        cooldown = max(1, training.steps // COOLDOWN_SHARE)
+        return min(1.0, left / cooldown, (step + 1) / max(1, warm_up))
+    if step < warm_up:
+        return (step + 1) / warm_up
+    if training.schedule == "inverse_square_root":
+        return math.sqrt(max(1, warm_up) / (step + 1))
+    done = min(1.0, (step - warm_up) / rest)
+    return 1 - done if training.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+
+
+class WeightAverage:
+    """An exponential moving average of a model's parameters (Polyak and Juditsky 1992).
+
+    After step t, from 1, `average <- d average + (1 - d) parameter`, where d is the smaller of
+    `decay` and (1 + t) / (10 + t), as in TensorFlow's `ExponentialMovingAverage`. Buffers are not
+    averaged.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        """Begin with the model's parameters as they are."""
+        self._decay = decay
+        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        self.averages = {name: p.detach().clone() for name, p in self._parameters.items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the parameters after that step."""
+        share = 1 - min(self._decay, (1 + step) / (10 + step))
+        for name, average in self.averages.items():
+            average.lerp_(self._parameters[name], share)
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange the parameters' values with the averages; done twice, nothing has changed."""
+        for name, average in self.averages.items():
+            parameter = self._parameters[name]
+            kept = parameter.detach().clone()
+            parameter.copy_(average)
+            average.copy_(kept)
+
+    def load(self, averages: Mapping[str, Tensor]) -> None:
+        """Continue from these.
+
+        Raises:
+            CheckpointError: they are of other parameters; nothing was changed.
+        """
+        shapes = {name: average.shape for name, average in self.averages.items()}
+        if {name: average.shape for name, average in averages.items()} != shapes:
+            raise CheckpointError("the averages of the weights are of other parameters")
+        for name, average in self.averages.items():
+            average.copy_(averages[name])
+
+
+@contextmanager
+def float32_products(precision: str) -> Iterator[None]:
+    """In the block a GPU multiplies float32 exactly, or, at ``tf32``, with 10 bits of mantissa.
+
+    torch's own default computes convolutions and recurrent layers in TF32, and says nothing.
+    """
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = precision == "tf32"
+        yield
+    finally:
+        for backend, setting in zip(backends, before, strict=True):
+            backend.allow_tf32 = setting

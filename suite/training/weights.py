@@ -1,0 +1,106 @@
+"""Keeps the final weights of a trial from which others start, and gives them to those.
+
+`<out>/checkpoints/<trial_id>/final/` has a file of tensors, and a manifest with its SHA-256. It has
+another name until all of it is on the disk, so it is complete or absent.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from suite.errors import CheckpointError
+from suite.training.checkpoint import UNFINISHED, why_invalid, write_manifest
+from suite.training.tensor_io import (
+    Tensors,
+    make_folder,
+    move_folder,
+    read_tensors,
+    remove_folder,
+    write_tensors,
+)
+
+FINAL = "final"
+_FILE = "model.safetensors"
+_MOST_NAMED = 6
+
+
+def keep_weights(checkpoints: Path, trial_id: str, weights: Tensors, step: int) -> None:
+    """Write them durably; what is there is replaced.
+
+    Raises:
+        OSError: they could not be written.
+        CheckpointError: they hold what no file can, or safetensors is not installed.
+    """
+    folder = checkpoints / trial_id
+    draft = folder / f"{UNFINISHED}{secrets.token_hex(8)}.{FINAL}"
+    make_folder(draft)
+    try:
+        write_tensors(draft / _FILE, weights)
+        write_manifest(draft, trial_id, step)
+        with suppress(FileNotFoundError):
+            remove_folder(folder / FINAL)
+        move_folder(draft, folder / FINAL)
+    finally:
+        with suppress(OSError):
+            remove_folder(draft)
+
+
+def why_no_weights(checkpoints: Path, trial_id: str) -> str:
+    """Why a trial cannot start from that one, as a clause; empty where it can."""
+    return why_invalid(checkpoints / trial_id / FINAL, trial_id)
+
+
+def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
+    """Give the model the kept weights whose name, shape and type agree with its own.
+
+    Args:
+        model: Drawn already; what does not agree stays as it is.
+        checkpoints: The folder of all trials' checkpoints; None where this host does not see it.
+        trial_id: Of the trial that has left the weights.
+
+    Returns:
+        What was taken, as a sentence.
+
+    Raises:
+        CheckpointError: they are missing or damaged, or none agrees.
+    """
+    host = os.uname().nodename
+    if checkpoints is None:
+        raise CheckpointError(
+            f"host {host} does not see the output folder, through which the weights of trial "
+            f"{trial_id[:8]} come; give an --out that all nodes share"
+        )
+    if why := why_no_weights(checkpoints, trial_id):
+        folder = checkpoints / trial_id / FINAL
+        raise CheckpointError(f"the weights in {folder} cannot be used on host {host}: {why}")
+    found = read_tensors(checkpoints / trial_id / FINAL / _FILE)
+    own = {name: t for name, t in model.state_dict().items() if isinstance(t, Tensor)}
+    taken = {name: t for name, t in found.items() if name in own and _agree(t, own[name])}
+    if not taken:
+        raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
+    model.load_state_dict(taken, strict=False)
+    left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
+    return f"it starts from trial {trial_id[:8]}: {_in_words(len(own) - len(left), left)}"
+
+
+def _agree(found: Tensor, own: Tensor) -> bool:
+    return (found.shape, found.dtype) == (own.shape, own.dtype)
+
+
+def _is_taken(name: str, tensor: Tensor, taken: Tensors, own: Tensors) -> bool:
+    """By its own name, or by another name of the same tensor: a file holds shared ones once."""
+    return name in taken or any(own[other].data_ptr() == tensor.data_ptr() for other in taken)
+
+
+def _in_words(num_taken: int, left: list[str]) -> str:
+    """As ``34 tensors fit, 2 stay as drawn (head.weight, head.bias)``."""
+    if not left:
+        return f"all {num_taken} tensors fit"
+    more = [f"and {len(left) - _MOST_NAMED} more"] if len(left) > _MOST_NAMED else []
+    named = ", ".join([*left[:_MOST_NAMED], *more])
+    return f"{num_taken} tensors fit, {len(left)} stay as drawn ({named})"

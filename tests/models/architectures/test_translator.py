@@ -1,0 +1,216 @@
+"""The translator: against torch's Transformer, and its step form against its parallel form."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import MIXERS, Input, ModelError, ModelSpec, build_model, mixer_class
+from models.architectures.translator import Translator
+from models.decoding import Decoder, beam_search, generate
+
+DIM, DEPTH, SYMBOLS, SOURCE, TARGET = 16, 2, 11, 9, 7
+MASK = torch.tensor([[True] * 9, [True] * 4 + [False] * 5, [False] * 9])
+TARGET_MASK = torch.tensor([[True] * 7, [True] * 3 + [False] * 4, [True] * 7])
+FITTING = [
+    name for name in MIXERS if mixer_class(name).supports_causal and mixer_class(name).supports_step
+]
+
+
+def spec(mixer: str = "attention", source_symbols: int = SYMBOLS, **changes: Any) -> ModelSpec:
+    fields: dict[str, Any] = {
+        "mixer": mixer, "knobs": {}, "position": "sinusoidal", "dim": DIM, "depth": DEPTH,
+        "length": TARGET + 5, "input_size": SYMBOLS, "output_size": SYMBOLS,
+    }  # fmt: skip
+    settings = {key: value for key, value in changes.items() if key not in fields}
+    of_spec = {key: value for key, value in changes.items() if key in fields}
+    source = Input(kind="tokens", size=source_symbols, length=SOURCE)
+    return ModelSpec(
+        architecture="translator", input_kind="tokens", others={"context": source},
+        settings=settings, **(fields | of_spec),
+    )  # fmt: skip
+
+
+def build(*given: Any, **changes: Any) -> Translator:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = build_model(spec(*given, **changes)).double().eval()
+    assert isinstance(model, Translator)
+    return model
+
+
+def tokens(length: int, seed: int) -> Tensor:
+    return torch.randint(SYMBOLS, (3, length), generator=torch.Generator().manual_seed(seed))
+
+
+SOURCES, TARGETS = tokens(SOURCE, 1), tokens(TARGET, 2)
+
+
+def torchs_transformer(model: Translator, *, is_pre: bool) -> nn.Transformer:
+    """The same model as torch has it, with our weights; its last norms are for pre-norm alone."""
+    theirs = nn.Transformer(
+        DIM, 4, DEPTH, DEPTH, 4 * DIM, dropout=0.0, norm_first=is_pre, batch_first=True
+    ).double().eval()  # fmt: skip
+    for stack, trunk in ((theirs.encoder, model.encoder), (theirs.decoder, model.decoder)):
+        for layer, block in zip(stack.layers, trunk.blocks, strict=True):
+            copy_attention(block.mixer, layer.self_attn)
+            layer.norm1.load_state_dict(block.mixer_norm.state_dict())
+            layer.linear1.load_state_dict(block.mlp.expand.state_dict())
+            layer.linear2.load_state_dict(block.mlp.contract.state_dict())
+            if trunk is model.decoder:
+                copy_attention(block.context_mixer, layer.multihead_attn)
+                layer.norm2.load_state_dict(block.context_norm.state_dict())
+                layer.norm3.load_state_dict(block.mlp_norm.state_dict())
+            else:
+                layer.norm2.load_state_dict(block.mlp_norm.state_dict())
+        if is_pre:
+            stack.norm.load_state_dict(trunk.norm.state_dict())
+        else:
+            stack.norm = None
+    return theirs
+
+
+def copy_attention(ours: Any, theirs: nn.MultiheadAttention) -> None:
+    maps = (ours.query, ours.key, ours.value)
+    theirs.in_proj_weight.data = torch.cat([each.weight for each in maps]).detach()
+    theirs.in_proj_bias.data = torch.cat([each.bias for each in maps]).detach()
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_it_is_torchs_transformer(placement: str) -> None:
+    model = build(norm_placement=placement, knobs={"bias": True, "heads": 4})
+    for parameter in model.parameters():  # biases and norms start as neutral
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    rows = slice(0, 2)  # torch gives NaN where all is padding
+    source = model.encoder.position(model.embedding(SOURCES[rows]))
+    target = model.decoder.position(model.embedding(TARGETS[rows]))
+    hidden_from = torch.ones(TARGET, TARGET).triu(1).bool()
+    hidden = torchs_transformer(model, is_pre=placement == "pre")(
+        source, target, tgt_mask=hidden_from, src_key_padding_mask=~MASK[rows],
+        tgt_key_padding_mask=~TARGET_MASK[rows], memory_key_padding_mask=~MASK[rows],
+    )  # fmt: skip
+    expected = hidden @ model.embedding.table.weight.T
+    found = model(TARGETS[rows], TARGET_MASK[rows], SOURCES[rows], MASK[rows])
+    real = TARGET_MASK[rows]
+    torch.testing.assert_close(found[real], expected[real])
+
+
+def test_the_base_model_has_the_parameters_of_torchs() -> None:
+    """Row "Transformer, base" of torch 2.13, less the norm that it adds after each stack."""
+    from models import build_shapes
+
+    model = build_shapes(spec(dim=512, depth=6, knobs={"heads": 8, "bias": True}))
+    assert model.num_parameters() - SYMBOLS * 512 == 44_140_544 - 2 * 2 * 512
+
+
+@pytest.mark.parametrize("mixer", [*FITTING, "conv+attention"])
+def test_steps_equal_the_teacher_forced_form(mixer: str) -> None:
+    """Of padded sources too, and of one that is all padding."""
+    model = build(mixer)
+    whole = model(TARGETS, None, SOURCES, MASK)
+    assert whole.isfinite().all()
+    state, logits = model.initial_state(3, model.encode(SOURCES, MASK)), []
+    for read in TARGETS.unbind(dim=1):
+        found, state = model.step(read, state)
+        logits.append(found)
+    torch.testing.assert_close(torch.stack(logits, dim=1), whole)
+
+
+@pytest.mark.parametrize("mixer", FITTING)
+def test_padding_of_source_and_target_is_never_read(mixer: str) -> None:
+    model = build(mixer)
+    whole = model(TARGETS, TARGET_MASK, SOURCES, MASK)
+    garbage = model(
+        TARGETS.masked_fill(~TARGET_MASK, -1), TARGET_MASK, SOURCES.masked_fill(~MASK, -1), MASK
+    )
+    assert torch.equal(whole[TARGET_MASK], garbage[TARGET_MASK])
+    if mixer_class(mixer).mask_mode == "exact":
+        shorter = model(TARGETS[1:2, :3], None, SOURCES[1:2, :4])
+        torch.testing.assert_close(whole[1:2, :3], shorter)
+
+
+@pytest.mark.parametrize("mixer", FITTING)
+def test_a_beam_of_one_is_greedy_search(mixer: str) -> None:
+    model, start = build(mixer), torch.ones(3, 1).long()
+    given = {"context": SOURCES, "context_mask": MASK}
+    greedy = generate(model, given, Decoder(max_length=10), start=start, end=0)
+    state = model.initial_state(3, model.encode(**given))
+    logits, state = model.step(start[:, 0], state)
+    limits = torch.full((3,), 10)
+    beam = beam_search(model, logits, state, Decoder(max_length=10), end=0, limits=limits)
+    assert beam.rows() == greedy.rows()
+    wide = generate(model, given, Decoder(beam=4, max_length=10), start=start, end=0)
+    for row, written in enumerate(wide.rows()):  # the states of its beams are their own
+        read = torch.tensor([[1, *written, 0]])[
+            :, : int(wide.lengths[row] + wide.has_ended[row]) + 1
+        ]
+        steps = model(read[:, :-1], None, SOURCES[row : row + 1], MASK[row : row + 1])
+        total = steps.log_softmax(dim=-1).gather(2, read[:, 1:, None]).sum()
+        score = total / ((5 + read.shape[1] - 1) / 6) ** 0.6
+        torch.testing.assert_close(wide.scores[row], score)
+
+
+@pytest.mark.parametrize("context_mixer", ["attention", "plain_attention", "performer"])
+def test_flops_by_formula_equal_the_counter(context_mixer: str) -> None:
+    model, counter = build("conv", context_mixer=context_mixer), FlopCounterMode(display=False)
+    with sdpa_kernel(SDPBackend.MATH), counter, torch.no_grad():
+        model(TARGETS, None, SOURCES)
+    assert model.flops(TARGET, 3, SOURCE) == counter.get_total_flops()
+
+
+def test_the_parts_of_two_stacks_start_apart_and_vocabularies_may_differ() -> None:
+    by_shape: dict[torch.Size, list[Tensor]] = {}
+    for parameter in build(source_symbols=13, tied="none").parameters():
+        if parameter.unique().numel() > 1:
+            by_shape.setdefault(parameter.shape, []).append(parameter)
+    for alike in by_shape.values():
+        for i, parameter in enumerate(alike):
+            assert not any(torch.equal(parameter, other) for other in alike[:i])
+
+
+def test_ties_save_their_matrices() -> None:
+    counts = [build(tied=tied).num_parameters() for tied in ("none", "output", "all")]
+    assert counts[0] - counts[1] == counts[1] - counts[2] == SYMBOLS * DIM
+
+
+@pytest.mark.parametrize("knob", ["decoder_mixer", "context_mixer", "context_heads"])
+def test_the_knobs_of_the_holes_fill_them(knob: str) -> None:
+    value = {"decoder_mixer": "gru", "context_mixer": "performer", "context_heads": 2}[knob]
+    model = build("attention", knobs={"heads": 8}, **{knob: value})
+    block = model.decoder.blocks[0]
+    found = (block.mixer.name, block.context_mixer.name, block.context_mixer.config.heads)
+    expected = {"decoder_mixer": "attention", "context_mixer": "attention", "context_heads": 8}
+    assert found == tuple((expected | {knob: value}).values())
+    assert model.encoder.blocks[0].mixer.name == "attention"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"source_symbols": 12},
+            "tied='all' needs equal sizes, not input_size=11, output_size=11,",
+        ),
+        ({"output_size": 12, "tied": "output"}, "tied='output' needs equal sizes, not input_size"),
+        ({"context_mixer": "gru"}, "context_mixer='gru' takes no context"),
+        ({"mixer": "fnet"}, "fnet cannot stand in translator, which is causal: "),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        build(**changes)
+
+
+def test_an_encoder_that_cannot_be_causal_takes_another_decoder() -> None:
+    model = build("fnet", decoder_mixer="attention")
+    assert model(TARGETS, None, SOURCES).shape == (3, TARGET, SYMBOLS)
+
+
+def test_there_is_no_translation_without_a_source() -> None:
+    with pytest.raises(ModelError, match="translator needs a context: the source"):
+        build()(TARGETS)

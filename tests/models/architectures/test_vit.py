@@ -1,0 +1,76 @@
+"""A vision transformer is a classifier of the patches that it cuts itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import ModelError, ModelSpec, build_model, build_shapes
+from models.architectures.vit import patches
+
+SPEC = ModelSpec(
+    architecture="vit", mixer="conv", position="learned", dim=8, depth=2, length=48,
+    input_kind="image", input_size=3, output_size=5, grid=(8, 6), settings={"patch": 2},
+)  # fmt: skip
+IMAGES = torch.randn(2, 8, 6, 3, generator=torch.Generator().manual_seed(0))
+# Width, heads, patch, and parameters as counted of timm 1.0.31, for 1,000 classes.
+PUBLISHED = {
+    "ViT-Ti/16": (192, 3, 16, 5_717_416),
+    "ViT-S/16": (384, 6, 16, 22_050_664),
+    "ViT-B/16": (768, 12, 16, 86_567_656),
+    "ViT-B/32": (768, 12, 32, 88_224_232),
+}
+
+
+def test_patches_are_cut_as_torch_cuts_them() -> None:
+    """Against `unfold`, whose channels come first."""
+    cut = torch.nn.functional.unfold(IMAGES.permute(0, 3, 1, 2), 2, stride=2)  # (b, 3 * 4, 12)
+    expected = cut.unflatten(1, (3, 4)).permute(0, 3, 2, 1).flatten(2)
+    assert torch.equal(patches(IMAGES, 2), expected)
+
+
+@pytest.mark.parametrize("pooling", ["class_token", "mean"])
+def test_it_is_a_classifier_of_patches(pooling: str) -> None:
+    torch.manual_seed(0)
+    model = build_model(replace(SPEC, settings={"patch": 2, "pooling": pooling}))
+    torch.manual_seed(0)
+    of_patches = build_model(
+        replace(
+            SPEC, architecture="classifier", input_kind="vectors", input_size=12, length=12,
+            grid=None, settings={"pooling": pooling},
+        )
+    )  # fmt: skip
+    assert torch.equal(model(IMAGES), of_patches(patches(IMAGES, 2)))
+    assert model.flops(48, batch=2) == of_patches.flops(12, batch=2)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(IMAGES)
+    assert model.flops(48, batch=2) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_it_has_as_many_parameters_as_the_published_one(name: str) -> None:
+    dim, heads, patch, published = PUBLISHED[name]
+    model = build_shapes(
+        replace(
+            SPEC, mixer="attention", dim=dim, depth=12, knobs={"heads": heads, "bias": True},
+            grid=(224, 224), length=224**2, output_size=1000, settings={"patch": patch},
+        )
+    )  # fmt: skip
+    assert model.num_parameters() == published
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"settings": {"patch": 5}}, "patch=5 does not divide an image of 8 x 6 pixels"),
+        ({"settings": {"patch": 0}}, "patch=0 is not at least 1"),
+        ({"grid": None}, "an image of no grid"),
+        ({"input_kind": "tokens"}, "vit takes image as inputs, not tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        build_shapes(replace(SPEC, **changes))

@@ -1,0 +1,28 @@
+"""Logits alone and logits with auxiliary tensors become one form."""
+
+import torch
+
+from models.outputs import Outputs, as_outputs
+
+
+def test_logits_alone_are_outputs_without_auxiliary_tensors() -> None:
+    logits = torch.ones(2, 3)
+    found = as_outputs(logits)
+    assert found.logits is logits
+    assert found.auxiliary == {}
+    assert as_outputs(found) is found
+
+
+def test_a_change_reaches_every_tensor() -> None:
+    outputs = Outputs(torch.ones(2, dtype=torch.bfloat16), {"penalty": torch.zeros(())})
+    changed = outputs.map(torch.Tensor.double)
+    assert (changed.logits.dtype, changed.auxiliary["penalty"].dtype) == (torch.float64,) * 2
+    assert outputs.logits.dtype == torch.bfloat16
+
+
+def test_those_who_look_for_tensors_in_tuples_find_all() -> None:
+    """As DeepSpeed and CUDA graphs do, which give back what they were given."""
+    outputs = Outputs(torch.ones(2), {"a": torch.zeros(1), "b": torch.zeros(3)})
+    leaves, shape = torch.utils._pytree.tree_flatten(outputs)
+    assert [len(leaf) for leaf in leaves] == [2, 1, 3]
+    assert isinstance(torch.utils._pytree.tree_unflatten(leaves, shape), Outputs)

@@ -1,0 +1,79 @@
+"""What a recipe becomes in a plan: fields of the training, axes, ids, skipped rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from suite.planning.plan import plan
+from suite.schema import Training
+from suite.spec import Recipe, SpecError, vary
+from tests.suite.small_ablation import make_ablation
+
+
+def _training(**changes: Any) -> Training:
+    (found,) = {t.training for t in plan(make_ablation(**changes), seeds=1).trials}
+    assert found is not None
+    return found
+
+
+def _ids(**changes: Any) -> set[str]:
+    return {t.trial_id for t in plan(make_ablation(**changes), seeds=1).trials}
+
+
+CHANGES: list[tuple[str, Any]] = [
+    ("optimizer", "sgd"), ("schedule", "linear"), ("clip_norm", 0.5), ("clip_norm", None),
+    ("precision", "bf16"), ("accumulation", 2), ("ema", 0.99), ("label_smoothing", 0.1),
+    ("weight_decay", 0.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), CHANGES)
+def test_every_field_is_set_by_the_recipe_the_scale_an_axis_and_the_command(
+    name: str, value: Any
+) -> None:
+    by_recipe = _ids(recipe=Recipe(**{name: value}))
+    assert getattr(_training(recipe=Recipe(**{name: value})), name) == value
+    assert by_recipe == _ids(scale={name: value})
+    assert not by_recipe & _ids()
+    typed = plan(make_ablation(), seeds=1, settings={name: value})
+    assert {t.trial_id for t in typed.trials} == by_recipe
+    assert typed.about.settings[name] == value
+    before = getattr(Recipe(), name)
+    varied = plan(make_ablation(axes=[vary(name, [before, value])]), seeds=1)
+    assert {getattr(t.training, name) for t in varied.trials} == {before, value}
+
+
+def test_a_field_at_its_default_leaves_the_ids() -> None:
+    assert _ids(recipe=Recipe(optimizer="adamw", schedule="cosine", clip_norm=1.0)) == _ids()
+
+
+def test_momentum_is_of_sgd_alone() -> None:
+    assert _ids(scale={"momentum": 0.5}) == _ids()
+    assert _training(scale={"momentum": 0.5, "optimizer": "sgd"}).momentum == 0.5
+    with pytest.raises(SpecError, match="'momentum' changes nothing"):
+        plan(make_ablation(axes=[vary("momentum", [0.5, 0.9])]))
+
+
+@pytest.mark.parametrize(
+    ("scale", "reason"),
+    [
+        ({"precision": "tf32"}, "precision='tf32' needs a GPU"),
+        ({"workers": 2, "ema": 0.9}, "ema=0.9 is for trials of one process"),
+        ({"zero": 1, "optimizer": "sgd"}, "optimizer='sgd' is for trials of one process"),
+        ({"batch": 2, "accumulation": 3}, "a batch of 2 cannot be cut into 3 equal parts"),
+    ],
+)
+def test_what_no_engine_can_do_is_refused(scale: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        plan(make_ablation(scale=scale))
+
+
+def test_bf16_needs_no_deepspeed_and_workers_have_it_there() -> None:
+    (alone,) = {t.parallel for t in plan(make_ablation(scale={"precision": "bf16"})).trials}
+    assert alone is None
+    spread = plan(make_ablation(scale={"precision": "bf16", "workers": 2})).trials[0]
+    assert spread.parallel is not None
+    assert spread.training is not None
+    assert (spread.parallel.precision, spread.training.precision) == ("bf16", "float32")

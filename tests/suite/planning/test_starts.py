@@ -1,0 +1,100 @@
+"""What a start becomes in a plan: a parent, shared by those that agree in model and seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from suite.planning.plan import plan
+from suite.schema import Plan, Trial
+from suite.spec import SpecError, vary
+from tests.suite.small_ablation import make_ablation
+
+ON = "shakespeare_masked"
+
+
+def _planned(**changes: Any) -> Plan:
+    return plan(make_ablation(axes=[vary("start", ["none", ON])], **changes), seeds=2)
+
+
+def _parents(planned: Plan) -> list[Trial]:
+    return [trial.start for trial in planned.trials if trial.start is not None]
+
+
+def test_a_parent_is_the_same_model_and_seed_on_the_other_task() -> None:
+    planned = _planned(scale={"pretraining_steps": 3, "pretraining_learning_rate": 0.5})
+    for child in (t for t in planned.trials if t.start):
+        parent = child.start
+        assert parent is not None
+        assert parent in planned.trials
+        assert (parent.probe, parent.task, parent.seed) == ("quality", ON, child.seed)
+        assert parent.training is not None
+        assert (parent.training.steps, parent.training.learning_rate) == (3, 0.5)
+        own, other = child.subjects[0], parent.subjects[0]
+        assert (own.mixer, own.dim, own.depth, own.knobs) == (
+            other.mixer, other.dim, other.depth, other.knobs,
+        )  # fmt: skip
+    assert len(planned.trials) == 6
+    assert {cell.variant for cell in planned.cells} == {"start=none", f"start={ON}"}
+    assert set(planned.about.data_sets) == {"shakespeare_characters", ON}
+
+
+def test_a_parent_is_the_trial_that_the_task_itself_would_be() -> None:
+    steps = {"scale": {"pretraining_steps": 4}}
+    (parent,) = {t.trial_id for t in _parents(_planned(**steps)) if t.seed == 0}
+    alone = plan(make_ablation(tasks=[ON], axes=[vary("heads", [4, 2])]), seeds=1)
+    assert parent in {t.trial_id for t in alone.trials}
+
+
+def test_the_id_holds_the_parents_id_and_without_one_nothing() -> None:
+    plain = plan(make_ablation(axes=[vary("heads", [4, 2])]), seeds=1)
+    found = {t.trial_id: t for t in _planned().trials if not t.start}
+    assert plain.trials[0].trial_id in found
+    one, other = (
+        next(t for t in _planned(scale={"pretraining_steps": steps}).trials if t.start)
+        for steps in (2, 3)
+    )
+    assert one.trial_id != other.trial_id
+    assert dataclasses.replace(one, start=None) == dataclasses.replace(other, start=None)
+    assert dataclasses.replace(one, start=None).trial_id in found
+
+
+def test_variants_that_differ_in_their_own_training_share_a_parent() -> None:
+    def parents(name: str, values: list[Any]) -> int:
+        scale = {"start": ON, "pretraining_steps": 2}
+        planned = plan(make_ablation(axes=[vary(name, values)], scale=scale), seeds=1)
+        assert len([t for t in planned.trials if t.start]) == 2
+        return len({parent.trial_id for parent in _parents(planned)})
+
+    assert parents("learning_rate", [1e-3, 1e-2]) == 1
+    assert parents("steps", [4, 6]) == 1
+    assert parents("optimizer", ["adamw", "sgd"]) == 1
+    assert parents("heads", [4, 2]) == 2
+    assert parents("dim", [16, 32]) == 2
+    assert parents("pretraining_steps", [2, 3]) == 2
+
+
+def test_a_journal_reads_a_plan_with_parents_back() -> None:
+    planned, adapter = _planned(), TypeAdapter(Plan)
+    read = adapter.validate_json(adapter.dump_json(planned))
+    assert [t.trial_id for t in read.trials] == [t.trial_id for t in planned.trials]
+    assert _parents(read) == _parents(planned)
+
+
+def test_what_has_no_task_or_no_sense_is_refused() -> None:
+    with pytest.raises(SpecError, match="no task 'shakespear'"):
+        plan(make_ablation(axes=[vary("start", ["none", "shakespear"])]))
+    with pytest.raises(SpecError, match="'pretraining_steps' changes nothing"):
+        plan(make_ablation(axes=[vary("pretraining_steps", [2, 3])]))
+    with pytest.raises(SpecError, match="is for trials of one process"):
+        plan(make_ablation(scale={"start": ON, "workers": 2}))
+
+
+def test_a_probe_of_what_was_drawn_is_skipped() -> None:
+    planned = _planned(probes=["quality", "gradient_by_distance"])
+    reasons = {c.variant: c.reason for c in planned.cells if c.probe == "gradient_by_distance"}
+    assert reasons["start=none"] == ""
+    assert "starts from other weights" in reasons[f"start={ON}"]

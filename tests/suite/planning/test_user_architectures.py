@@ -1,0 +1,211 @@
+"""A user's own architecture: planned, examined, refused and identified like a user's own mixer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.planning.plan import plan
+from suite.planning.resolve import _why_unbuildable
+from suite.schema import MIXER_ALONE, Plan
+from suite.spec import Model, SpecError, vary
+from tests.suite.small_ablation import WriteAblation, make_ablation
+
+NET = '''
+"""Windows of three tokens."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from models import Architecture, StackArchitecture
+
+
+class Net(Architecture):
+    """Causal by its padding."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        width: int = 8
+
+    def build(self, seeds):
+        spec, width = self.spec, self.config.width
+        self.embed = nn.Embedding(spec.input_size, width)
+        self.conv = nn.Conv1d(width, spec.output_size, 3)
+
+    def forward(self, inputs):
+        x = nn.functional.pad(self.embed(inputs).mT, (2, 0))
+        return self.conv(x).mT
+
+
+class Pooled(Net):
+    def forward(self, inputs, mask=None):
+        x = self.embed(inputs)
+        if mask is not None:
+            x = x * mask.unsqueeze(-1)
+        return self.conv(nn.functional.pad(x.mT, (2, 0))).sum(2)
+'''
+TEXT, PADDED = "shakespeare_characters", "movie_reviews"
+Planned = Callable[..., Plan]
+
+
+@pytest.fixture
+def planned(write_ablation: WriteAblation, tmp_path: Path) -> Planned:
+    """The plan of an ablation whose baseline is a class of this source, some text replaced."""
+
+    def make(*replaced: tuple[str, str], model: str = '"own_net:Net"', **parts: str) -> Plan:
+        source = NET
+        for old, new in replaced:
+            assert old in source
+            source = source.replace(old, new)
+        (tmp_path / "own_net.py").write_text(source)
+        fields = {"axes": '[vary("width", [4, 8])]', "probes": '["quality", "flops"]', **parts}
+        _why_unbuildable.cache_clear()  # one process, several sources
+        return plan(str(write_ablation(baseline=f"Model({model})", **fields)), seeds=1)
+
+    return make
+
+
+def test_it_has_its_knobs_and_the_hash_of_its_file_and_no_mixer(planned: Planned) -> None:
+    found = planned(model='"own_net:Net", width=16')
+    assert found.about.variants == ("baseline", "width=4", "width=8")
+    subjects = [trial.subjects[0] for trial in found.trials]
+    assert [dict(subject.settings) for subject in subjects] == [{"width": n} for n in (16, 4, 8)]
+    assert {(s.mixer, s.position, s.dim, s.depth) for s in subjects} == {("", "", 0, 0)}
+    assert set(found.about.model) == {"architecture", "width"}
+    versions = found.trials[0].versions
+    assert len(str(versions["skeleton own_net:Net"])) == 16
+    assert not any(name.startswith(("mixer", "position")) for name in versions)
+    reasons = {cell.probe: cell.reason for cell in found.cells}
+    assert reasons == {"quality": "", "flops": "own_net:Net defines no flops(length, batch)"}
+
+
+FORWARD = "x = nn.functional.pad(self.embed(inputs).mT, (2, 0))"
+POOLED = {"model": '"own_net:Pooled"', "tasks": f'["{PADDED}"]'}
+FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
+    "no such class": ((), {"model": '"own_net:Nett"'}, "did you mean 'Net'"),
+    "no architecture": ((), {"model": '"own_net:nn"'}, "no subclass of models.architecture.Arch"),
+    "a class": ((), {"model": "Scale"}, "architecture is a class; name it by its import path"),
+    "abstract": ((("def build", "def make"),), {}, "does not define build"),
+    "raises on import": ((("import torch\n", "1 / 0\n"),), {}, "ZeroDivision"),
+    "unknown knob": ((), {"model": '"own_net:Net", witdh=4'}, "did you mean 'width'"),
+    "taken name": (
+        (("width: int", "depth: int"), ("config.width", "config.depth")), {},
+        "architecture 'own_net:Net': an ablation has a 'depth' already",
+    ),
+    "raises when built": ((("self.embed = nn", "self.embed = nm"),), {}, "NameError"),
+    "shape": ((("spec.output_size, 3", "7, 3"),), {}, "must return the shape (2, 8, 81), not"),
+    "a tuple": ((("self.conv(x).mT", "self.conv(x).mT, 1"),), {}, "not tuple"),
+    "sees the future": ((("(2, 0))\n        return self.conv(x)", "(1, 1))\n        return "
+                          "self.conv(x)"),), {}, "sees the future"),
+    "draws": (((FORWARD, FORWARD + "; x = x * torch.rand(())"),), {}, "draws random numbers"),
+    "rows": (((FORWARD, FORWARD + "; x = x - x.mean(0)"),), {}, "mixes the rows of a batch"),
+    "no mask": ((("inputs, mask=None", "inputs"), ("if mask", "if inputs")), POOLED, "take mask="),
+    "reads padding": ((("if mask is not None", "if False"),), POOLED, "reads padding"),
+    "no parameters": (
+        (("output_size, 3)", "output_size, 3); self.requires_grad_(False)"),), {},
+        "has no parameter to train",
+    ),
+    "another task": (
+        (('"""Causal by its padding."""', 'answers = ("class",)'),), {},
+        "gives class, not next_symbols",
+    ),
+    "another input": (
+        (('"""Causal by its padding."""', 'reads = {"inputs": ("vectors",)}'),), {},
+        "takes vectors as inputs, not tokens",
+    ),
+    "a mixer": ((), {"model": '"own_net:Net", mixer="lstm"'}, "no hole for a mixer; leave mixer='"),
+    "a position": ((), {"model": '"own_net:Net", position="none"'}, "no place for a position"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_faulty_one_is_refused_in_a_sentence(case: str, planned: Planned) -> None:
+    replaced, fields, fragment = FAULTS[case]
+    with pytest.raises(SpecError) as caught:
+        planned(*replaced, **fields)
+    assert fragment in str(caught.value)
+    assert "mine.py" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_good_one_is_planned_on_padded_sequences(planned: Planned) -> None:
+    assert planned(**POOLED).trials
+    padding = ("def forward(self, inputs, mask=None)", "mask_mode = 'pads_as_tokens'\n\n    ")
+    assert planned(
+        (padding[0], padding[1] + padding[0]), ("if mask is not None", "if False"), **POOLED
+    )
+
+
+def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Planned) -> None:
+    stacked = (
+        ("class Net(Architecture)", "class Net(StackArchitecture)"),
+        ("    class Config:", "    class Config(StackArchitecture.Config):"),
+    )
+    found = planned(*stacked, model='"own_net:Net", width=16, mixer="lstm", dropout=0.5')
+    (subject, _, _) = (trial.subjects[0] for trial in found.trials)
+    assert (subject.mixer, subject.dim, subject.depth) == ("lstm", 16, 1)
+    assert (subject.settings["dropout"], subject.settings["width"]) == (0.5, 16)
+
+
+def _reasons(**fields: Any) -> dict[str, str]:
+    return {cell.variant: cell.reason for cell in plan(make_ablation(**fields), seeds=1).cells}
+
+
+def test_axes_compare_whole_models_with_and_without_a_mixer(planned: Planned) -> None:
+    planned()  # puts the module where it can be imported
+    own = Model("own_net:Net", width=4)
+    found = plan(make_ablation(axes=[vary("model", [Model(mixer="lstm"), own])]), seeds=1)
+    assert found.about.variants[1:] == ("model=lstm", "model=own_net:Net (width 4)")
+    assert {cell.reason for cell in found.cells} == {""}
+    assert found.about.subjects["model=own_net:Net (width 4)"].mixer == ""
+    reasons = _reasons(axes=[vary("architecture", ["language_model", "own_net:Net"])])
+    assert "has no hole for the mixer attention" in reasons["architecture=own_net:Net"]
+    assert reasons["architecture=language_model"] == ""
+
+
+def test_probes_of_mixers_skip_what_has_none(planned: Planned) -> None:
+    planned()
+    found = plan(
+        make_ablation(
+            axes=[vary("model", [Model(mixer="attention"), Model("own_net:Net")])],
+            probes=["quality", "softmax", "decode", "gradient_by_distance", "mixer_flops"],
+            scale={"lengths": [8]},
+        )
+    )
+    reasons = {c.probe: c.reason for c in found.cells if c.variant == "model=own_net:Net"}
+    assert reasons.pop("quality") == ""
+    assert re.search("no mixer", reasons.pop("softmax"))
+    assert all(reasons.values()), reasons
+    assert {c.reason for c in found.cells if c.task == MIXER_ALONE and "own" not in c.variant} == {
+        ""
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Model(), "language_model needs a mixer"),
+        (Model("classifier"), "classifier needs a mixer; give Model('classifier', mixer=...)"),
+        (Model("tagger", mixer="lstm"), "asks for next_symbols, and tagger gives symbols, not"),
+    ],
+)
+def test_an_incomplete_or_impossible_baseline_is_refused(model: Model, said: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(said)):
+        plan(make_ablation(baseline=model, axes=[vary("depth", [1, 2])]))
+
+
+def test_any_architecture_that_answers_serves_a_task() -> None:
+    """Not only the one that the task takes where none is named."""
+    found = plan(
+        make_ablation(
+            baseline=Model("tagger", mixer="lstm"), tasks=["shakespeare_masked"],
+            axes=[vary("depth", [1, 2])],
+        )
+    )  # fmt: skip
+    assert {trial.subjects[0].architecture for trial in found.trials} == {"tagger"}

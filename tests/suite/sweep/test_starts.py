@@ -1,0 +1,199 @@
+"""Trials that start from another's weights: order, kills in between, lost weights, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.events import Event, Finished
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
+from suite.provenance import provenance
+from suite.schema import Plan, Resources, Result, Status
+from suite.spec import Ablation, Model, Scale, vary
+from suite.sweep.driver import Display, Options, run
+from suite.sweep.pending import in_layers, pending_work
+from suite.sweep.starts import StartWeights
+from suite.sweep.verify import differences
+from suite.training.weights import FINAL
+from tests.workplace import Workplace
+
+SCALE = {
+    "dim": 8, "depth": 1, "length": 49, "steps": 6, "batch": 100, "num_evaluations": 1,
+    "learning_rate": 1e-2, "seeds": 1, "pretraining_steps": 4,
+}  # fmt: skip
+ABLATION = Ablation(
+    question="Does pre-training help?", baseline=Model(mixer="attention", position="none"),
+    axes=[vary("start", ["none", "parity"])], tasks=["fashion_mnist_patches"],
+    probes=["quality"], scales={"quick": Scale(**SCALE)},  # type: ignore[arg-type]
+)  # fmt: skip
+
+
+@pytest.fixture
+def _no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make one takes seconds."""
+    monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
+
+
+@pytest.fixture
+def planned() -> Plan:
+    return plan(ABLATION)
+
+
+def _options(out: Path, **changes: object) -> Options:
+    return Options(out=out, executor="inline", **changes)  # type: ignore[arg-type]
+
+
+def _numbers(out: Path) -> dict[str, tuple[int, str]]:
+    """trial_id -> how often it was begun, and the hash of what it found."""
+    with Journal(out / "journal.db", read_only=True) as journal:
+        attempts = {each.trial_id: each.attempt for each in journal.attempts()}
+        return {
+            found.trial_id: (attempts[found.trial_id], found.finding_sha256)
+            for found in journal.results(attempts)
+        }
+
+
+class Killed(BaseException):
+    """In the place of a kill."""
+
+
+def _run_until_the_parent_is_done(out: Path) -> Path:
+    """The final weights that it leaves behind."""
+    (parent,) = [t for t in plan(ABLATION).trials if t.task == "parity"]
+
+    class Watching(Display):
+        def show(self, event: Event) -> None:
+            if isinstance(event, Finished) and event.trial_id == parent.trial_id:
+                raise Killed
+
+    with pytest.raises(Killed):
+        run(ABLATION, options=_options(out), display_for=lambda *_: Watching())
+    return out / "checkpoints" / parent.trial_id / FINAL
+
+
+def test_a_parent_runs_first_is_shared_and_its_weights_go_at_the_end(work: Workplace) -> None:
+    outcome = run(ABLATION, options=_options(work.out), seeds=2)
+    assert (outcome.counts, outcome.error) == ({Status.OK: 6}, "")
+    assert not (work.out / "checkpoints").exists()
+    assert {attempts for attempts, _ in _numbers(work.out).values()} == {1}
+    assert run(ABLATION, options=_options(work.out), seeds=2).num_run == 0
+    rows = (work.out / "reports" / "own" / "results.csv").read_text()
+    assert "start=parity" in rows
+    assert "pre-training" not in rows
+    assert differences(work.out, None).differences == ()
+
+
+def _nothing(weights: Path) -> None:
+    assert (weights / "model.safetensors").exists()
+
+
+def _remove(weights: Path) -> None:
+    for file in weights.iterdir():
+        file.unlink()
+    weights.rmdir()
+
+
+def _flip_a_bit(weights: Path) -> None:
+    body = bytearray((weights / "model.safetensors").read_bytes())
+    body[-1] ^= 1
+    (weights / "model.safetensors").write_bytes(body)
+
+
+@pytest.mark.usefixtures("_no_store")
+@pytest.mark.parametrize(("happens", "attempts"), [(_nothing, 1), (_remove, 2), (_flip_a_bit, 2)])
+def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
+    happens: Callable[[Path], None], attempts: int, tmp_path: Path
+) -> None:
+    run(ABLATION, options=_options(tmp_path / "undisturbed"))
+    undisturbed = _numbers(tmp_path / "undisturbed")
+    weights = _run_until_the_parent_is_done(tmp_path / "killed")
+    happens(weights)
+    run(ABLATION, options=_options(tmp_path / "killed"))
+    found = _numbers(tmp_path / "killed")
+    assert {k: sha256 for k, (_, sha256) in found.items()} == {
+        k: sha256 for k, (_, sha256) in undisturbed.items()
+    }
+    assert found[weights.parent.name][0] == attempts
+    assert not weights.exists()
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("_no_store")
+def test_on_ray_the_numbers_are_those_of_one_process(tmp_path: Path) -> None:
+    run(ABLATION, options=_options(tmp_path / "inline"))
+    outcome = run(ABLATION, options=Options(out=tmp_path / "ray", executor="ray"))
+    assert outcome.counts == {Status.OK: 3}
+    assert _numbers(tmp_path / "ray") == _numbers(tmp_path / "inline")
+    assert not (tmp_path / "ray" / "checkpoints").exists()
+
+
+def test_layers_follow_the_graph(planned: Plan) -> None:
+    alone, parent, child = planned.trials
+    assert child.start == parent
+    packed = pending_work([planned], {}).packed
+    assert [[t.task for t, _ in layer] for layer in in_layers(packed)] == [
+        ["parity", "fashion_mnist_patches"], ["fashion_mnist_patches"],
+    ]  # fmt: skip
+    done = {parent.trial_id: {"here"}, alone.trial_id: {"here"}}
+    left = pending_work([planned], done)
+    assert [t.trial_id for t, _ in left.packed] == [child.trial_id]
+    assert (left.num_done, len(in_layers(left.packed))) == (2, 1)
+
+
+def test_a_lost_parent_runs_again_only_for_a_child_that_is_left(planned: Plan) -> None:
+    alone, parent, child = planned.trials
+    done = {each.trial_id: {"here"} for each in (alone, parent)}
+    left = pending_work([planned], done, has_weights=lambda trial_id: False)
+    assert {t.trial_id for t, _ in left.packed} == {parent.trial_id, child.trial_id}
+    assert left.num_done == 1
+    done[child.trial_id] = {"here"}
+    assert not pending_work([planned], done, has_weights=lambda trial_id: False).num_trials
+
+
+def test_weights_stay_until_the_last_child_has_a_result(tmp_path: Path) -> None:
+    planned = plan(ABLATION.model_copy(update={"axes": (vary("start", ["none", "parity"]),
+                                                        vary("batch", [100, 50]))}))  # fmt: skip
+    assert len({t.start.trial_id for t in planned.trials if t.start}) == 1
+    both = plan(ABLATION.model_copy(update={"combine": "cross", "axes": (
+        vary("start", ["none", "parity"]), vary("batch", [100, 50]),
+    )}))  # fmt: skip
+    children = [t for t in both.trials if t.start]
+    (parent,) = {t.start.trial_id for t in children if t.start}
+    starts = StartWeights([both], {}, tmp_path)
+    assert starts.needed == {parent}
+    assert starts.after(parent) == []
+    assert starts.after(children[0].trial_id) == [children[0].trial_id]
+    assert starts.after(children[1].trial_id) == [parent, children[1].trial_id]
+    assert not starts.needed
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "reason"),
+    [
+        (Status.DIVERGED, Status.SKIPPED, "ended as diverged: it was so"),
+        (Status.OUT_OF_MEMORY, Status.SKIPPED, "ended as out_of_memory: it was so"),
+        (Status.CRASHED, Status.ERROR, "ended as crashed: it was so"),
+        (Status.OK, Status.ERROR, "has left no weights in the output folder"),
+    ],
+)
+def test_a_child_of_a_failed_parent_is_a_row_that_says_so(
+    ended: Status, status: Status, reason: str, planned: Plan, tmp_path: Path
+) -> None:
+    _, parent, child = planned.trials
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(planned)
+        result = Result(
+            trial_id=parent.trial_id, status=ended, reason="it was so", seconds=1.0,
+            provenance=provenance(Resources()),
+        )  # fmt: skip
+        journal.commit(result, journal.begin(parent.trial_id, "here"))
+        starts = StartWeights([planned], journal.done(), tmp_path)
+        works = [(trial, planned.resources) for trial in planned.trials]
+        ready, (finished,) = starts.sorted_out(works, journal)
+    assert [t.trial_id for t, _ in ready] == [t.trial_id for t in planned.trials if t != child]
+    assert (finished.trial_id, finished.result.status) == (child.trial_id, status)
+    assert reason in finished.result.reason
+    assert parent.trial_id[:8] in finished.result.reason

@@ -1,0 +1,85 @@
+"""Final weights that others start from: what is taken, what stays, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from suite.errors import CheckpointError
+from suite.training.checkpoint import Checkpointer
+from suite.training.engines.local import LocalEngine
+from suite.training.loop import Exercise, train_resuming
+from suite.training.weights import FINAL, keep_weights, take_over, why_no_weights
+from tests.suite.toy import FirstToken, Reader, training
+
+TRIAL = "ab" * 16
+
+
+class Net(nn.Module):
+    """A shared part, a head of some size, one tensor under two names."""
+
+    def __init__(self, num_classes: int = 3) -> None:
+        super().__init__()
+        self.trunk = nn.Linear(2, 2)
+        self.tied = self.trunk
+        self.norm = nn.BatchNorm1d(2)
+        self.head = nn.Linear(2, num_classes)
+
+
+def _kept(folder: Path, model: nn.Module) -> None:
+    keep_weights(folder, TRIAL, LocalEngine(model, training(3), "cpu").weights(), 3)
+
+
+def test_what_agrees_by_name_and_shape_is_taken_and_the_rest_stays(tmp_path: Path) -> None:
+    first, second = Net(), Net(num_classes=5)
+    first.norm.running_mean.fill_(7.0)  # type: ignore[union-attr, operator]
+    head = second.head.weight.detach().clone()
+    _kept(tmp_path, first)
+    said = take_over(second, tmp_path, TRIAL)
+    assert torch.equal(second.trunk.weight, first.trunk.weight)
+    assert torch.equal(second.norm.running_mean, first.norm.running_mean)  # type: ignore[arg-type]
+    assert torch.equal(second.head.weight, head)
+    assert said == (
+        f"it starts from trial {TRIAL[:8]}: 9 tensors fit, 2 stay as drawn (head.weight, head.bias)"
+    )
+    assert take_over(Net(), tmp_path, TRIAL).endswith("all 11 tensors fit")
+
+
+def test_what_shares_nothing_is_refused(tmp_path: Path) -> None:
+    _kept(tmp_path, Net())
+    with pytest.raises(CheckpointError, match="no weight of trial"):
+        take_over(nn.Linear(9, 9), tmp_path, TRIAL)
+
+
+def test_damage_is_found_and_a_host_without_the_folder_says_what_it_needs(tmp_path: Path) -> None:
+    _kept(tmp_path, Net())
+    assert not why_no_weights(tmp_path, TRIAL)
+    file = tmp_path / TRIAL / FINAL / "model.safetensors"
+    body = bytearray(file.read_bytes())
+    body[-1] ^= 1
+    file.write_bytes(body)
+    with pytest.raises(CheckpointError, match="SHA-256"):
+        take_over(Net(), tmp_path, TRIAL)
+    _kept(tmp_path, Net())  # replaces what was damaged
+    assert not why_no_weights(tmp_path, TRIAL)
+    with pytest.raises(CheckpointError, match="give an --out that all nodes share"):
+        take_over(Net(), None, TRIAL)
+    assert [path.name for path in (tmp_path / TRIAL).iterdir()] == [FINAL]
+
+
+def test_a_training_keeps_its_average_where_it_is_asked_to(tmp_path: Path) -> None:
+    for keeps in (False, True):
+        model = Reader()
+        engine = LocalEngine(model, training(4, ema=0.5, num_evaluations=1), "cpu")
+        todo = Exercise(
+            task=FirstToken(), training=training(4, ema=0.5, num_evaluations=1), batch=8, seed=0
+        )
+        checkpointer = Checkpointer(tmp_path / TRIAL, 1e9, keeps_weights=keeps)
+        list(train_resuming(engine, todo, checkpointer))
+        assert bool(why_no_weights(tmp_path, TRIAL)) is not keeps
+    child = Reader(seed=1)
+    take_over(child, tmp_path, TRIAL)
+    assert torch.equal(child.map.weight, model.map.weight), "what was scored is what is kept"
