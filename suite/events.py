@@ -126,7 +126,8 @@ class TrainedState:
 
 def runs_own_code(trial: Trial) -> bool:
     """Whether it runs a mixer of the user's, which may change anything in its process."""
-    return any(subject.is_own for subject in trial.subjects)
+    taught_by = trial.teacher.subjects if trial.teacher else ()
+    return any(subject.is_own for subject in (*trial.subjects, *taught_by))
 
 
 class Unavailable(UnavailableError):

@@ -12,10 +12,11 @@ from typing import Literal
 
 from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
+from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
 from suite.planning.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plans_of
-from suite.schema import FAILURES, PRETRAINING, Cell, Plan
+from suite.schema import FAILURES, Cell, Plan, Trial
 from suite.spec import TUNED
 from suite.sweep.pending import is_done
 from suite.text import in_words, some_of
@@ -62,10 +63,24 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
-    seconds = planned_work(trials, p.resources).seconds(os.cpu_count() or 1)
     gpus = p.resources.num_gpus
     where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
-    return f"about {in_words(seconds)} to run on {where}"
+    return f"about {_seconds(p, trials)} to run on {where}{_of_parents(p, trials)}"
+
+
+def _of_parents(p: Plan, trials: Sequence[Trial]) -> str:
+    """As ``, of which pre-training takes about 2 minutes``; empty without any."""
+    part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
+    parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
+    times = [
+        f"{part} takes about {_seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])}"
+        for part in parts
+    ]
+    return f", of which {' and '.join(times)}" if times else ""
+
+
+def _seconds(p: Plan, trials: Sequence[Trial]) -> str:
+    return in_words(planned_work(trials, p.resources).seconds(os.cpu_count() or 1))
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
@@ -159,14 +174,8 @@ def _states(
 ) -> Iterator[TrialState]:
     trials = {trial.trial_id: trial for trial in plan.trials}
     cells: dict[str, list[Cell]] = {}
-    for cell in plan.cells:
+    for cell in (*plan.cells, *parent_cells(plan)):
         cells.setdefault(cell.trial_id, []).append(cell)
-    for trial in plan.trials:  # pre-training fills no cell
-        of_none = Cell(
-            variant=PRETRAINING, task=trial.task, seed=trial.seed, probe=trial.probe,
-            trial_id=trial.trial_id, metrics=(),
-        )  # fmt: skip
-        cells.setdefault(trial.trial_id, [of_none])
     for trial_id, (*_, cell) in cells.items():
         state: State = "missing"
         if trial_id not in trials:

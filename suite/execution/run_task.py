@@ -18,13 +18,13 @@ from models.interface import INPUTS
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
 from suite.spec import Recipe, Scale, SpecError
-from suite.spec.recipe import NO_START
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
 from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
 from suite.training.loop import VALIDATION, Exercise, train
 from suite.training.recipes import float32_products
+from suite.training.sampling import why_no_sampling
 
 LENGTH = 64  # where neither the caller nor the data give one
 
@@ -200,6 +200,8 @@ def run_task(
     _refuse_no_module(module)
     given = {"steps": steps, "length": length, "batch": batch, "learning_rate": learning_rate}
     scale = _scale(seed, recipe or Recipe(), {k: v for k, v in given.items() if v is not None})
+    if scale.scheduled_sampling and (why := why_no_sampling(task_class(task))):
+        raise SpecError(f"run_task: scheduled_sampling={scale.scheduled_sampling}: {why}.")
     training = Training(
         steps=scale.steps, learning_rate=float(scale.learning_rate),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
@@ -231,8 +233,9 @@ def _scale(seed: int, recipe: Recipe, given: Mapping[str, Any]) -> Scale:
         scale = Scale(dim=1, depth=1, **asked)
     except SpecError as error:
         raise SpecError(str(error).replace("Scale", "run_task", 1)) from None
-    if scale.start != NO_START:
-        raise SpecError(f"run_task: start={scale.start!r} needs an ablation, which trains twice.")
+    for name in ("start", "distillation"):
+        if (value := getattr(scale, name)) != Recipe.model_fields[name].default:
+            raise SpecError(f"run_task: {name}={value!r} needs an ablation, which trains twice.")
     if scale.precision == "tf32" and not torch.cuda.is_available():
         raise SpecError("run_task: precision='tf32' needs a GPU, and this machine has none.")
     return scale

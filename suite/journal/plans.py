@@ -31,7 +31,7 @@ from suite.journal.editions import (
     parsed_plan,
 )
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
-from suite.schema import PRETRAINING, About, Cell, Plan, Registration, Status, Trial
+from suite.schema import About, Cell, Plan, Registration, Status, Trial
 
 ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
 
@@ -171,13 +171,25 @@ def labels_of(plan: Plan) -> dict[str, str]:
     """trial_id -> a short readable name, after the first cell that the trial fills."""
     trials = {trial.trial_id: trial for trial in plan.trials}
     cells = [cell for cell in reversed(plan.cells) if cell.trial_id in trials]
-    before = {p.trial_id: f"{PRETRAINING}, {p.task}, seed {p.seed}" for p in parents_in(plan)}
-    return before | {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
+    cells += parent_cells(plan)
+    return {cell.trial_id: _label(trials[cell.trial_id], cell) for cell in cells}
 
 
-def parents_in(plan: Plan) -> Iterator[Trial]:
-    """The trials that others of the plan start from."""
-    return (parent for trial in plan.trials for parent in trial.parents)
+def parent_cells(plan: Plan) -> list[Cell]:
+    """In the place of cells: what the trials are that fill none, since they only precede others."""
+    idle = {t.trial_id for t in plan.trials} - {cell.trial_id for cell in plan.cells}
+    parts: dict[str, dict[str, Trial]] = {}
+    for trial in plan.trials:
+        for part, parent in trial.parents.items():
+            parts.setdefault(parent.trial_id, {})[part] = parent
+    return [
+        Cell(
+            variant=" and ".join(of_one), task=parent.task, seed=parent.seed, probe=parent.probe,
+            trial_id=trial_id, metrics=(),
+        )
+        for trial_id, of_one in parts.items() if trial_id in idle
+        for parent in [next(iter(of_one.values()))]
+    ]  # fmt: skip
 
 
 def _label(trial: Trial, cell: Cell) -> str:

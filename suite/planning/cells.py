@@ -88,8 +88,11 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     if isinstance(subject, Impossible):
         return subject
     reason = probe.why_not(subject.model, subject.parallel)
-    if not reason and subject.start is not None and probe.trains and not probe.may_start:
-        reason = f"{probe.name} measures what was drawn, and this starts from other weights"
+    if not reason and probe.trains and not probe.may_start:
+        if subject.start is not None:
+            reason = f"{probe.name} measures what was drawn, and this starts from other weights"
+        elif subject.teacher is not None:
+            reason = f"{probe.name} has no teacher, and this learns from one"
     return Impossible(reason) if reason else subject
 
 
@@ -137,13 +140,14 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
-        start=_start(first, seed) if probe.may_start else None,
+        start=_parent(first.start, seed) if probe.may_start else None,
+        teacher=_parent(first.teacher, seed) if probe.may_start else None,
     )
 
 
-def _start(subject: Subject, seed: int) -> Trial | None:
-    """The trial that trains the same model and seed on another task first."""
-    return trial_of(probe_named(QUALITY), (subject.start,), seed) if subject.start else None
+def _parent(subject: Subject | None, seed: int) -> Trial | None:
+    """The trial that trains what another one starts or learns from, with the same seed."""
+    return trial_of(probe_named(QUALITY), (subject,), seed) if subject else None
 
 
 def _trial_of_task(probe: Probe, task: type[Task], length: int) -> Trial:

@@ -35,14 +35,22 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
     if resources.num_gpus:
         rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
-    forward = sum(_flops(model, trial.length) for model in trial.subjects)
-    per_step = _TRAINING_OVER_FORWARD * trial.batch * forward / rate
+    per_step = trial.batch * _flops_of_training(trial) / rate
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
     rounds = per_step * _ROUNDS_OF_A_CONTEST
     return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
+
+
+def _flops_of_training(trial: Trial) -> float:
+    """Of a sequence: forward and backward, and the forward passes that a recipe adds."""
+    forward = sum(_flops(model, trial.length) for model in trial.subjects)
+    is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
+    found = (_TRAINING_OVER_FORWARD + is_sampled) * forward
+    taught_by = trial.teacher.subjects if trial.teacher else ()
+    return found + sum(_flops(model, trial.length) for model in taught_by)
 
 
 def _of_workers(trial: Trial, per_step: float) -> float:

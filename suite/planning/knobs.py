@@ -24,12 +24,21 @@ from models.registry import mixer_pattern
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
 from suite.planning.variants import Baseline, Variant
-from suite.spec import MODEL_FIELDS, SWEEPS, WHOLE_MODEL, Ablation, Model, Scale, SpecError
+from suite.spec import (
+    MODEL_FIELDS,
+    SWEEPS,
+    TEACHER,
+    WHOLE_MODEL,
+    Ablation,
+    Model,
+    Scale,
+    SpecError,
+)
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task, TaskError
 
 # Names that mean something else in an ablation.
-NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL}
+NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL, TEACHER}
 
 
 _Part = TypeVar("_Part", Mixer, Architecture)
@@ -139,7 +148,23 @@ def _found(find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
         raise SpecError(f"{error}.") from None
 
 
-def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
+def refuse_impossible_teachers(ablation: Ablation, scale: Scale) -> None:
+    """Check the models that others learn from, as the baseline's.
+
+    Raises:
+        SpecError: as `with_defaults`.
+    """
+    varied = (axis.values for axis in ablation.axes if axis.name == TEACHER)
+    for model in (ablation.teacher, *(value for values in varied for value in values)):
+        if isinstance(model, Model):
+            size = scale.model_copy(update={"dim": scale.teacher_dim or scale.dim})
+            taught = ablation.model_copy(update={"baseline": model})
+            with_defaults(taught, size, what="the teacher")
+
+
+def with_defaults(
+    ablation: Ablation, scale: Scale, *, what: str = "the baseline"
+) -> dict[str, Knob]:
     """The baseline's knobs, the defaults of its mixer and of its architectures filled in.
 
     Raises:
@@ -163,7 +188,7 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
         for architecture in architectures:
             found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
-        raise SpecError(f"the baseline is impossible: {reason}.") from None
+        raise SpecError(f"{what} is impossible: {reason}.") from None
     return found
 
 
@@ -259,7 +284,8 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
 
 def _whole_models(ablation: Ablation) -> Iterator[Model]:
     for axis in ablation.axes:
-        yield from (value for value in axis.values if isinstance(value, Model))
+        is_meant = axis.name == WHOLE_MODEL
+        yield from (value for value in axis.values if is_meant and isinstance(value, Model))
 
 
 def _varied(ablation: Ablation, part: str) -> set[str]:

@@ -16,7 +16,13 @@ from models import Cost
 from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
-from suite.planning.knobs import Impossible, load_mixers, refuse_foreign_axes, with_defaults
+from suite.planning.knobs import (
+    Impossible,
+    load_mixers,
+    refuse_foreign_axes,
+    refuse_impossible_teachers,
+    with_defaults,
+)
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
@@ -176,6 +182,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         scale_name=scale_name,
     )  # fmt: skip
     refuse_foreign_axes(baseline)
+    refuse_impossible_teachers(entry.ablation, scale)
     if FLOORS in entry.ablation.probes and QUALITY not in entry.ablation.probes:
         raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
     reference, variants = variants_of(baseline)
@@ -205,7 +212,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
 
 def _lineage(trial: Trial) -> Iterator[Trial]:
     """What must run before it, then the trial."""
-    for parent in trial.parents:
+    for parent in trial.parents.values():
         yield from _lineage(parent)
     yield trial
 
@@ -267,6 +274,11 @@ def _refuse_impossible_baseline(groups: _Groups) -> None:
 def _refuse_idle_axes(groups: _Groups) -> None:
     """An axis that changes nothing is a mistake, and the commonest one of this field."""
     reference, tables = groups.reference.label, groups.tables.values()
+    subjects = [each for table in tables for each in table.values()]
+    if groups.baseline.ablation.teacher and not any(
+        isinstance(each, Impossible) or each.teacher for each in subjects
+    ):
+        raise SpecError("nothing learns from the teacher; set distillation='soft' or 'hard'.")
     for axis in groups.baseline.ablation.axes:
         changed = [v.label for v in groups.variants if set(v.changes) == {axis.name}]
         same = [all(table[label] == table[reference] for table in tables) for label in changed]
@@ -327,7 +339,7 @@ def _about(
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     trials = [trial for _, trial in filled if trial is not None]
-    before = (parent.task for trial in trials for parent in trial.parents)
+    before = (parent.task for trial in trials for parent in trial.parents.values())
     sources = dict.fromkeys((*tasks, *before))
     return About(
         ablation=entry.name, scale=scale_name, question=ablation.question,
@@ -365,6 +377,8 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
     """What a report says of the scale; of tuned learning rates, which mixer got which."""
     settings = baseline.scale.settings()
+    if baseline.ablation.teacher:
+        settings["teacher"] = baseline.label("teacher").partition("=")[2]
     if baseline.scale.learning_rate == TUNED:
         settings["learning_rate"] = f"{TUNED}: {rates_in_words(trials, baseline.scale_name)}"
     return settings

@@ -9,24 +9,29 @@ from typing import Any
 from suite.planning.knobs import Impossible
 from suite.planning.variants import Baseline, Variant
 from suite.schema import Training
-from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Scale
-from suite.spec.recipe import NO_START
+from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Model, Scale
+from suite.spec.recipe import NO_DISTILLATION, NO_START
+from suite.tasks.task import Task
+from suite.training.sampling import why_no_sampling
 
 
-def checked_recipe(scale: Scale, *, is_spread: bool) -> dict[str, Any]:
+def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[str, Any]:
     """Fields of `Training`; what has no effect keeps its default, and so does the id.
 
     Args:
         scale: With the variant's changes.
+        task: What is trained on.
         is_spread: Whether DeepSpeed runs the step; precision and parts are then in `Parallel`.
 
     Raises:
-        Impossible: for what DeepSpeed, or a CPU, cannot do.
+        Impossible: for what DeepSpeed, a CPU, or a model of that task cannot do.
     """
     if is_spread:
         _refuse_on_workers(scale)
     if scale.precision == "tf32" and not scale.gpus:
         raise Impossible("precision='tf32' needs a GPU, and the scale has gpus=0")
+    if scale.scheduled_sampling and (why := why_no_sampling(task)):
+        raise Impossible(f"scheduled_sampling={scale.scheduled_sampling} is impossible: {why}")
     in_parallel = ("precision", "accumulation") if is_spread else ()
     return {k: value for k, value in scale.in_training().items() if k not in in_parallel}
 
@@ -37,6 +42,8 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"ema={scale.ema}": bool(scale.ema),
         f"precision={scale.precision!r}": scale.precision == "tf32",
         f"start={scale.start!r}": scale.start != NO_START,
+        f"distillation={scale.distillation!r}": scale.distillation != NO_DISTILLATION,
+        f"scheduled_sampling={scale.scheduled_sampling}": bool(scale.scheduled_sampling),
     }
     for what, is_asked in asked.items():
         if is_asked:
@@ -66,13 +73,47 @@ def pretraining_of(
         for name, value in variant.changes.items()
         if name in (_OF_THE_MODEL | MODEL_FIELDS | {WHOLE_MODEL}) or name in knobs
     }
-    before = baseline.scale
-    steps = scale.pretraining_steps or before.steps
+    changed = _before_others(
+        baseline.scale, scale.pretraining_steps, scale.pretraining_learning_rate,
+        scheduled_sampling=0.0,
+    )  # fmt: skip
+    return replace(baseline, scale=changed), Variant(label=variant.label, changes=own)
+
+
+def teaching_of(
+    baseline: Baseline, variant: Variant, scale: Scale, teacher: Model
+) -> tuple[Baseline, Variant]:
+    """What the training of the teacher is planned from.
+
+    Its data are the variant's; its training, and the sizes that the scale does not give it, are the
+    baseline's. So variants on the same data share it.
+
+    Args:
+        baseline: The ablation's.
+        variant: That which learns from it.
+        scale: With the variant's changes.
+        teacher: The model.
+    """
+    own = {name: value for name, value in variant.changes.items() if name in ("task", "length")}
+    changed = _before_others(
+        baseline.scale, scale.teacher_steps, scale.teacher_learning_rate,
+        dim=scale.teacher_dim or baseline.scale.dim,
+        depth=scale.teacher_depth or baseline.scale.depth,
+    )  # fmt: skip
+    ablation = baseline.ablation.model_copy(update={"baseline": teacher})
+    taught = replace(baseline, ablation=ablation, scale=changed)
+    return taught, Variant(label=f"{TEACHER} of {variant.label}", changes=own)
+
+
+def _before_others(
+    before: Scale, steps: int | None, learning_rate: float | str | None, **changes: Any
+) -> Scale:
+    """The scale of a training that others start or learn from, and that does neither itself."""
+    steps = steps or before.steps
     asked: dict[str, Any] = {
-        "steps": steps, "start": NO_START, "test_lengths": (),
-        "learning_rate": scale.pretraining_learning_rate or before.learning_rate,
+        "steps": steps, "start": NO_START, "distillation": NO_DISTILLATION, "test_lengths": (),
+        "learning_rate": learning_rate or before.learning_rate, **changes,
     }  # fmt: skip
     for name in {"warmup_steps", "num_evaluations"} & before.model_fields_set:
         asked[name] = min(steps, getattr(before, name))
-    changed = Scale(**{**before.model_dump(exclude_unset=True), **asked})
-    return replace(baseline, scale=changed), Variant(label=variant.label, changes=own)
+    return Scale(**{**before.model_dump(exclude_unset=True), **asked})

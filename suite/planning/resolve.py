@@ -33,11 +33,11 @@ from suite.planning.knobs import (
 )
 from suite.planning.learning_rates import tuned_rate
 from suite.planning.loader import tried
-from suite.planning.recipes import checked_recipe, pretraining_of
+from suite.planning.recipes import checked_recipe, pretraining_of, teaching_of
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
 from suite.spec import TUNED, Model, Scale, SpecError
-from suite.spec.recipe import NO_START
+from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task, TaskError
 
 _ALONE = "mixer_alone"
@@ -55,6 +55,7 @@ class Subject:
     parallel: Parallel | None
     test_lengths: tuple[int, ...] = ()
     start: Subject | None = None  # whose final weights its training starts from
+    teacher: Subject | None = None  # whose final model it learns from
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -76,6 +77,7 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
         task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale),
+        teacher=_teacher(baseline, variant, scale, task),
     )  # fmt: skip
 
 
@@ -91,6 +93,24 @@ def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None
         return subject_of(*pretraining_of(baseline, variant, scale, knobs), task.name)
     except Impossible as reason:
         raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
+
+
+def _teacher(
+    baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]
+) -> Subject | None:
+    """The model that the variant learns from, on the same task."""
+    if scale.distillation == NO_DISTILLATION:
+        return None
+    asked = f"distillation={scale.distillation!r}"
+    model = baseline.teacher(variant)
+    if model is None:
+        raise SpecError(f"{asked} needs a teacher; give Ablation(teacher=Model(...)).")
+    if task.asks_for == "number":
+        raise Impossible(f"{asked} is for classes, and {task.name} asks for a number")
+    try:
+        return subject_of(*teaching_of(baseline, variant, scale, model), task.name)
+    except Impossible as reason:
+        raise Impossible(f"its teacher cannot be trained on {task.name}: {reason}") from None
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
@@ -160,7 +180,7 @@ def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSp
             else float(rate)
         ),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
-        **checked_recipe(scale, is_spread=_parallel(scale) is not None),
+        **checked_recipe(scale, task, is_spread=_parallel(scale) is not None),
     )  # fmt: skip
 
 

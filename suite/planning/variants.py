@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from models.model_spec import Knob
-from suite.spec import MODEL_FIELDS, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
+from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
 
 MOST_VARIANTS = 10_000
 
@@ -52,10 +52,17 @@ class Baseline:
         }
         return model.model_copy(update=changed) if changed else model
 
+    def teacher(self, variant: Variant) -> Model | None:
+        """The model that the variant learns from."""
+        varied = variant.changes.get(TEACHER)
+        return varied if isinstance(varied, Model) else self.ablation.teacher
+
     def value(self, axis: str) -> Knob | Model:
         """What the baseline has where the axis varies."""
         if axis == WHOLE_MODEL:
             return self.ablation.baseline
+        if axis == TEACHER:
+            return self.ablation.teacher
         if axis == "task":
             return self.ablation.tasks[0]
         if axis in Scale.model_fields or axis in MODEL_FIELDS:

@@ -33,8 +33,9 @@ from suite.spec import SpecError
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
+from suite.training.engines.local import LocalEngine
 from suite.training.loop import Exercise
-from suite.training.weights import take_over
+from suite.training.weights import restore, take_over
 
 Said = Point | Measurement | Specimen | TrialRemark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
@@ -55,7 +56,7 @@ class Probe(ABC):
         specs: What it measures, where that depends on no task; see `metrics`.
         is_at_length: Whether the coordinate of these is the length of the trial.
         why_no_workers: Why it measures no trial of several workers; empty where it may.
-        may_start: Whether its training may start from another trial's weights.
+        may_start: Whether its training may start from another trial's weights, or learn from them.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
             without a coordinate then stands at ``length=...`` besides.
     """
@@ -168,34 +169,51 @@ def initial_model(trial: Trial) -> Architecture:
     return build_model(trial.subjects[0])
 
 
-def started_model(
-    trial: Trial, checkpointer: Checkpointer | None
-) -> Generator[TrialRemark, None, Architecture]:
+def started(
+    trial: Trial, device: str, checkpointer: Checkpointer | None
+) -> Generator[TrialRemark, None, tuple[Architecture, LocalEngine, Exercise]]:
     """The trial's one model as its training begins: drawn, then with the weights of its start.
 
+    Returns:
+        The model, its engine, and what to train it on.
+
     Raises:
-        CheckpointError: the weights cannot be had here.
+        CheckpointError: the weights of its start or of its teacher cannot be had here.
     """
+    folder = checkpointer.folder if checkpointer else None
+    teacher: Architecture | None = None
+    if trial.teacher is not None:  # first: then torch's generator stands as without one
+        teacher = initial_model(trial.teacher)
+        yield TrialRemark(restore(teacher, folder, trial.teacher.trial_id))
     model = initial_model(trial)
     if trial.start is not None:
-        folder = checkpointer.folder if checkpointer else None
         yield TrialRemark(take_over(model, folder, trial.start.trial_id))
-    return model
+    todo = exercise(trial, model, teacher)
+    engine = LocalEngine(model, todo.training, device, seed=trial.seed, teacher=teacher)
+    return model, engine, todo
 
 
-def exercise(trial: Trial, model: Architecture) -> Exercise:
+def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
     assert trial.training is not None, "a trial that trains is planned with training settings"
     return Exercise(
         task=build_task(trial.task, trial.length), training=trial.training, batch=trial.batch,
-        seed=trial.seed, flops_per_step=_flops_per_step(trial, model),
+        seed=trial.seed, flops_per_step=_flops_per_step(trial, model, teacher),
     )  # fmt: skip
 
 
-def _flops_per_step(trial: Trial, model: Architecture) -> float | None:
-    """By formula; None where a user's mixer gives no formula."""
+def _flops_per_step(
+    trial: Trial, model: Architecture, teacher: Architecture | None
+) -> float | None:
+    """By formula, with the forward passes of a teacher and of scheduled sampling.
+
+    None where a user's mixer gives no formula.
+    """
+    is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
+    passes = [(model, _TRAINING_OVER_FORWARD + is_sampled)]
+    passes += [(teacher, 1.0)] if teacher else []
     try:
-        return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))
+        return sum(n * float(each.flops(trial.length, batch=trial.batch)) for each, n in passes)
     except ModelError:
         return None
 

@@ -12,7 +12,7 @@ from suite.probes.probe import (
     exercise,
     initial_model,
     measurement,
-    started_model,
+    started,
     task_metric,
 )
 from suite.probes.samples import specimens_of
@@ -21,7 +21,6 @@ from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import evaluate_in_parts
-from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
 from suite.training.loop import evaluate, train_resuming
 
@@ -54,9 +53,8 @@ class Quality(SpreadProbe):
     ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
         assert trial.parallel is None, "a trial of several workers runs on them"
-        model = yield from started_model(trial, checkpointer)
-        todo = exercise(trial, model)
-        yield from train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer)
+        model, engine, todo = yield from started(trial, device, checkpointer)
+        yield from train_resuming(engine, todo, checkpointer)
         task = build_task(trial.task, trial.length)
         for at, value in evaluate_in_parts(model, task, "test", trial.batch, device).items():
             yield _scored(task, value, at)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.probes.probe import Probe, Said, exercise, measurement, started_model, task_metric
+from suite.probes.probe import Probe, Said, measurement, started, task_metric
 from suite.schema import MetricSpec, Point, Trial
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
 from suite.training.loop import VALIDATION, train_resuming
 
 
@@ -41,10 +40,9 @@ class Validation(Probe):
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
     ) -> Iterator[Said]:
         """The same, from the newest checkpoint on."""
-        model = yield from started_model(trial, checkpointer)
-        todo = exercise(trial, model)
+        _, engine, todo = yield from started(trial, device, checkpointer)
         last: Point | None = None
-        for said in train_resuming(LocalEngine(model, todo.training, device), todo, checkpointer):
+        for said in train_resuming(engine, todo, checkpointer):
             if not isinstance(said, Point):
                 yield said
             elif said.metric.startswith(VALIDATION):

@@ -22,7 +22,7 @@ QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
-PRETRAINING = "pre-training"  # stands where a variant's label would: a trial that fills no cell
+PRETRAINING, TEACHER = "pre-training", "teacher"  # what a trial is to one that it runs before
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
 CONTROLS = frozenset(
@@ -71,6 +71,7 @@ class Trial:
         parallel: None in one process, without DeepSpeed.
         test_lengths: At which the trained model is tested too; mostly none.
         start: The trial from whose final weights the training starts; None starts as drawn.
+        teacher: The trial whose final model the training learns from, if there is one.
     """
 
     probe: str
@@ -85,6 +86,7 @@ class Trial:
     parallel: Parallel | None = None
     test_lengths: tuple[int, ...] = ()
     start: Trial | None = None
+    teacher: Trial | None = None
 
     @cached_property
     def trial_id(self) -> str:
@@ -95,14 +97,16 @@ class Trial:
             content["training"] = self.training.hashed
         if self.parallel is not None:
             content["parallel"] = asdict(self.parallel)
-        if self.start is not None:
-            content["start"] = self.start.trial_id
-        return content_hash(without_idle(content, parallel=None, test_lengths=(), start=None))
+        content |= {each: getattr(self, each).trial_id for each in ("start", "teacher")
+                    if getattr(self, each) is not None}  # fmt: skip
+        idle = {"parallel": None, "test_lengths": (), "start": None, "teacher": None}
+        return content_hash(without_idle(content, **idle))
 
     @property
-    def parents(self) -> tuple[Trial, ...]:
-        """The trials that must have run before it, since it uses what they have left."""
-        return () if self.start is None else (self.start,)
+    def parents(self) -> Mapping[str, Trial]:
+        """The trials that must have run before it, since it uses what they left, by their part."""
+        found = {PRETRAINING: self.start, TEACHER: self.teacher}
+        return {part: trial for part, trial in found.items() if trial is not None}
 
     @property
     def num_workers(self) -> int:

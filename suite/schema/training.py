@@ -9,6 +9,7 @@ from typing import Any, Literal
 Optimizer = Literal["adamw", "sgd", "adafactor"]
 Schedule = Literal["cosine", "constant_with_cooldown", "inverse_square_root", "linear"]
 Precision = Literal["float32", "bf16", "tf32"]
+Distillation = Literal["none", "soft", "hard"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,10 @@ class Training:
         precision: Of the products in a step on one device; see `Parallel` for several.
         accumulation: Parts of the batch that go through the model one after the other.
         ema: Decay of the average of the weights that is scored; 0 scores the weights themselves.
+        distillation: What is learned of the teacher, which `Trial.teacher` has trained.
+        distillation_weight: The teacher's share of the loss.
+        distillation_temperature: Of soft distillation; at its default for the others.
+        scheduled_sampling: Share of the inputs that are the model's own answers at the last step.
     """
 
     steps: int
@@ -40,6 +45,10 @@ class Training:
     precision: Precision = "float32"
     accumulation: int = 1
     ema: float = 0.0
+    distillation: Distillation = "none"
+    distillation_weight: float = 0.5
+    distillation_temperature: float = 3.0
+    scheduled_sampling: float = 0.0
 
     @property
     def hashed(self) -> dict[str, Any]:

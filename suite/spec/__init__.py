@@ -28,7 +28,7 @@ SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
-WHOLE_MODEL = "model"  # the axis whose values are models
+WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
 _FIRST = (  # of a scale's settings, as a report shows them
     "dim", "depth", "length", "steps", "batch", "learning_rate", "warmup_steps", "weight_decay",
@@ -135,7 +135,7 @@ def vary(
     Args:
         name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or
             of the tasks' architectures), of `Scale` (``dim``, ``learning_rate``, ...), or
-            ``task``; or ``model``, whose values are whole models: ``vary("model",
+            ``task``; or ``model`` or ``teacher``, whose values are whole models: ``vary("model",
             [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.
         values: A list of 1 to `MOST_VALUES`; a value given twice counts once.
         quick: Some of them, to which quick scale keeps.
@@ -172,7 +172,7 @@ def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
 
 def _axis_value(name: str, value: object) -> AxisValue:
     called = f"vary({reprlib.repr(name)}): "
-    if name != WHOLE_MODEL:
+    if name not in (WHOLE_MODEL, TEACHER):
         return _scalar(called, value)
     if not isinstance(value, Model):
         raise SpecError(f"{called}{reprlib.repr(value)} must be a Model(...).")
@@ -323,6 +323,8 @@ class Ablation(FrozenSpec):
         claim: The one primary claim that it tests.
         scales: Settings by scale: quick, standard, paper.
         recipe: How models are trained, at each scale that does not say otherwise.
+        teacher: The model that others learn from, where `distillation` of the recipe or an axis
+            says so; it is trained first, on the same task and seed, as the baseline is.
         combine: ``one_at_a_time`` sets one axis at a time; ``cross`` takes every combination;
             ``first_with_each`` sets the first axis and one other: each of its values meets what
             the baseline has, and what each other axis sets.
@@ -337,6 +339,7 @@ class Ablation(FrozenSpec):
     probes: Names
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
     recipe: Recipe = Recipe()
+    teacher: Model | None = None
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from suite.schema.training import Optimizer, Precision, Schedule
+from suite.schema.training import Distillation, Optimizer, Precision, Schedule
 from suite.spec.fields import Count, FrozenSpec, Rate
 
-NO_START = "none"
+NO_START, NO_DISTILLATION = "none", "none"
 
 
 class Recipe(FrozenSpec):
@@ -38,6 +38,18 @@ class Recipe(FrozenSpec):
             shape agree are taken over.
         pretraining_steps: Steps of that training; None takes as many as `steps` of the scale.
         pretraining_learning_rate: Its peak; None takes `learning_rate` of the scale.
+        distillation: What models learn of the ablation's teacher, beside the targets: ``none``;
+            ``soft``, its probabilities (Hinton et al. 2015, arXiv:1503.02531); ``hard``, its
+            likeliest class (Touvron et al. 2021, arXiv:2012.12877, equation 3).
+        distillation_weight: The teacher's share of the loss; the targets have the rest.
+        distillation_temperature: What both models' logits are divided by in ``soft``; the loss is
+            multiplied by its square.
+        teacher_dim: Width of the teacher; None takes the scale's.
+        teacher_depth: Its blocks, likewise.
+        teacher_steps: Steps of its training, likewise.
+        teacher_learning_rate: The peak of its training, likewise.
+        scheduled_sampling: Share of a decoder's input tokens that its own answers replace at the
+            last step; it grows from 0 in a line (Bengio et al. 2015, arXiv:1506.03099).
     """
 
     optimizer: Optimizer = "adamw"
@@ -53,6 +65,14 @@ class Recipe(FrozenSpec):
     start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
     pretraining_steps: Count | None = None
     pretraining_learning_rate: Rate | None = None
+    distillation: Distillation = NO_DISTILLATION
+    distillation_weight: Annotated[float, Field(gt=0, le=1)] = 0.5
+    distillation_temperature: Annotated[float, Field(gt=0, le=1_000)] = 3.0
+    teacher_dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    teacher_depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    teacher_steps: Count | None = None
+    teacher_learning_rate: Rate | None = None
+    scheduled_sampling: Annotated[float, Field(ge=0, le=1)] = 0.0
 
     def in_training(self) -> dict[str, Any]:
         """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
@@ -62,6 +82,13 @@ class Recipe(FrozenSpec):
             "optimizer": self.optimizer, "schedule": self.schedule,
             "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
             "precision": self.precision, "accumulation": self.accumulation,
-            "ema": self.ema + 0.0,
+            "ema": self.ema + 0.0, "scheduled_sampling": self.scheduled_sampling + 0.0,
+            "distillation": self.distillation,
         }  # fmt: skip
-        return found | ({"momentum": self.momentum + 0.0} if self.optimizer == "sgd" else {})
+        if self.optimizer == "sgd":
+            found["momentum"] = self.momentum + 0.0
+        if self.distillation != NO_DISTILLATION:
+            found["distillation_weight"] = float(self.distillation_weight)
+        if self.distillation == "soft":
+            found["distillation_temperature"] = float(self.distillation_temperature)
+        return found

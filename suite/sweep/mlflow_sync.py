@@ -25,6 +25,7 @@ from typing import TypeVar
 from suite.events import Event, Finished, Progressed, Remarked, Started, TrialEvent, Waiting
 from suite.journal.export import JOURNAL_FILE, exported
 from suite.journal.journal import Journal
+from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import JournalError
 from suite.reporting.frames import by_trial, with_history
 from suite.schema import Cell, Plan, Trial
@@ -325,9 +326,9 @@ class MlflowSync(threading.Thread):
 
 
 def trials_with_cells(plan: Plan) -> dict[str, tuple[Trial, list[Cell]]]:
-    """trial_id -> the trial, and the cells that it fills."""
+    """trial_id -> the trial, and the cells that it fills, or what it is to others."""
     found: dict[str, tuple[Trial, list[Cell]]] = {t.trial_id: (t, []) for t in plan.trials}
-    for cell in plan.cells:
+    for cell in (*plan.cells, *parent_cells(plan)):
         if not cell.reason:
             found[cell.trial_id][1].append(cell)
     return found

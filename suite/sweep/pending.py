@@ -65,7 +65,7 @@ def pending_work(
     A timing that two plans share is in it once for each of their resources: on other threads it is
     made in another environment, and neither comparison may be filled from both.
 
-    A trial that is done runs again if one that is left starts from its weights, and they are lost.
+    A trial that is done runs again if one that is left needs its weights, and they are lost.
     """
     every = _work_by_environment(plans)
     left = [work for work in every if not is_done(*work, done, where)]
@@ -81,14 +81,14 @@ def pending_work(
 
 def _lost(trial: Trial, done: Done, has_weights: HasWeights) -> Iterator[str]:
     """The trials before it that are done and cannot be started from."""
-    for parent in trial.parents:
+    for parent in trial.parents.values():
         if done.get(parent.trial_id) and not has_weights(parent.trial_id):
             yield parent.trial_id
             yield from _lost(parent, done, has_weights)
 
 
 def in_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
-    """The work in layers, each after those that it starts from; the order within them stays."""
+    """The work in layers, each after those that it needs; the order within them stays."""
     by_id = {work[0].trial_id: work for work in works}
     layers: dict[int, list[Work]] = {}
     for trial, resources in by_id.values():
@@ -98,7 +98,7 @@ def in_layers(works: Iterable[Work]) -> list[tuple[Work, ...]]:
 
 def _depth(trial: Trial, pending: Container[str]) -> int:
     """How many that are pending come before it, one after the other."""
-    parents = [parent for parent in trial.parents if parent.trial_id in pending]
+    parents = [parent for parent in trial.parents.values() if parent.trial_id in pending]
     return 1 + max(_depth(parent, pending) for parent in parents) if parents else 0
 
 

@@ -1,4 +1,4 @@
-"""Watches over the weights that trials of a sweep start from: which are there, needed, or to go."""
+"""Watches over the weights that trials start or learn from: which are there, needed, or to go."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from pathlib import Path
 from suite.events import Finished
 from suite.journal.journal import Journal
 from suite.provenance import provenance
-from suite.schema import FAILURES, Plan, Resources, Result, Status, Trial
+from suite.schema import FAILURES, PRETRAINING, TEACHER, Plan, Resources, Result, Status, Trial
 from suite.sweep.pending import Done, Work
 from suite.training.weights import why_no_weights
 
+_SAID = {PRETRAINING: "from which it starts", TEACHER: "from which it learns"}
+
 
 class StartWeights:
-    """The trials of some plans that others start from, and which of those are still to come."""
+    """The trials of some plans whose weights others need, and which of those are still to come."""
 
     def __init__(self, plans: Iterable[Plan], done: Done, folder: Path) -> None:
         """Nothing is read from `folder`, that of all checkpoints, before it is asked for."""
         self._folder = folder
         self._waiting: dict[str, set[str]] = {}
         for trial in (trial for plan in plans for trial in plan.trials):
-            for parent in trial.parents if not done.get(trial.trial_id) else ():
+            for parent in trial.parents.values() if not done.get(trial.trial_id) else ():
                 self._waiting.setdefault(parent.trial_id, set()).add(trial.trial_id)
 
     @property
     def needed(self) -> frozenset[str]:
-        """Ids of the trials from which one starts that is not done."""
+        """Ids of the trials whose weights one needs that is not done."""
         return frozenset(self._waiting)
 
     def are_kept(self, trial_id: str) -> bool:
@@ -66,29 +68,30 @@ class _Reasons:
         self._known: dict[str, tuple[Status, str] | None] = {}
 
     def of(self, trial: Trial) -> Iterator[tuple[Status, str]]:
-        """Status and reason, by the first parent that has left nothing to start from."""
-        for parent in trial.parents:
+        """Status and reason, by the first parent that has left nothing to start or learn from."""
+        for part, parent in trial.parents.items():
             if parent.trial_id not in self._known:
                 self._known[parent.trial_id] = self._why(parent.trial_id)
             if found := self._known[parent.trial_id]:
-                yield found
+                status, clause = found
+                yield status, f"trial {parent.trial_id[:8]}, {_SAID[part]}, {clause}"
 
     def _why(self, trial_id: str) -> tuple[Status, str] | None:
+        """Status, and the rest of the sentence."""
         if self._are_kept(trial_id):
             return None
         results = [*self._journal.results([trial_id])]
-        name = f"trial {trial_id[:8]}, from which it starts,"
         if not results:
-            return Status.ERROR, f"{name} has no result"
+            return Status.ERROR, "has no result"
         failed = next((each for each in results if each.status is not Status.OK), None)
         if failed is None:
             return Status.ERROR, (
-                f"{name} has left no weights in the output folder; its host must see that folder, "
-                "so give an --out that all nodes share"
+                "has left no weights in the output folder; its host must see that folder, so give "
+                "an --out that all nodes share"
             )
-        # It runs again with what it starts from, unless that is a finding.
+        # It runs again with what it needs, unless that is a finding.
         status = Status.ERROR if failed.status in FAILURES else Status.SKIPPED
-        return status, f"{name} ended as {failed.status.value}: {failed.reason}"
+        return status, f"ended as {failed.status.value}: {failed.reason}"
 
 
 def _result(trial: Trial, resources: Resources, status: Status, reason: str) -> Result:

@@ -56,6 +56,7 @@ class _Digits(GeneratedTask):
     version = VERSION
     architecture = "translator"
     asks_for = "sequence"
+    reads_answers = True
     lengths = (2, 4_096)
     metric = ExactMatch(decoder=Decoder(max_length=4_096), end=END)
     floors = ()

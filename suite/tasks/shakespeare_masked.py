@@ -39,6 +39,7 @@ class ShakespeareMasked(ShakespeareCharacters):
     name = "shakespeare_masked"
     architecture = "masked_language_model"
     asks_for = "symbols"
+    reads_answers = False
     metric = Bits(name="bits_per_masked_character")
     floors = Task.floors
     input_size = len(VOCABULARY) + 1

@@ -13,7 +13,6 @@ from dataclasses import asdict
 
 from models.model_spec import ModelSpec
 from suite.schema import (
-    PRETRAINING,
     About,
     Cell,
     ClaimSpec,
@@ -107,6 +106,8 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
         params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     if trial.start is not None:
         params |= {"start": trial.start.task, "start_trial": trial.start.trial_id}
+    if trial.teacher is not None:
+        params["teacher_trial"] = trial.teacher.trial_id
     params |= _shared(trial.subjects)
     by_field = recipe | {name.rpartition(".")[2]: value for name, value in params.items()}
     params = {axis: by_field[axis] for axis in axes if axis in by_field} | params
@@ -257,8 +258,6 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:
     """The variant of each subject, in the order of the subjects; without any, of each row."""
     by_subject = {cell.subject: cell.variant for cell in cells if cell.trial_id == trial.trial_id}
-    if trial.subjects and not by_subject:
-        return [PRETRAINING] * len(trial.subjects)
     if not trial.subjects:
         return [by_subject[index] for index in sorted(by_subject)]
     return [by_subject.get(index, f"subject {index}") for index in range(len(trial.subjects))]

@@ -77,7 +77,7 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
     Raises:
         Diverged: at the first loss that is not finite.
     """
-    engine = LocalEngine(model, exercise.training, device)
+    engine = LocalEngine(model, exercise.training, device, seed=exercise.seed)
     found = steps(engine, exercise, TrainingProgress())
     yield from (point for point in found if point is not None)
     engine.finish()

@@ -1,4 +1,4 @@
-"""Keeps the final weights of a trial from which others start, and gives them to those.
+"""Keeps the final weights of a trial from which others start or learn, and gives them to those.
 
 `<out>/checkpoints/<trial_id>/final/` has a file of tensors, and a manifest with its SHA-256. It has
 another name until all of it is on the disk, so it is complete or absent.
@@ -51,7 +51,7 @@ def keep_weights(checkpoints: Path, trial_id: str, weights: Tensors, step: int) 
 
 
 def why_no_weights(checkpoints: Path, trial_id: str) -> str:
-    """Why a trial cannot start from that one, as a clause; empty where it can."""
+    """Why a trial cannot use the weights of that one, as a clause; empty where it can."""
     return why_invalid(checkpoints / trial_id / FINAL, trial_id)
 
 
@@ -69,6 +69,38 @@ def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
     Raises:
         CheckpointError: they are missing or damaged, or none agrees.
     """
+    num_taken, left = _take(model, checkpoints, trial_id)
+    if not num_taken:
+        raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
+    return f"it starts from trial {trial_id[:8]}: {_in_words(num_taken, left)}"
+
+
+def restore(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
+    """Give the model all weights that the trial has kept, which was of the same model.
+
+    Returns:
+        Whose they are, as a sentence.
+
+    Raises:
+        CheckpointError: they are missing or damaged, or of another model.
+    """
+    _, left = _take(model, checkpoints, trial_id)
+    if left:
+        raise CheckpointError(f"trial {trial_id[:8]} has kept no weight that fits {left[0]}")
+    return f"it learns from trial {trial_id[:8]}"
+
+
+def _take(model: nn.Module, checkpoints: Path | None, trial_id: str) -> tuple[int, list[str]]:
+    """How many tensors were taken over, and the names of those that stay as they are."""
+    found = _kept(checkpoints, trial_id)
+    own = {name: t for name, t in model.state_dict().items() if isinstance(t, Tensor)}
+    taken = {name: t for name, t in found.items() if name in own and _agree(t, own[name])}
+    model.load_state_dict(taken, strict=False)
+    left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
+    return len(own) - len(left), left
+
+
+def _kept(checkpoints: Path | None, trial_id: str) -> Tensors:
     host = os.uname().nodename
     if checkpoints is None:
         raise CheckpointError(
@@ -78,14 +110,7 @@ def take_over(model: nn.Module, checkpoints: Path | None, trial_id: str) -> str:
     if why := why_no_weights(checkpoints, trial_id):
         folder = checkpoints / trial_id / FINAL
         raise CheckpointError(f"the weights in {folder} cannot be used on host {host}: {why}")
-    found = read_tensors(checkpoints / trial_id / FINAL / _FILE)
-    own = {name: t for name, t in model.state_dict().items() if isinstance(t, Tensor)}
-    taken = {name: t for name, t in found.items() if name in own and _agree(t, own[name])}
-    if not taken:
-        raise CheckpointError(f"no weight of trial {trial_id[:8]} has a name and shape of its own")
-    model.load_state_dict(taken, strict=False)
-    left = [name for name, tensor in own.items() if not _is_taken(name, tensor, taken, own)]
-    return f"it starts from trial {trial_id[:8]}: {_in_words(len(own) - len(left), left)}"
+    return read_tensors(checkpoints / trial_id / FINAL / _FILE)
 
 
 def _agree(found: Tensor, own: Tensor) -> bool:

@@ -47,6 +47,7 @@ class TextWindows(Task):
 
     architecture = "language_model"
     asks_for: ClassVar[Answer] = "next_symbols"
+    reads_answers: ClassVar[bool] = True
     metric = Bits(name="bits_per_byte")
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "trigram", "five_gram")
     input_size = 256

@@ -24,7 +24,8 @@ from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import evaluate, shares_of
+from suite.training.distillation import with_teacher
+from suite.training.engines.engine import evaluate, in_evaluation_mode, part_of, shares_of
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -32,6 +33,7 @@ from suite.training.recipes import (
     schedule_of,
     why_other_state,
 )
+from suite.training.sampling import share_at, with_own_answers
 from suite.training.tensor_io import (
     Tensors,
     read_json,
@@ -163,13 +165,29 @@ class LocalEngine:
 
     rank, num_workers = 0, 1
 
-    def __init__(self, model: nn.Module, training: Training, device: str) -> None:
-        """Move the model there.
+    def __init__(
+        self,
+        model: nn.Module,
+        training: Training,
+        device: str,
+        *,
+        seed: int = 0,
+        teacher: nn.Module | None = None,
+    ) -> None:
+        """Move the models there.
+
+        Args:
+            model: What is trained.
+            training: How.
+            device: As torch names it.
+            seed: Of the training, for what the recipe draws in a step.
+            teacher: A trained model, called as the other one; it is run eagerly.
 
         Raises:
             suite.training.engines.local.NoRuntime: this machine cannot run it as declared.
         """
-        self.device, self._training = device, training
+        self.device, self._training, self._seed = device, training, seed
+        self._teacher = teacher.to(device).eval() if teacher else None
         self._eager = model.to(device).train()
         self.model = prepared(self._eager, runtime_of(model), device)
         self.optimizer = optimizer_of(model, training)
@@ -179,7 +197,8 @@ class LocalEngine:
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
         losses: list[Tensor] = []
-        for part, share in shares_of(batch.to(self.device), self._training.accumulation):
+        batch = self._with_own_answers(batch.to(self.device))
+        for part, share in shares_of(batch, self._training.accumulation):
             loss = self._loss(part, task)
             loss = loss if share == 1.0 else loss * share
             if not losses:  # so late, since memory is measured
@@ -195,12 +214,38 @@ class LocalEngine:
         return torch.stack(losses).sum() if len(losses) > 1 else losses[0]
 
     def _loss(self, batch: Batch, task: Task) -> Tensor:
-        """Mean loss of a part of the batch, in float32; at bf16 the model runs under autocast."""
+        """Mean loss of a part of the batch, in float32."""
+        outputs = self._outputs(self.model, batch)
+        loss = task.loss(outputs, batch, self._training.label_smoothing)
+        if self._teacher is None:
+            return loss
+        with torch.no_grad():
+            taught = self._outputs(self._teacher, batch)
+        return with_teacher(loss, outputs, taught, batch, self._training)
+
+    def _outputs(self, model: nn.Module, batch: Batch) -> Outputs:
+        """In float32; at bf16 the model runs under autocast."""
         if self._training.precision != "bf16":
-            return task.loss(batch.through(self.model), batch, self._training.label_smoothing)
+            return batch.through(model)
         with torch.autocast(torch.device(self.device).type, torch.bfloat16):
-            outputs = batch.through(self.model)
-        return task.loss(outputs.map(Tensor.float), batch, self._training.label_smoothing)
+            outputs = batch.through(model)
+        return outputs.map(Tensor.float)
+
+    def _with_own_answers(self, batch: Batch) -> Batch:
+        """See `suite.training.sampling`; the step is that which the schedule comes to."""
+        step = self.schedule.last_epoch
+        share = share_at(step, self._training)
+        if not share:
+            return batch
+        with in_evaluation_mode(self._eager), torch.no_grad():
+            return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
+
+    def _answers(self, batch: Batch) -> Tensor:
+        """The likeliest at each place, `[batch, time]`; as many rows at once as in training."""
+        num_parts = self._training.accumulation
+        parts = (part_of(batch, index, num_parts) for index in range(num_parts))
+        outputs = [self._outputs(self._eager, part) for part in parts if len(part.targets)]
+        return torch.cat([each.logits.argmax(dim=-1) for each in outputs])
 
     def mean(self, losses: Sequence[Tensor]) -> float:
         """The mean loss over steps; reading it waits for the device."""

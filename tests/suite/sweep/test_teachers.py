@@ -1,0 +1,129 @@
+"""Students of a teacher, run to the end: order, numbers, curves, a kill, a lost file, a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import build_shapes
+from suite.events import Event, Finished
+from suite.journal.journal import Journal
+from suite.planning.plan import plan
+from suite.provenance import provenance
+from suite.schema import Plan, Resources, Result, Status, Trial
+from suite.spec import Ablation, Model, Scale, vary
+from suite.sweep.driver import Display, Options, run
+from suite.sweep.starts import StartWeights
+from suite.training.weights import FINAL
+
+ABLATION = Ablation(
+    question="Does a teacher help?", baseline=Model(mixer="local_attention", window=2),
+    axes=[vary("distillation", ["none", "soft", "hard"])], tasks=["parity"],
+    probes=["quality"], teacher=Model(mixer="attention", heads=2),
+    scales={"quick": Scale(dim=8, depth=1, length=8, steps=6, batch=100, num_evaluations=1,
+                           learning_rate=1e-2, seeds=1, teacher_steps=4)},
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No store and no reports, which take seconds to make."""
+    monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
+    monkeypatch.setattr("suite.sweep.driver.conclude", lambda outcome, *_, **__: outcome)
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def planned() -> Plan:
+    return plan(ABLATION)
+
+
+def _teacher(planned: Plan) -> Trial:
+    (found,) = [t for t in planned.trials if t.subjects[0].mixer == "attention"]
+    return found
+
+
+def _options(out: Path) -> Options:
+    return Options(out=out, executor="inline")
+
+
+def _results(out: Path, planned: Plan) -> dict[str, Result]:
+    with Journal(out / "journal.db", read_only=True) as journal:
+        return {each.trial_id: each for each in journal.results(t.trial_id for t in planned.trials)}
+
+
+class Killed(BaseException):
+    """In the place of a kill."""
+
+
+def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
+    planned: Plan, tmp_path: Path
+) -> None:
+    teacher = _teacher(planned)
+
+    class Watching(Display):
+        def show(self, event: Event) -> None:
+            if isinstance(event, Finished) and event.trial_id == teacher.trial_id:
+                raise Killed
+
+    outcome = run(ABLATION, options=_options(tmp_path / "undisturbed"))
+    assert (outcome.counts, outcome.error) == ({Status.OK: 4}, "")
+    assert not (tmp_path / "undisturbed" / "checkpoints").exists()
+    with pytest.raises(Killed):
+        run(ABLATION, options=_options(tmp_path / "killed"), display_for=lambda *_: Watching())
+    weights = tmp_path / "killed" / "checkpoints" / teacher.trial_id / FINAL
+    (weights / "model.safetensors").unlink()  # and lost: it runs again
+    run(ABLATION, options=_options(tmp_path / "killed"))
+    found, wanted = (_results(tmp_path / n, planned) for n in ("killed", "undisturbed"))
+    assert {k: r.finding_sha256 for k, r in found.items()} == {
+        k: r.finding_sha256 for k, r in wanted.items()
+    }
+    assert not weights.exists()
+    _curves_count_the_teacher(planned, wanted)
+
+
+def _curves_count_the_teacher(planned: Plan, results: dict[str, Result]) -> None:
+    """Its forward pass at each step; and each way of learning moves the numbers."""
+    teacher = _teacher(planned)
+    students = [t for t in planned.trials if t != teacher]
+    assert len({results[t.trial_id].state_sha256 for t in students}) == 3
+    own, other = (
+        build_shapes(each.subjects[0]).flops(8, batch=100) for each in (students[0], teacher)
+    )
+    for student in students:
+        last = results[student.trial_id].points[-1]
+        assert last.flops == 6 * (3 * own + (other if student.teacher else 0.0))
+
+
+def test_a_student_of_a_failed_teacher_is_a_row_that_says_so(planned: Plan, tmp_path: Path) -> None:
+    teacher = _teacher(planned)
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(planned)
+        result = Result(
+            trial_id=teacher.trial_id, status=Status.DIVERGED, reason="it was so", seconds=1.0,
+            provenance=provenance(Resources()),
+        )  # fmt: skip
+        journal.commit(result, journal.begin(teacher.trial_id, "here"))
+        starts = StartWeights([planned], journal.done(), tmp_path)
+        works = [(trial, planned.resources) for trial in planned.trials]
+        _, ended = starts.sorted_out(works, journal)
+    assert [each.result.status for each in ended] == [Status.SKIPPED] * 2
+    assert {each.result.reason for each in ended} == {
+        f"trial {teacher.trial_id[:8]}, from which it learns, ended as diverged: it was so"
+    }
+
+
+def test_a_plan_says_what_the_teacher_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from suite.commands import plan as command
+
+    monkeypatch.setattr(command, "plans_of", lambda *_, **__: [plan(ABLATION)])
+    command.show(["own"], scale="quick", seeds=1, out=tmp_path, as_json=False)
+    said = capsys.readouterr().out.splitlines()
+    (line,) = [line.split() for line in said if "teacher" in line and "missing" in line][:1]
+    assert line[:3] == ["missing", "quality", "parity"]
+    assert line[-1] == "teacher"
+    assert "of which teacher takes about" in said[-2]
