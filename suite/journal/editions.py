@@ -99,7 +99,7 @@ def bare_json(plan: Plan) -> bytes:
     return _PLAN.dump_json(bare, exclude={"about": {"editions"}})
 
 
-def parsed_plan(body: bytes, path: Path) -> Plan:
+def parsed_plan(body: str | bytes, path: Path) -> Plan:
     """The plan that a row of that journal says.
 
     Raises:

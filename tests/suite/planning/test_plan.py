@@ -340,6 +340,7 @@ def test_a_plan_says_what_a_report_must_know() -> None:
     assert about.model["heads"] == 4
     assert about.model["norm_placement"] == "pre"
     assert about.model["pooling"] == "mean"  # the images' architecture has it
+    assert "norm_kind" not in about.model  # what came late is said where it is set
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
