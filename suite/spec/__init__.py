@@ -31,7 +31,8 @@ MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # be
 WHOLE_MODEL = "model"  # the axis whose values are models
 SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
 _FIRST = (  # of a scale's settings, as a report shows them
-    "dim", "depth", "length", "steps", "batch", "learning_rate", "warmup_steps", "weight_decay",
+    "dim", "depth", "length", "steps", "batch", "learning_rate", "schedule", "warmup_steps",
+    "weight_decay",
 )  # fmt: skip
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 

@@ -19,7 +19,7 @@ from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.probe import probe
 from suite.schema import Parallel, Plan, Resources
-from suite.spec import Claim, Model, Scale, SpecError, vary
+from suite.spec import Claim, Model, Recipe, Scale, SpecError, vary
 from suite.tasks.registry import task_class
 from suite.training import loop as training
 from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
@@ -397,7 +397,7 @@ IDLE = {
 
 
 def test_an_id_is_the_hash_of_the_content() -> None:
-    for trial in plan(make_ablation()).trials:
+    for trial in plan(make_ablation(recipe=Recipe(schedule="cosine"))).trials:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert content.pop("test_lengths") == ()
