@@ -223,6 +223,33 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
     assert not set(done.stdout.splitlines()[-1].split()) & set(HEAVY)
 
 
+TRIAL = """
+import sys
+from pathlib import Path
+from suite.planning.plan import plan
+sizes = {"dim": 8, "depth": 1, "heads": 1, "length": 4, "batch": 500, "steps": 2}
+others = {"num_evaluations": 1, "task": "parity", "probes": ["quality"], "claim": None}
+planned = plan("heads", seeds=1, settings={**sizes, **others})
+from suite.events import Checkpoints, ExecutorSettings
+from suite.execution.inline import InlineExecutor
+executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path())))
+*_, last = executor.execute([(planned.trials[0], planned.resources)])
+assert last.result.status == "ok", last.result.reason
+for module in list(sys.modules.values()):
+    print(module.__name__, getattr(module, "__file__", ""))
+"""
+MOST_FILES = 90
+
+
+def test_one_trial_can_be_followed_through_few_files() -> None:
+    """From an ablation to a result; without what only a sweep, a store or a metric needs."""
+    done = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=True)
+    loaded = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    ours = {file for name, file in loaded.items() if name.partition(".")[0] in OURS}
+    assert 50 < len(ours) <= MOST_FILES
+    assert not {"sacrebleu", "ray", "mlflow", "pandas", "deepspeed"} & loaded.keys()
+
+
 def test_an_address_is_checked_without_ray() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED.format(code="import suite.cluster.address")],

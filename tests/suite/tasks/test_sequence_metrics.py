@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -94,17 +92,6 @@ def test_a_mean_of_batches_would_be_another_number() -> None:
     pairs = CORPORA["prose"]
     alone = [in_pieces(Bleu, [pair], 1) for pair in pairs]
     assert sum(alone) / 2 != pytest.approx(in_pieces(Bleu, pairs, 1), rel=0.01)
-
-
-def test_sacrebleu_is_imported_by_what_needs_it_alone() -> None:
-    """It takes 0.1 s: a trial that is judged otherwise, or the planning of one, does not pay."""
-    program = (
-        "import sys, suite.tasks.sequence_metrics as m; m.ExactMatch().counts([1], [1]);"
-        "before = 'sacrebleu' in sys.modules; m.Bleu().signature;"
-        "print(before, 'sacrebleu' in sys.modules)"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.stdout.split() == ["False", "True"], run.stderr
 
 
 def logits_of(rows: list[list[int]]) -> Outputs:
