@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import Any, TypeVar, Union, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_type_hints
 
 from models import (
     ARCHITECTURES,
@@ -159,11 +159,24 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
     found: dict[str, Knob] = {}
     try:
         for mixer in mixers:
-            found |= checked_knobs(mixer, scale.dim, _only(model.knobs, owners[mixer]))
+            dim = size_of(scale, "dim", mixer)
+            found |= checked_knobs(mixer, dim, _only(model.knobs, owners[mixer]))
         for architecture in architectures:
             found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
         raise SpecError(f"the baseline is impossible: {reason}.") from None
+    return found
+
+
+def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
+    """The width or the depth that the scale has.
+
+    Raises:
+        SpecError: if it has none, and the owner needs one.
+    """
+    found = scale.dim if size == "dim" else scale.depth
+    if found is None:
+        raise SpecError(f"{owner} needs {size}, and the scale has none; give Scale({size}=...).")
     return found
 
 

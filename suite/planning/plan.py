@@ -346,7 +346,7 @@ def _about(
         claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
-        floors=_floors(cells), is_indicative=scale_name == "quick",
+        floors=_floors(cells), signatures=_signatures(tasks), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
 
@@ -372,6 +372,12 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
         task: tuple(cell.variant for cell in floors if cell.task == task)
         for task in dict.fromkeys(cell.task for cell in floors)
     }
+
+
+def _signatures(tasks: Iterable[str]) -> dict[str, str]:
+    """As `About.signatures`."""
+    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
+    return {task: signature for task, signature in found.items() if signature}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

@@ -356,6 +356,7 @@ class About:
         registration: Of the claim; None where there is no claim, or nothing is known of it.
         specimens: Task -> variant -> what its model does, trained with the first seed.
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
+        signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         editions: All that are known, the shown one among them, newest first.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
@@ -381,6 +382,7 @@ class About:
     registration: Registration | None = None
     specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
 
     @property

@@ -234,8 +234,8 @@ class Scale(Recipe):
     It has all fields of a `Recipe`; what it does not set, the ablation's recipe says.
 
     Attributes:
-        dim: Width of the model.
-        depth: Blocks.
+        dim: Width of the model; None where no architecture of the ablation takes it.
+        depth: Blocks; None likewise.
         length: Tokens per sequence, for tasks whose data do not dictate it.
         steps: Training steps.
         batch: Sequences per step.
@@ -256,8 +256,8 @@ class Scale(Recipe):
         zero: ZeRO stage, 0 to 3; None where DeepSpeed is not asked for.
     """
 
-    dim: Annotated[int, Field(ge=1, le=65_536)]
-    depth: Annotated[int, Field(ge=1, le=1_024)]
+    dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     steps: Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -300,16 +300,15 @@ class Scale(Recipe):
 
     def settings(self) -> dict[str, Knob]:
         """What a report says of it; what is rarely asked for only where it is."""
-        rare = {"threads", "gpu_model", "memory_gib", "workers", "zero", *Recipe.model_fields}
+        sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
+        rare = sizes | machine | Recipe.model_fields.keys() - {"learning_rate", "weight_decay"}
         idle = {
-            name
-            for name in rare.difference(_FIRST)
-            if getattr(self, name) == type(self).model_fields[name].default
+            name for name in rare if getattr(self, name) == type(self).model_fields[name].default
         }
         found = self.model_dump(exclude={"seeds", *SWEEPS, *idle})
         lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
         found |= {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
-        return {name: found[name] for name in dict.fromkeys((*_FIRST, *found))}
+        return {name: found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found}
 
 
 class Ablation(FrozenSpec):

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models import Architecture
-from models.model_spec import Runtime
+from models.model_spec import ModelSpec, Runtime
 from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
@@ -52,7 +51,8 @@ class NoRuntime(Exception):
 
 def runtime_of(model: nn.Module) -> Runtime:
     """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
-    return model.spec.runtime if isinstance(model, Architecture) else "eager"
+    spec = getattr(model, "spec", None)
+    return spec.runtime if isinstance(spec, ModelSpec) else "eager"
 
 
 def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
