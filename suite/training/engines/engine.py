@@ -16,7 +16,7 @@ from models.interface import INPUTS
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
-from suite.training.tensor_io import Tensors
+from suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
 class Engine(Protocol):
@@ -52,10 +52,10 @@ class Engine(Protocol):
         """Give the model the weights that it is scored with; no step follows."""
 
     def weights(self) -> Tensors:
-        """Parameters and buffers of the whole model, by name, each once.
+        """Parameters and buffers of the whole model, by name, each once; see `weights_of`.
 
         Raises:
-            CheckpointError: no worker has all of them, or there is something else among them.
+            CheckpointError: there is something else among them.
         """
 
     def save(self, folder: Path) -> None:
@@ -85,6 +85,18 @@ class Engine(Protocol):
 
     def largest(self, value: float) -> float:
         """The largest that any worker says."""
+
+
+def weights_of(model: nn.Module) -> Tensors:
+    """Parameters, buffers that are kept, and what a mixer adds; a shared one by its first name.
+
+    Raises:
+        CheckpointError: there is something else among them.
+    """
+    state = model.state_dict(keep_vars=True)
+    refuse_non_tensors(state)
+    names = {id(tensor): name for name, tensor in reversed(state.items())}
+    return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
 
 def part_of(batch: Batch, index: int, num_parts: int) -> Batch:

@@ -21,6 +21,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,13 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import in_evaluation_mode, judged, part_of, writes
+from suite.training.engines.engine import (
+    in_evaluation_mode,
+    judged,
+    part_of,
+    weights_of,
+    writes,
+)
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
     OPTIMIZER,
@@ -135,13 +142,22 @@ class ShardedEngine:
         module: nn.Module = self.model.module
         if self._copy is None:
             return module
-        import deepspeed
-
-        with deepspeed.zero.GatheredParameters(list(module.parameters())):
+        with self._gathered():
             tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
             state = {name: tensor.detach().clone() for name, tensor in tensors}
         self._copy.load_state_dict(state, strict=False, assign=True)
         return self._copy.eval()
+
+    def _gathered(self) -> AbstractContextManager[Any]:
+        """In the block the model has all parameters on every worker."""
+        if self._copy is None:
+            return nullcontext()
+        import deepspeed
+
+        found: AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(
+            list(self.model.module.parameters())
+        )
+        return found
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`."""
@@ -159,8 +175,9 @@ class ShardedEngine:
         """See `Engine.finish`; it keeps no average."""
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`; planning asks for none."""
-        raise CheckpointError("the weights are divided among workers")
+        """See `Engine.weights`: copies on the CPU, since stage 3 divides the weights again."""
+        with self._gathered():
+            return {n: t.cpu().clone() for n, t in weights_of(self.model.module).items()}
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`."""
