@@ -79,7 +79,8 @@ class Quality(SpreadProbe):
         todo = exercise(trial, model)  # before parameters are divided
         engine = ShardedEngine(model, todo.training, trial.parallel, device)
         yield from train_resuming(engine, todo, checkpointer)
-        yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
+        for at, value in engine.evaluate_in_parts(todo.task, "test", trial.batch).items():
+            yield _scored(todo.task, value, at)
 
 
 def _scored(task: Task, value: float, at: str = "") -> Measurement:

@@ -18,8 +18,8 @@ _MODEL = {"mixer": "attention", "heads": 4, "position": "learned"}
 _KNOBS: dict[str, dict[str, Any]] = {"sorting": {}, "fashion_mnist_images": {"patch": 14}}
 # At width 128 a matrix is large enough that stage 3 divides it.
 _SCALE = {
-    "dim": 128, "depth": 1, "length": 5, "steps": 3, "batch": 100, "num_evaluations": 1,
-    "seeds": 1, "warmup_steps": 1, "learning_rate": 1e-3,
+    "dim": 128, "depth": 1, "length": 3, "steps": 6, "batch": 100, "num_evaluations": 1,
+    "seeds": 1, "warmup_steps": 1, "learning_rate": 3e-3,
 }  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def family_ablation(task: str, *, scale: dict[str, Any] | None = None, **fields:
         **{
             "question": "Does it train?",
             "baseline": Model(**_MODEL, **_KNOBS[task]),
-            "axes": [vary("learning_rate", [1e-3, 3e-3])],
+            "axes": [vary("learning_rate", [3e-3, 1e-2])],
             "tasks": [task],
             "probes": ["quality"],
             "scales": {"quick": Scale(**{**_SCALE, **(scale or {})})},

@@ -142,12 +142,12 @@ def evaluate_in_parts(
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
             sums_of = judged(model, task.metric, on_device)
-            for at, asked in _in_parts(task, on_device):
+            for at, asked in in_parts(task, on_device):
                 sums[at].append(sums_of(asked))
     return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
-def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
+def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
     """The whole batch, then the part of its targets at each coordinate, if there are any."""
     yield "", batch
     for at, is_in_part in task.in_parts(batch).items():

@@ -34,6 +34,7 @@ from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.engines.engine import (
     in_evaluation_mode,
+    in_parts,
     judged,
     part_of,
     weights_of,
@@ -118,20 +119,35 @@ class ShardedEngine:
         return self._sum(mean).item() / self.num_workers
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, each worker scoring its rows.
+        """The task's metric over a whole split, each worker scoring its rows."""
+        return self._scores(task, split, batch, [""])[""]
+
+    def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
+        """As `suite.training.engines.engine.evaluate_in_parts`."""
+        return self._scores(task, split, batch, ["", *task.parts()])
+
+    def _scores(
+        self, task: Task, split: Split, batch: int, places: Sequence[str]
+    ) -> dict[str, float]:
+        """At those coordinates of which something is asked; ``""`` is the whole split.
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        metric, total = task.metric, torch.zeros((), dtype=torch.float64)
+        metric = task.metric
+        totals = {at: torch.zeros((), dtype=torch.float64) for at in places}
         with in_evaluation_mode(self.model), torch.no_grad():
             model = self._whole() if writes(metric) else self.model
             for held_out in task.held_out(split, batch):
                 share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                sums = judged(model, metric, share)(share)
-                total = total + (sums if has_rows else torch.zeros_like(sums))
-        return metric.value(self._sum(total.to(self.device)).cpu())
+                sums_of = judged(model, metric, share)
+                for at, asked in in_parts(task, share) if len(places) > 1 else [("", share)]:
+                    sums = sums_of(asked)
+                    totals[at] = totals[at] + (sums if has_rows else torch.zeros_like(sums))
+        none = torch.zeros_like(totals[""])  # of a part of which a worker has no row
+        found = {at: self._sum((none + t).to(self.device)).cpu() for at, t in totals.items()}
+        return {at: metric.value(sums) for at, sums in found.items() if not at or sums.any()}
 
     def _whole(self) -> nn.Module:
         """The model with all parameters on this worker; to write with, in float32.

@@ -76,15 +76,15 @@ def pairs_on_a_worker() -> dict[str, tuple[list[float], float]]:
     }
 
 
-# Of a parent and its child each; bf16 last, since DeepSpeed remembers it for the whole process.
-SPREAD: dict[str, dict[str, object]] = {
-    "zero 0": {"workers": 2, "zero": 0},
-    "accumulated, zero 1": {"workers": 2, "zero": 1, "accumulation": 2},
-    "zero 2": {"workers": 2, "zero": 2},
-    "zero 3": {"workers": 2, "zero": 3},
-    "bf16, zero 2": {"workers": 2, "zero": 2, "precision": "bf16"},
+# Task and scale of a parent and its child each; tests/suite/cluster/test_families.py has all pairs.
+# bf16 is last, since DeepSpeed remembers it for the whole process.
+SPREAD: dict[str, tuple[str, dict[str, object]]] = {
+    "zero 0": ("fashion_mnist_images", {"workers": 2, "zero": 0}),
+    "accumulated, zero 1": ("sorting", {"workers": 2, "zero": 1, "accumulation": 2}),
+    "zero 3": ("sorting", {"workers": 2, "zero": 3}),
+    "bf16, zero 2": ("fashion_mnist_images", {"workers": 2, "zero": 2, "precision": "bf16"}),
 }
-RTOL = {"bf16, zero 2": 1e-2}  # else 1e-5, in float32
+RTOL = {"bf16, zero 2": 4e-2}  # else 1e-5, in float32
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
     kept_file = folder / parent.trial_id / FINAL / "model.safetensors"
     return Child(
         points=[s for s in said if isinstance(s, Point)],
-        scores=[s for s in said if isinstance(s, Measurement) and not s.at],
+        scores=[s for s in said if isinstance(s, Measurement)],
         remarks=[s.sentence for s in said if isinstance(s, TrialRemark)],
         weights={name: tensor.numpy() for name, tensor in read_tensors(kept_file).items()},
     )
@@ -130,11 +130,7 @@ def on_a_worker(folder: Path) -> tuple[dict[str, tuple[list[float], float]], dic
     torch.save = torch.load = no_pickle
     hold_out_few()
     pairs = pairs_on_a_worker()
-    return pairs, {
-        f"{task}, {name}": child_of(task, scale, folder)
-        for name, scale in SPREAD.items()
-        for task in TASKS
-    }
+    return pairs, {name: child_of(*case, folder) for name, case in SPREAD.items()}
 
 
 Found = tuple[dict[str, tuple[list[float], float]], dict[str, Child]]
@@ -167,17 +163,18 @@ def test_two_workers_train_and_write_as_one(of_workers: Found) -> None:
 
 
 @pytest.mark.parametrize("name", SPREAD)
-@pytest.mark.parametrize("task", TASKS)
 def test_workers_keep_their_weights_and_children_of_workers_take_them(
-    task: str, name: str, of_workers: Found, here: dict[str, Child]
+    name: str, of_workers: Found, here: dict[str, Child]
 ) -> None:
-    found, wanted, rtol = of_workers[1][f"{task}, {name}"], here[task], RTOL.get(name, 1e-5)
+    found, wanted, rtol = of_workers[1][name], here[SPREAD[name][0]], RTOL.get(name, 1e-5)
     assert [(p.metric, p.step, p.flops) for p in found.points] == [
         (p.metric, p.step, p.flops) for p in wanted.points
     ]
     assert [p.value for p in found.points] == pytest.approx(
         [p.value for p in wanted.points], rel=rtol, abs=rtol
     )
+    assert [m.at for m in found.scores] == [m.at for m in wanted.scores]
+    assert 0 < wanted.scores[0].value < 1
     assert [m.value for m in found.scores] == pytest.approx(
         [m.value for m in wanted.scores], rel=rtol, abs=rtol
     )
