@@ -44,7 +44,6 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
         f"precision={scale.precision!r}": scale.precision == "tf32",
-        f"start={scale.start!r}": scale.start != NO_START,
     }
     for what, is_asked in asked.items():
         if is_asked:
