@@ -169,8 +169,7 @@ def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSp
             if rate == TUNED
             else float(rate)
         ),
-        warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
-        num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
+        warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
         **checked_recipe(scale, is_spread=_parallel(scale) is not None),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -53,3 +53,15 @@ class Recipe(FrozenSpec):
     start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
     pretraining_steps: Count | None = None
     pretraining_learning_rate: Rate | None = None
+
+    def in_training(self) -> dict[str, Any]:
+        """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
+        found: dict[str, Any] = {
+            "weight_decay": self.weight_decay + 0.0,  # no -0.0
+            "label_smoothing": self.label_smoothing + 0.0,
+            "optimizer": self.optimizer, "schedule": self.schedule,
+            "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
+            "precision": self.precision, "accumulation": self.accumulation,
+            "ema": self.ema + 0.0,
+        }  # fmt: skip
+        return found | ({"momentum": self.momentum + 0.0} if self.optimizer == "sgd" else {})
