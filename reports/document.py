@@ -222,9 +222,12 @@ def column_rows(
     )
 
 
+_SPELT = {"bleu": "BLEU", "chrf": "chrF"}
+
+
 def readable(name: str) -> str:
     """A metric's or task's name without underscores."""
-    return name.replace("_", " ")
+    return " ".join(_SPELT.get(word, word) for word in name.split("_"))
 
 
 def capitalized(text: str) -> str:

@@ -1,6 +1,7 @@
 """Which room may import what, held over the syntax tree; and what the first moments may load."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,14 @@ import ablations
 import models
 import reports
 import suite
+from models import ARCHITECTURES
 
 ROOT = Path(suite.__file__).parents[1]
 ROOMS = ("suite", "models", "ablations", "reports")
 OURS = frozenset(ROOMS)
 FILES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
-HEAVY = ("torch", "ray", "mlflow", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "deepspeed")
+HEAVY = ("torch", "ray", "mlflow", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "deepspeed",
+         "sacrebleu")  # fmt: skip
 # The parameters of a command are its options; Typer reads them from the signature.
 # Called with options by name, by people.
 COMMANDS = frozenset(
@@ -93,6 +96,50 @@ def test_reports_import_the_schema_only() -> None:
         foreign = {name for name in ours if name.partition(".")[0] != "reports"}
         assert all(name.startswith("suite.schema") for name in foreign), (file, foreign)
         assert not _packages(file) & {"ray", "mlflow", "torch", "deepspeed"}, file
+
+
+def _said(file: Path) -> Iterator[str]:
+    """Words of a file's strings; no docstrings, and no task's default."""
+    spared = {node.value for node in ast.walk(_tree(file)) if isinstance(node, ast.Expr)}
+    if _name(file).startswith("suite/tasks/"):
+        kinds = (node for node in ast.walk(_tree(file)) if isinstance(node, ast.ClassDef))
+        assigned = (node for kind in kinds for node in kind.body if isinstance(node, ast.Assign))
+        spared |= {node.value for node in assigned if _targets(node) == ["architecture"]}
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in spared:
+            yield from re.findall(r"\w+", node.value)
+
+
+def _targets(node: ast.Assign) -> list[str]:
+    return [ast.unparse(target) for target in node.targets]
+
+
+def _kinds_asked_for(file: Path) -> Iterator[str]:
+    """The classes in each `isinstance`, `issubclass` and `case Class()`."""
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            yield from re.findall(r"\w+", ast.unparse(node.args[1]))
+        elif isinstance(node, ast.MatchClass):
+            yield ast.unparse(node.cls)
+
+
+def test_nothing_but_models_knows_an_architecture() -> None:
+    """So that a new one is a file and a line. A task may name the one that it takes by default.
+
+    The mixer alone is none of them: it serves no task, and is what some probes measure.
+    """
+    homes = {home.split(":")[0] for home in ARCHITECTURES.values()}
+    names = {*ARCHITECTURES, *(home.split(":")[1] for home in ARCHITECTURES.values())}
+    files = [ROOT / "models" / "architecture.py", *_of("models/architectures")]
+    classes = (
+        node for file in files for node in _tree(file).body if isinstance(node, ast.ClassDef)
+    )
+    kinds = {node.name for node in classes}
+    assert {"Architecture", "StackArchitecture", "ViT", "MixerAlone"} < kinds
+    for file in (*_of("suite"), *_of("reports")):
+        assert not homes & set(_imported(_tree(file))), file
+        assert not names & set(_said(file)), file
+        assert not kinds & set(_kinds_asked_for(file)), file
 
 
 @pytest.mark.parametrize(
@@ -174,6 +221,33 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code: str) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert not set(done.stdout.splitlines()[-1].split()) & set(HEAVY)
+
+
+TRIAL = """
+import sys
+from pathlib import Path
+from suite.planning.plan import plan
+sizes = {"dim": 8, "depth": 1, "heads": 1, "length": 4, "batch": 500, "steps": 2}
+others = {"num_evaluations": 1, "task": "parity", "probes": ["quality"], "claim": None}
+planned = plan("heads", seeds=1, settings={**sizes, **others})
+from suite.events import Checkpoints, ExecutorSettings
+from suite.execution.inline import InlineExecutor
+executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path())))
+*_, last = executor.execute([(planned.trials[0], planned.resources)])
+assert last.result.status == "ok", last.result.reason
+for module in list(sys.modules.values()):
+    print(module.__name__, getattr(module, "__file__", ""))
+"""
+MOST_FILES = 90
+
+
+def test_one_trial_can_be_followed_through_few_files() -> None:
+    """From an ablation to a result; without what only a sweep, a store or a metric needs."""
+    done = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=True)
+    loaded = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    ours = {file for name, file in loaded.items() if name.partition(".")[0] in OURS}
+    assert 50 < len(ours) <= MOST_FILES
+    assert not {"sacrebleu", "ray", "mlflow", "pandas", "deepspeed"} & loaded.keys()
 
 
 def test_an_address_is_checked_without_ray() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from reports.document import Column, Entry, Exhibit, Table, column_rows
+from reports.document import Column, Entry, Exhibit, Table, column_rows, readable
 from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from reports.results.series import Series
 from reports.stats.intervals import (
@@ -27,7 +27,6 @@ from suite.schema import About
 
 _BASELINE = "baseline"  # in the file: the baseline of the ablation, whatever its label
 _LOWER_IS_BETTER = frozenset({"perplexity"})
-_NAMES = {"bleu": "BLEU", "relative_accuracy": "relative accuracy"}
 _INTRODUCTION = (
     "What the literature prints of the same comparison, beside what was measured here: each as the "
     "difference to its own baseline, or as a share of it. Perplexities are given in bits, as the "
@@ -70,8 +69,7 @@ class Counterpart:
     @property
     def name(self) -> str:
         """As a row is called."""
-        what = _NAMES.get(self.published_metric, self.published_metric)
-        return f"{self.variant} against {self.against}: {what}"
+        return f"{self.variant} against {self.against}: {readable(self.published_metric)}"
 
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:

@@ -37,6 +37,9 @@ _METRICS = {
     "bits_per_character": "how many bits the model needs, on average, to tell the next character "
     "of text that it was not trained on",
     "accuracy": "the share of examples, none of them trained on, that the model answers rightly",
+    "exact_match": "the share of examples, none of them trained on, of which every symbol is right",
+    "bleu": "how many of the sequences of one to four words are right, from 0 to 100",
+    "chrf": "how many of the sequences of one to six characters are right, from 0 to 100",
     "mean_squared_error": "how far the model's number lies from the true one, squared, on average",
     "perplexity": "between how many equally likely tokens the model, in effect, still hesitates",
     "tokens_per_second": "how many tokens are trained on in a second",
@@ -199,9 +202,15 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     )  # fmt: skip
     return Section(
         title=table.title,
-        sentences=(metric_in_words(judged.metric, judged.unit, judged.better),) if judged else (),
+        sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),
         exhibits=(comparison, *along, *_looks(sweep, beside, judged)),
     )
+
+
+def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
+    yield metric_in_words(judged.metric, judged.unit, judged.better)
+    if judged.is_score and judged.task in about.signatures:
+        yield f"Computed by sacrebleu with the signature {about.signatures[judged.task]}."
 
 
 def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]]:

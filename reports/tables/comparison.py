@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows
+from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows, readable
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
@@ -63,7 +63,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     has_noise = any("noisy" in text for text in words)
     notes = {FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
-        name=task, title=task.replace("_", " "), task=task, columns=filled, rows=(*rows, *floors),
+        name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
     )  # fmt: skip
 
@@ -156,6 +156,8 @@ _TITLES = {
     "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
     "decode_token_seconds": "decoding a token",
+    "decode_tokens_per_second": "decoded tokens",
+    "decode_state_bytes": "state of a decoder",
     "peak_memory_bytes": "peak memory of a training step",
 }
 
@@ -252,7 +254,7 @@ def _column(
 ) -> Column:
     return Column(
         key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
-        title=_TITLES.get(series.metric, series.metric.replace("_", " ")),
+        title=_TITLES.get(series.metric) or readable(series.metric),
         measured_unit=series.unit,
         unit=written.unit,
         arrow=ARROWS[series.better],

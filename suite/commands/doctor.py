@@ -22,6 +22,7 @@ _FOR = {
     "jinja2": "reports",
     "safetensors": "checkpoints of long trials",
     "deepspeed": "trials of several workers",
+    "sacrebleu": "the metrics BLEU and chrF",
     "scikit-learn": "the floor TF-IDF, which is skipped without it",
 }
 _GIGABYTE = 1e9

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import Any, TypeVar, Union, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_type_hints
 
 from models import (
     ARCHITECTURES,
@@ -171,7 +171,7 @@ def with_defaults(
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
     """
     model = ablation.baseline
-    architectures = _architectures(ablation)
+    architectures = architectures_of(ablation)
     for each in (model, *_whole_models(ablation)):
         _refuse_misfit(each, architectures)
     mixers = [] if model.mixer is None else [model.mixer]
@@ -184,11 +184,24 @@ def with_defaults(
     found: dict[str, Knob] = {}
     try:
         for mixer in mixers:
-            found |= checked_knobs(mixer, scale.dim, _only(model.knobs, owners[mixer]))
+            dim = size_of(scale, "dim", mixer)
+            found |= checked_knobs(mixer, dim, _only(model.knobs, owners[mixer]))
         for architecture in architectures:
             found |= checked_settings(architecture, _only(model.knobs, owners[architecture]))
     except Impossible as reason:
         raise SpecError(f"{what} is impossible: {reason}.") from None
+    return found
+
+
+def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
+    """The width or the depth that the scale has.
+
+    Raises:
+        SpecError: if it has none, and the owner needs one.
+    """
+    found = scale.dim if size == "dim" else scale.depth
+    if found is None:
+        raise SpecError(f"{owner} needs {size}, and the scale has none; give Scale({size}=...).")
     return found
 
 
@@ -225,7 +238,7 @@ def task_named(name: str) -> type[Task]:
         raise SpecError(str(error)) from None
 
 
-def _architectures(ablation: Ablation) -> tuple[str, ...]:
+def architectures_of(ablation: Ablation) -> tuple[str, ...]:
     """The baseline's: the one that it names, else those of all tasks that the ablation meets."""
     named = ablation.baseline.architecture
     if named is not None:
@@ -246,7 +259,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
         SpecError: with the mixers that have such a knob, else with the nearest names.
     """
     ablation = baseline.ablation
-    mixers, architectures = {ablation.baseline.mixer}, set(_architectures(ablation))
+    mixers, architectures = {ablation.baseline.mixer}, set(architectures_of(ablation))
     if ablation.combine != "one_at_a_time":
         mixers |= _varied(ablation, "mixer")
         architectures |= _varied(ablation, "architecture")
@@ -269,7 +282,7 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
     own = {ablation.baseline.mixer} - {None}
     mixers = sorted(_varied(ablation, "mixer") | {str(name) for name in own})
     kinds: list[Any] = [kind for mixer in mixers for kind in load_mixers(mixer).values()]
-    architectures = [*_architectures(ablation), *sorted(_varied(ablation, "architecture"))]
+    architectures = [*architectures_of(ablation), *sorted(_varied(ablation, "architecture"))]
     kinds += [load_architecture(name) for name in dict.fromkeys(architectures)]
     found: dict[str, Any] = {}
     for kind in kinds:

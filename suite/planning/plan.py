@@ -13,11 +13,13 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from models import Cost
-from models.model_spec import Knob
+from models.model_spec import Knob, without_late_defaults
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
 from suite.planning.knobs import (
     Impossible,
+    architectures_of,
+    load_architecture,
     load_mixers,
     refuse_foreign_axes,
     refuse_impossible_teachers,
@@ -351,18 +353,23 @@ def _about(
         claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
-        floors=_floors(cells), is_indicative=scale_name == "quick",
+        floors=_floors(cells), signatures=_signatures(tasks), is_indicative=scale_name == "quick",
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
 
 
 def _model(baseline: Baseline) -> dict[str, Knob]:
-    """What a report says of the baseline's model; of its parts those that it has."""
-    model = baseline.ablation.baseline
+    """What a report says of the baseline's model; of its parts those that it has.
+
+    Of late knobs those that are set: they are new, and the same model stays the same edition.
+    """
+    model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
+    for name in architectures_of(baseline.ablation):
+        knobs = without_late_defaults(load_architecture(name).Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
     found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
     runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
-    return {**found, **runtime, **baseline.knobs}
+    return {**found, **runtime, **knobs}
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
@@ -372,6 +379,12 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
         task: tuple(cell.variant for cell in floors if cell.task == task)
         for task in dict.fromkeys(cell.task for cell in floors)
     }
+
+
+def _signatures(tasks: Iterable[str]) -> dict[str, str]:
+    """As `About.signatures`."""
+    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
+    return {task: signature for task, signature in found.items() if signature}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

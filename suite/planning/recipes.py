@@ -41,7 +41,6 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
         f"precision={scale.precision!r}": scale.precision == "tf32",
-        f"start={scale.start!r}": scale.start != NO_START,
         f"distillation={scale.distillation!r}": scale.distillation != NO_DISTILLATION,
         f"scheduled_sampling={scale.scheduled_sampling}": bool(scale.scheduled_sampling),
     }

@@ -8,6 +8,7 @@ it becomes a skipped row with its reason.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ from suite.planning.knobs import (
     knobs_of,
     load_architecture,
     load_mixers,
+    size_of,
     task_named,
 )
 from suite.planning.learning_rates import tuned_rate
@@ -56,6 +58,7 @@ class Subject:
     test_lengths: tuple[int, ...] = ()
     start: Subject | None = None  # whose final weights its training starts from
     teacher: Subject | None = None  # whose final model it learns from
+    decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -76,9 +79,15 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     return Subject(
         task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
-        start=_start(baseline, variant, scale),
-        teacher=_teacher(baseline, variant, scale, task),
+        start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
+        decoding=_decoding(scale),
     )  # fmt: skip
+
+
+def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
+    """Each number of sequences with each beam, less the one of each that is always there."""
+    pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
+    return tuple(sorted(set(pairs) - {(1, 1)}))
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
@@ -126,8 +135,9 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
         raise Impossible(f"{model.architecture or 'the model'} has no mixer to measure alone")
     if list(load_mixers(model.mixer)) != [model.mixer]:
         raise Impossible(f"{model.mixer} is a pattern, and a mixer is measured alone")
-    vectors = Input(kind="vectors", size=scale.dim, length=scale.length)
-    interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=scale.dim)
+    dim = size_of(scale, "dim", model.mixer)
+    vectors = Input(kind="vectors", size=dim, length=scale.length)
+    interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=dim)
     return Subject(
         task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
         training=None, length=scale.length, batch=1, parallel=None,
@@ -237,9 +247,10 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
     first = interface.inputs[INPUTS]
     spec = ModelSpec(
         architecture=name, mixer=mixer,
-        knobs=checked_knobs(mixer, scale.dim, knobs) if mixer else {},
+        knobs=checked_knobs(mixer, size_of(scale, "dim", mixer), knobs) if mixer else {},
         position=_position(model.position, name) if "position" in takes else "",
-        dim=scale.dim if "dim" in takes else 0, depth=scale.depth if "depth" in takes else 0,
+        dim=size_of(scale, "dim", name) if "dim" in takes else 0,
+        depth=size_of(scale, "depth", name) if "depth" in takes else 0,
         length=first.length, input_kind=first.kind, input_size=first.size, grid=first.grid,
         others=others, output_size=interface.output_size,
         settings=without_late_defaults(

@@ -72,6 +72,7 @@ class Trial:
         test_lengths: At which the trained model is tested too; mostly none.
         start: The trial from whose final weights the training starts; None starts as drawn.
         teacher: The trial whose final model the training learns from, if there is one.
+        decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
     """
 
     probe: str
@@ -87,6 +88,7 @@ class Trial:
     test_lengths: tuple[int, ...] = ()
     start: Trial | None = None
     teacher: Trial | None = None
+    decoding: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def trial_id(self) -> str:
@@ -99,7 +101,9 @@ class Trial:
             content["parallel"] = asdict(self.parallel)
         content |= {each: getattr(self, each).trial_id for each in ("start", "teacher")
                     if getattr(self, each) is not None}  # fmt: skip
-        idle = {"parallel": None, "test_lengths": (), "start": None, "teacher": None}
+        idle = {
+            "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
+        }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 
     @property
@@ -360,6 +364,7 @@ class About:
         registration: Of the claim; None where there is no claim, or nothing is known of it.
         specimens: Task -> variant -> what its model does, trained with the first seed.
         floors: Task -> labels of its floors; `provenances`: environment_id -> where it ran.
+        signatures: Task -> sacrebleu's signature of its metric, where sacrebleu computes that.
         editions: All that are known, the shown one among them, newest first.
         is_indicative: Whether the scale is too small for a paper; `regenerate`: the command.
     """
@@ -385,6 +390,7 @@ class About:
     registration: Registration | None = None
     specimens: Mapping[str, Mapping[str, tuple[Specimen, ...]]] = field(default_factory=dict)
     floors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
     editions: tuple[Edition, ...] = ()
 
     @property

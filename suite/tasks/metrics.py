@@ -38,6 +38,11 @@ class Metric(ABC):
     better: Literal["higher", "lower", "none"]
     num_symbols: int | None = 1
 
+    @property
+    def signature(self) -> str:
+        """Sacrebleu's, where that computes it; else empty."""
+        return ""
+
     @abstractmethod
     def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
         """`[k]` in float64 on the CPU, of the scored targets; k depends on the metric alone.

@@ -1,20 +1,18 @@
 """Metrics of whole sequences: exact match, BLEU and chrF; also of what a model writes by itself.
 
 BLEU (Papineni et al. 2002, doi:10.3115/1073083.1073135) and chrF (Popovic 2015,
-doi:10.18653/v1/W15-3049) are those of the library sacrebleu 2.6.0 (Post 2018, arXiv:1804.08771)
-with its defaults, one reference a sentence: the same counts, and the same numbers of them. They are
-written here because its interface adds up counts of one process only.
+doi:10.18653/v1/W15-3049) are computed by the library sacrebleu (Post 2018, arXiv:1804.08771). It is
+imported when the first of them is asked for.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cache
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -89,110 +87,63 @@ def symbols_as_words(symbols: Symbols) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bleu(SequenceMetric):
-    """BLEU of a whole split, 0 to 100: how many n-grams of up to four words are right.
+class SacrebleuMetric(SequenceMetric):
+    """A metric of sacrebleu with its defaults, one reference a sentence; 0 to 100.
 
     Attributes:
         text: Makes a sentence of symbols.
-        signature: sacrebleu's, without its version.
     """
 
-    name: str = "bleu"
-    unit: str = "BLEU"
     better: Literal["higher", "lower", "none"] = "higher"
     text: Callable[[Symbols], str] = symbols_as_words
-    signature: ClassVar[str] = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"
-    order: ClassVar[int] = 4
+    scorer: ClassVar[str]  # the class in sacrebleu.metrics
+
+    @property
+    def signature(self) -> str:
+        """Of sacrebleu: settings and version, by which others compute the same number."""
+        return str(_scorer(self.scorer).get_signature())
 
     def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
-        """Words written and asked for; then of each order n-grams that are right; then all."""
-        found, wanted = (words_of(self.text(symbols)) for symbols in (written, asked))
-        orders = range(1, self.order + 1)
-        matches = [_num_shared(_ngrams(found, n), _ngrams(wanted, n)) for n in orders]
-        totals = [max(0, len(found) - n + 1) for n in orders]
-        return [len(found), len(wanted), *matches, *totals]
+        """The statistics of one sentence, as sacrebleu adds them up over a corpus."""
+        sentences = [self.text(written)], [[self.text(asked)]]
+        statistics: list[list[float]] = _scorer(self.scorer)._extract_corpus_statistics(*sentences)
+        return statistics[0]
 
     def value(self, sums: Tensor) -> float:
-        """The geometric mean of the shares of right n-grams, times the penalty for brevity."""
-        num_written, num_asked, *counts = sums.tolist()
-        matches, totals = counts[: self.order], counts[self.order :]
-        if not any(matches) or not all(totals):
-            return 0.0
-        logs, smoothing = [], 1.0
-        for right, total in zip(matches, totals, strict=True):
-            smoothing = smoothing if right else smoothing / 2
-            logs.append(math.log(100.0 * (right or smoothing) / total))
-        brevity = math.exp(min(0.0, 1 - num_asked / num_written))
-        return brevity * math.exp(sum(logs) / self.order)
+        """The score of a corpus with these statistics."""
+        if sums.isnan().any():
+            return math.nan
+        statistics = sums.long().tolist()
+        return float(_scorer(self.scorer)._compute_score_from_stats(statistics).score)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChrF(SequenceMetric):
-    """chrF2 of a whole split, 0 to 100: right n-grams of up to six characters, without spaces.
+class Bleu(SacrebleuMetric):
+    """BLEU of a whole split: how many n-grams of up to four words are right."""
 
-    Attributes:
-        text: Makes a sentence of symbols.
-        signature: sacrebleu's, without its version.
-    """
+    name: str = "bleu"
+    unit: str = "BLEU"
+    scorer: ClassVar[str] = "BLEU"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChrF(SacrebleuMetric):
+    """chrF2 of a whole split: right n-grams of up to six characters, without spaces."""
 
     name: str = "chrf"
     unit: str = "chrF"
-    better: Literal["higher", "lower", "none"] = "higher"
-    text: Callable[[Symbols], str] = symbols_as_words
-    signature: ClassVar[str] = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no"
-    order: ClassVar[int] = 6
-    beta: ClassVar[int] = 2
-
-    def counts(self, written: Symbols, asked: Symbols) -> Sequence[float]:
-        """Of each order: n-grams written, asked for, and right."""
-        found, wanted = ("".join(self.text(symbols).split()) for symbols in (written, asked))
-        numbers: list[float] = []
-        for n in range(1, self.order + 1):
-            mine, theirs = _ngrams(found, n), _ngrams(wanted, n)
-            num_written = mine.total() if theirs else 0  # as sacrebleu counts
-            numbers += [num_written, theirs.total(), _num_shared(mine, theirs)]
-        return numbers
-
-    def value(self, sums: Tensor) -> float:
-        """F of the mean precision and the mean recall, in which recall counts beta times."""
-        if sums.isnan().any():
-            return math.nan
-        orders = [each for each in sums.reshape(-1, 3).tolist() if each[0] and each[1]]
-        if not any(right for _, _, right in orders):
-            return 0.0
-        precision = sum(right / written for written, _, right in orders) / len(orders)
-        recall = sum(right / asked for _, asked, right in orders) / len(orders)
-        factor = self.beta**2
-        score: float = (1 + factor) * precision * recall / (factor * precision + recall)
-        return 100 * score
+    scorer: ClassVar[str] = "CHRF"
 
 
-_ENTITIES = {"&quot;": '"', "&amp;": "&", "&lt;": "<", "&gt;": ">"}
-_SPACED = [
-    (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),
-    (re.compile(r"([^0-9])([.,])"), r"\1 \2 "),
-    (re.compile(r"([.,])([^0-9])"), r" \1 \2"),
-    (re.compile(r"([0-9])(-)"), r"\1 \2 "),
-]
+@cache
+def _scorer(name: str) -> Any:
+    """A metric of sacrebleu, which takes 0.1 s to import.
 
+    Its two private methods are the halves of `corpus_score`, which adds up one process only; so
+    pyproject.toml names its version exactly.
+    """
+    from sacrebleu import metrics
 
-def words_of(sentence: str) -> list[str]:
-    """The words by which WMT counts: the tokens of mteval-v13a."""
-    line = sentence.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    for written, meant in _ENTITIES.items():
-        line = line.replace(written, meant)
-    line = f" {line} "
-    for pattern, spaced in _SPACED:
-        line = pattern.sub(spaced, line)
-    return line.split()
-
-
-def _ngrams(units: Sequence[str], n: int) -> Counter[Sequence[str]]:
-    places = range(len(units) - n + 1)
-    return Counter(
-        units[i : i + n] if isinstance(units, str) else tuple(units[i : i + n]) for i in places
-    )
-
-
-def _num_shared(a: Counter[Sequence[str]], b: Counter[Sequence[str]]) -> int:
-    return (a & b).total()
+    scorer = getattr(metrics, name)()
+    scorer.num_refs = 1  # for the signature, before the first sentence
+    return scorer

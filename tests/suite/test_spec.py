@@ -36,9 +36,10 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "misspelt field of an ablation": (
         ablation(probs=["quality"]), ["Ablation", "'probs'", "did you mean 'probes'"],
     ),
-    "missing field": (lambda: Scale(dim=16), ["Scale", "'depth'"]),
+    "missing field": (lambda: Scale(dim=16), ["Scale", "'length'"]),
     "a class for a model": (ablation(baseline=Model), ["baseline is a class", "Model(...)"]),
-    "dims for dim": (lambda: Scale(dims=16, depth=1), ["'dim'; dims is another field"]),
+    "lengths for length": (lambda: Scale(lengths=[16]), ["'length'; lengths is another field"]),
+    "dims for dim": (scale(dims=16), ["Scale: dims=16"]),
     "a warm-up above the steps": (scale(warmup_steps=5), ["warmup_steps=5 is above steps=4"]),
     "more evaluations than steps": (scale(num_evaluations=5), ["num_evaluations=5 is above"]),
     "a learning rate in quotes": (scale(learning_rate="1e-3"), ["'1e-3'", "must be a number"]),

@@ -18,14 +18,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models import Architecture
-from models.model_spec import Runtime
+from models.model_spec import ModelSpec, Runtime
 from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
 from suite.training.distillation import with_teacher
-from suite.training.engines.engine import evaluate, in_evaluation_mode, part_of, shares_of
+from suite.training.engines.engine import (
+    evaluate,
+    in_evaluation_mode,
+    part_of,
+    shares_of,
+    weights_of,
+)
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -39,7 +44,6 @@ from suite.training.tensor_io import (
     read_json,
     read_tensors,
     refuse_misfit,
-    refuse_non_tensors,
     sha256_of,
     write_json,
     write_tensors,
@@ -54,7 +58,8 @@ class NoRuntime(Exception):
 
 def runtime_of(model: nn.Module) -> Runtime:
     """What its spec declares; a module of a user's own, without a spec, is run eagerly."""
-    return model.spec.runtime if isinstance(model, Architecture) else "eager"
+    spec = getattr(model, "spec", None)
+    return spec.runtime if isinstance(spec, ModelSpec) else "eager"
 
 
 def prepared(model: nn.Module, runtime: Runtime, device: str) -> nn.Module:
@@ -287,11 +292,8 @@ class LocalEngine:
         return value
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`: parameters, buffers that are kept, and what a mixer adds."""
-        state = self._eager.state_dict(keep_vars=True)
-        refuse_non_tensors(state)
-        names = {id(tensor): name for name, tensor in reversed(state.items())}
-        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
+        """See `Engine.weights`."""
+        return weights_of(self._eager)
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`: the state of model, optimiser and schedule."""

@@ -153,6 +153,27 @@ def test_one_with_a_hole_takes_a_mixer_and_the_sizes_of_the_scale(planned: Plann
     assert (subject.settings["dropout"], subject.settings["width"]) == (0.5, 16)
 
 
+def test_one_that_takes_no_sizes_needs_none(planned: Planned) -> None:
+    """Then no table shows one; and its ids are those of a scale that gave them idly."""
+    bare = {"scales": '{"quick": Scale(length=8, steps=4, batch=2)}'}
+    found, idle = planned(**bare), planned()
+    assert [trial.trial_id for trial in found.trials] == [trial.trial_id for trial in idle.trials]
+    assert "dim" in idle.about.settings
+    assert not {"dim", "depth"} & found.about.settings.keys()
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        ({"dim": None}, "attention needs dim, and the scale has none; give Scale(dim=...)"),
+        ({"depth": None}, "language_model needs depth, and the scale has none; give Scale(depth"),
+    ],
+)
+def test_a_size_that_is_needed_is_asked_for(scale: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(said)):
+        plan(make_ablation(scale=scale))
+
+
 def _reasons(**fields: Any) -> dict[str, str]:
     return {cell.variant: cell.reason for cell in plan(make_ablation(**fields), seeds=1).cells}
 

@@ -1,10 +1,12 @@
 """Plan and results -> rows: a failure or an impossible cell leaves a row under all that it owes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY
+from reports.render import render
+from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY, read_sweep
 from suite.planning.plan import plan
 from suite.reporting.frames import (
     CURVES_FILE,
@@ -17,12 +19,15 @@ from suite.reporting.frames import (
 )
 from suite.schema import Measurement, Plan, Point, Provenance, Result, Specimen, Status, Trial
 from suite.spec import vary
+from suite.tasks.sequence_metrics import Bleu
+from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from tests.suite.small_ablation import make_ablation
 
 HERE = Provenance(
     commit="abc", device="a CPU", num_threads=1, num_cpus=1.0, num_gpus=0.0,
     versions={"torch": "2.11"},
 )  # fmt: skip
+BLEU = Measurement(metric="bleu", value=0.0, unit="BLEU", better="higher")
 THERE = replace(HERE, device="another CPU")
 
 
@@ -191,3 +196,27 @@ def test_of_many_variants_a_few_are_shown_and_the_baseline_among_them() -> None:
     done = by_trial(_quality(trial, 2.0, specimens=_seen("x")) for trial in wide.trials)
     shown = about_with_provenance(wide, done).specimens["shakespeare_characters"]
     assert list(shown) == [*wide.about.variants[:23], wide.about.baseline]
+
+
+def test_a_page_gives_the_signature_of_its_metric(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From the plan through the stored files to both forms of the page."""
+    monkeypatch.setattr(ShakespeareCharacters, "metric", Bleu(text=str))
+    planned = plan(make_ablation(), seeds=1)
+    results = [
+        _quality(trial, 27.5, points=(), measurements=(replace(BLEU, value=27.5),))
+        for trial in planned.trials
+    ]
+    for name, content in sweep_files(planned, by_trial(results)).items():
+        (tmp_path / name).write_bytes(content)
+    sweep = read_sweep(tmp_path / RESULTS_FILE, tmp_path / CURVES_FILE)
+    render(sweep.about.ablation, [sweep], tmp_path)
+    for file in ("report.md", "index.html"):
+        page = (tmp_path / "own" / file).read_text().replace("\\|", "|")
+        assert "BLEU: how many" in page
+        assert "case:mixed|eff:no|tok:13a|smooth:exp|version:" in page
+
+
+def test_other_metrics_have_no_signature(planned: Plan) -> None:
+    assert planned.about.signatures == {}

@@ -35,7 +35,7 @@ ROOT = Path(suite.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
 LACKS = (
     "ray", "mlflow", "deepspeed", "pyarrow", "matplotlib", "jinja2", "safetensors", "sklearn",
-    "psutil",
+    "psutil", "sacrebleu",
 )  # fmt: skip
 BLOCKER = f"""
 import sys
