@@ -47,6 +47,16 @@ _SETTINGS = {
     "accumulation": "parts of a batch (accumulation)",
     "start": "task trained on first (start)",
     "pretraining_steps": "training steps on that task",
+    "teacher": "model that others learn from (teacher)",
+    "teacher_dim": "width of the teacher",
+    "teacher_depth": "layers of the teacher",
+    "teacher_steps": "training steps of the teacher",
+    "teacher_learning_rate": "learning rate of the teacher",
+    "distillation": "how it is learned from the teacher (distillation)",
+    "distillation_weight": "the teacher's share of the loss",
+    "distillation_temperature": "temperature of the teacher's and the model's logits",
+    "scheduled_sampling": "share of inputs that own answers replace at the end "
+    "(scheduled_sampling)",
 }
 
 

@@ -25,6 +25,7 @@ from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
 from reports.results.series import Coverage, Series, all_series, compared
+from reports.results.variant_labels import named_values
 from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
 from reports.tables.pooled import pooled_exhibit
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance, Status
@@ -64,6 +65,18 @@ DEFINITIONS = (
     "several, and are never compared across machines. Coverage counts what was planned: a seed "
     "that diverged or failed stays in the denominator.",
 )
+_OF_RECIPES = {
+    "start": "Pre-training (start) is a training of the same model on another task before this "
+    "one. Its steps, time and FLOPs are not in the numbers of this page.",
+    "distillation": "In distillation a model learns from the outputs of a teacher beside the "
+    "targets: from its probabilities (soft), or from its likeliest class (hard). The teacher was "
+    "trained first, on the same task and with the same seed; its own training is not in the "
+    "numbers of this page. Learning curves count its forward passes; a training step is timed and "
+    "counted without a teacher.",
+    "scheduled_sampling": "In scheduled sampling a growing share of the input tokens is replaced "
+    "by the model's own answers of a first pass; the setting is the share at the last step. "
+    "Learning curves count that pass; a training step is timed and counted without it.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +185,16 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
         data_sets=tuple(sorted(about.data_sets.items())),
         environments=tuple(sorted(about.provenances.items())),
         commits=tuple(sorted(set(sweep.results["commit"]) - {""})),
-        definitions=(*DEFINITIONS, *([mixers.definition] if mixers else [])),
-    )
+        definitions=(
+            *DEFINITIONS, *([mixers.definition] if mixers else []), *_recipes_in_words(about),
+        ),
+    )  # fmt: skip
+
+
+def _recipes_in_words(about: About) -> Iterator[str]:
+    """What is asked for in training beside the task's loss, as a setting or as an axis."""
+    named = {name for label in about.variants for name in named_values(label)}
+    yield from (said for name, said in _OF_RECIPES.items() if name in named | {*about.settings})
 
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:

@@ -9,7 +9,8 @@ from pydantic import Field
 from suite.schema.training import Distillation, Optimizer, Precision, Schedule
 from suite.spec.fields import Count, FrozenSpec, Rate
 
-NO_START, NO_DISTILLATION = "none", "none"
+NO_START = "none"
+NO_DISTILLATION: Distillation = "none"
 
 
 class Recipe(FrozenSpec):

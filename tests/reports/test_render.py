@@ -61,6 +61,16 @@ def test_a_page_says_when_its_claim_was_stated(
     assert said in (page.parent / "report.md").read_text().replace("\\", "")
 
 
+def test_a_page_says_in_words_what_is_learned_from(tmp_path: Path) -> None:
+    settings = {"teacher": "attention (heads 2)", "distillation": "soft", "scheduled_sampling": 0.5}
+    said = " ".join(ReadPage(render("heads", [_plain(settings=settings)], tmp_path)).words.split())
+    assert "model that others learn from (teacher)" in said
+    assert "In distillation a model learns from the outputs of a teacher" in said
+    assert "share of inputs that own answers replace at the end (scheduled_sampling)" in said
+    plain = " ".join(ReadPage(render("heads", [_plain()], tmp_path / "plain")).words.split())
+    assert "teacher" not in plain
+
+
 def test_a_published_figure_stands_on_the_first_screen(tmp_path: Path) -> None:
     claim = replace(synthetic.about().claim, published="25.8 BLEU against 24.9")
     page = render("heads", [_plain(claim=claim)], tmp_path)
