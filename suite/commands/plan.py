@@ -69,14 +69,14 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial]) -> str:
-    """As ``, of which pre-training takes about 2 minutes``; empty without any."""
+    """As `` (pre-training: about 2 minutes)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
     times = [
-        f"{part} takes about {_seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])}"
+        f"{part}: about {_seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])}"
         for part in parts
     ]
-    return f", of which {' and '.join(times)}" if times else ""
+    return f" ({'; '.join(times)})" if times else ""
 
 
 def _seconds(p: Plan, trials: Sequence[Trial]) -> str:

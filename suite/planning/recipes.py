@@ -41,8 +41,6 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
         f"precision={scale.precision!r}": scale.precision == "tf32",
-        f"distillation={scale.distillation!r}": scale.distillation != NO_DISTILLATION,
-        f"scheduled_sampling={scale.scheduled_sampling}": bool(scale.scheduled_sampling),
     }
     for what, is_asked in asked.items():
         if is_asked:

@@ -218,6 +218,22 @@ def started_model(
     return model
 
 
+def teacher_model(
+    trial: Trial, checkpointer: Checkpointer | None
+) -> Generator[TrialRemark, None, Architecture | None]:
+    """The model that the trial learns from; to be made first, since it draws random numbers.
+
+    Raises:
+        CheckpointError: its weights cannot be had here.
+    """
+    if trial.teacher is None:
+        return None
+    model = initial_model(trial.teacher)
+    folder = checkpointer.folder if checkpointer else None
+    yield TrialRemark(restore(model, folder, trial.teacher.trial_id))
+    return model
+
+
 def started(
     trial: Trial, device: str, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, tuple[Architecture, LocalEngine, Exercise]]:
@@ -226,11 +242,7 @@ def started(
     Raises:
         CheckpointError: the weights of its start or of its teacher cannot be had here.
     """
-    teacher: Architecture | None = None
-    if trial.teacher is not None:  # first: then torch's generator stands as without one
-        teacher = initial_model(trial.teacher)
-        folder = checkpointer.folder if checkpointer else None
-        yield TrialRemark(restore(teacher, folder, trial.teacher.trial_id))
+    teacher = yield from teacher_model(trial, checkpointer)
     model = yield from started_model(trial, checkpointer)
     todo = exercise(trial, model, teacher)
     engine = LocalEngine(model, todo.training, device, seed=trial.seed, teacher=teacher)

@@ -14,6 +14,7 @@ from suite.probes.probe import (
     started,
     started_model,
     task_metric,
+    teacher_model,
 )
 from suite.probes.samples import specimens_of
 from suite.schema import Measurement, MetricSpec, Trial
@@ -74,9 +75,12 @@ class Quality(SpreadProbe):
         No worker need hold the whole model.
         """
         assert trial.parallel is not None, "a trial of one process runs in it"
+        teacher = yield from teacher_model(trial, checkpointer)
         model = yield from started_model(trial, checkpointer)
-        todo = exercise(trial, model)  # before parameters are divided
-        engine = ShardedEngine(model, todo.training, trial.parallel, device)
+        todo = exercise(trial, model, teacher)  # before parameters are divided
+        engine = ShardedEngine(
+            model, todo.training, trial.parallel, device, seed=trial.seed, teacher=teacher
+        )
         yield from train_resuming(engine, todo, checkpointer)
         for at, value in engine.evaluate_in_parts(todo.task, "test", trial.batch).items():
             yield _scored(todo.task, value, at)

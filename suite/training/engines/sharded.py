@@ -20,7 +20,7 @@ import copy
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
+from suite.training.distillation import with_teacher
 from suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
@@ -50,6 +51,7 @@ from suite.training.engines.sharded_checkpoint import (
     tensors_in,
 )
 from suite.training.recipes import BETAS, decayed_apart, schedule_of
+from suite.training.sampling import share_at, with_own_answers
 from suite.training.tensor_io import Tensors, refuse_misfit, refuse_non_tensors, sha256_of
 
 VERSION = 1  # goes up whenever a change here moves a number
@@ -71,16 +73,24 @@ class ShardedEngine:
     """
 
     def __init__(
-        self, model: nn.Module, training: Training, parallel: Parallel, device: str
+        self,
+        model: nn.Module,
+        training: Training,
+        parallel: Parallel,
+        device: str,
+        *,
+        seed: int = 0,
+        teacher: nn.Module | None = None,
     ) -> None:
-        """All workers at once.
+        """All workers at once; `seed` and `teacher` as for one process, each holds all of these.
 
         Raises:
             NoDeepSpeed: where it is not installed.
         """
         self.rank, self.num_workers = dist.get_rank(), dist.get_world_size()
         self.device, self._accumulation = device, parallel.accumulation
-        self._label_smoothing = training.label_smoothing
+        self._training, self._precision, self._seed = training, parallel.precision, seed
+        self._teacher = teacher.to(device).eval() if teacher else None
         deepspeed = _deepspeed(device)
         model = model.to(device).train()
         self._copy = _without_parameters(model) if parallel.zero == _DIVIDED else None
@@ -99,19 +109,50 @@ class ShardedEngine:
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
-        share = part_of(batch, self.rank, self.num_workers)
         losses = []
-        for index in range(self._accumulation):
-            part = part_of(share, index, self._accumulation).to(self.device)
-            outputs = part.through(self.model).map(Tensor.float)
-            loss = task.loss(outputs, part, self._label_smoothing)
+        for index, part in enumerate(self._parts(self._with_own_answers(batch))):
+            loss = self._loss(part, task)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
-                del loss, outputs, part
+                del loss, part
                 before_update()
             self.model.step()
         return torch.stack(losses).mean()
+
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
+        """What goes through the model at once of this worker's share."""
+        share = part_of(batch, self.rank, self.num_workers)
+        for index in range(self._accumulation):
+            yield part_of(share, index, self._accumulation).to(self.device)
+
+    def _loss(self, batch: Batch, task: Task) -> Tensor:
+        """Mean loss of a part, in float32; DeepSpeed runs the model under autocast at bf16."""
+        outputs = batch.through(self.model).map(Tensor.float)
+        loss = task.loss(outputs, batch, self._training.label_smoothing)
+        if self._teacher is None:
+            return loss
+        kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
+        with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
+            taught = batch.through(self._teacher)
+        return with_teacher(loss, outputs, taught.map(Tensor.float), batch, self._training)
+
+    def _with_own_answers(self, batch: Batch) -> Batch:
+        """See `suite.training.sampling`; the draw is of the whole batch."""
+        step: int = self.model.global_steps
+        share = share_at(step, self._training)
+        if not share:
+            return batch
+        with in_evaluation_mode(self.model), torch.no_grad():
+            return with_own_answers(batch, self._answers, share, seed=self._seed, step=step)
+
+    def _answers(self, batch: Batch) -> Tensor:
+        """The likeliest at each place, `[batch, time]`; 0 in the rows of other workers."""
+        own = [part.through(self.model).logits.argmax(dim=-1) for part in self._parts(batch)]
+        shares = [part_of(batch, rank, self.num_workers) for rank in range(self.num_workers)]
+        found = [torch.zeros_like(share.targets) for share in shares]
+        found[self.rank] = torch.cat(own).to(batch.targets.device)
+        return torch.cat(found)
 
     def mean(self, losses: Sequence[Tensor]) -> float:
         """The mean loss over steps and workers."""

@@ -110,8 +110,12 @@ def test_what_cannot_be_meant_is_refused() -> None:
         _planned(teacher=Model(mixer="attention", head=2))
     with pytest.raises(SpecError, match=r"the teacher is impossible: .*heads=3 does not divide"):
         _planned(teacher=Model(mixer="attention", heads=3))
-    with pytest.raises(SpecError, match="distillation='soft' is for trials of one process"):
-        _planned(scale={"distillation": "soft", "workers": 2}, axes=[vary("window", [2, 4])])
+
+
+def test_on_workers_the_teacher_is_trained_on_them_too() -> None:
+    for student in _students(_planned(scale={"workers": 2, "zero": 3})):
+        assert student.teacher is not None
+        assert student.parallel == student.teacher.parallel is not None
 
 
 def test_a_teacher_that_cannot_serve_the_task_is_a_reason() -> None:

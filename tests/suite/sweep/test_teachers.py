@@ -126,4 +126,4 @@ def test_a_plan_says_what_the_teacher_costs(
     (line,) = [line.split() for line in said if "teacher" in line and "missing" in line][:1]
     assert line[:3] == ["missing", "quality", "parity"]
     assert line[-1] == "teacher"
-    assert "of which teacher takes about" in said[-2]
+    assert "(teacher: about " in said[-2]

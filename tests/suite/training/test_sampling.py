@@ -104,8 +104,6 @@ def test_where_no_answer_is_read_it_is_refused() -> None:
         with pytest.raises(SpecError, match=f"inputs of {task} are not the answers"):
             plan(make_ablation(axes=[vary("heads", [4, 2])], tasks=[task],
                                scale={"scheduled_sampling": 0.5, "length": 64}))  # fmt: skip
-    with pytest.raises(SpecError, match=r"scheduled_sampling=0\.5 is for trials of one process"):
-        plan(make_ablation(scale={"scheduled_sampling": 0.5, "workers": 2}))
     planned = plan(make_ablation(axes=[axis]), seeds=1)
     found = {t.training.scheduled_sampling for t in planned.trials if t.training}
     assert found == {0.0, 0.5}

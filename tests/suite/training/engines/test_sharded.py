@@ -114,10 +114,14 @@ def lived(parallel: Parallel, checkpointer: Checkpointer, seed: int = 0) -> Said
     def counted(*arguments: Any) -> Any:
         nonlocal num_steps
         num_steps += 1
+        begun.append(engine.model.global_steps)  # what a recipe draws by, also when resumed
         return original(*arguments)
+
+    begun: list[int] = []
 
     original, engine.step = engine.step, counted  # type: ignore[method-assign]
     said = list(train_resuming(engine, exercise(), checkpointer))
+    assert begun == list(range(STEPS - num_steps, STEPS))
     return Said(
         points=[s for s in said if isinstance(s, Point)],
         states=[s for s in said if isinstance(s, TrainedState)],

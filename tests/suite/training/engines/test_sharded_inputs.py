@@ -16,7 +16,7 @@ from models.decoding import Decoder
 from suite.events import Checkpoints, TrialRemark
 from suite.planning.plan import plan
 from suite.probes.quality import Quality
-from suite.schema import Measurement, Parallel, Point
+from suite.schema import Measurement, Parallel, Point, Training
 from suite.spec import vary
 from suite.tasks.digits import END
 from suite.tasks.sequence_metrics import SequenceMetric
@@ -37,6 +37,9 @@ CASES = {
     "zero 0, accumulated": Parallel(workers=2, zero=0, precision="float32", accumulation=2),
     "zero 3": Parallel(workers=2, zero=3, precision="float32", accumulation=1),
 }
+RECIPES: dict[str, dict[str, object]] = {
+    "plain": {}, "taught": {"distillation": "soft", "scheduled_sampling": 1.0},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +71,20 @@ def trained(engine: Engine) -> tuple[list[float], float]:
     return [engine.mean(each) for each in steps], engine.evaluate(task, "test", BATCH)
 
 
-def pairs_on_a_worker() -> dict[str, tuple[list[float], float]]:
-    asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
-    return {
-        name: trained(ShardedEngine(GruPair(), asked, parallel, "cpu"))
-        for name, parallel in CASES.items()
-    }
+def asked_of(recipe: str) -> tuple[Training, GruPair | None]:
+    """A training, and its teacher."""
+    asked = training(STEPS, learning_rate=3e-3, warmup_steps=1, **RECIPES[recipe])
+    return asked, GruPair(seed=5) if recipe == "taught" else None
+
+
+def pairs_on_a_worker() -> dict[tuple[str, str], tuple[list[float], float]]:
+    found = {}
+    for name, parallel in CASES.items():
+        for recipe in RECIPES:
+            asked, teacher = asked_of(recipe)
+            engine = ShardedEngine(GruPair(), asked, parallel, "cpu", seed=3, teacher=teacher)
+            found[name, recipe] = trained(engine)
+    return found
 
 
 # Task and scale of a parent and its child each; tests/suite/cluster/test_families.py has all pairs.
@@ -126,14 +137,14 @@ def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
     )
 
 
-def on_a_worker(folder: Path) -> tuple[dict[str, tuple[list[float], float]], dict[str, Child]]:
+Found = tuple[dict[tuple[str, str], tuple[list[float], float]], dict[str, Child]]
+
+
+def on_a_worker(folder: Path) -> Found:
     torch.save = torch.load = no_pickle
     hold_out_few()
     pairs = pairs_on_a_worker()
     return pairs, {name: child_of(*case, folder) for name, case in SPREAD.items()}
-
-
-Found = tuple[dict[str, tuple[list[float], float]], dict[str, Child]]
 
 
 @pytest.fixture(scope="module")
@@ -152,12 +163,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Child]:
         return {task: child_of(task, {}, tmp_path_factory.mktemp("here")) for task in TASKS}
 
 
-def test_two_workers_train_and_write_as_one(of_workers: Found) -> None:
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_two_workers_train_and_write_as_one(recipe: str, of_workers: Found) -> None:
     torch.set_num_threads(1)
-    asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
-    losses, score = trained(LocalEngine(GruPair(), asked, "cpu"))
+    asked, teacher = asked_of(recipe)
+    losses, score = trained(LocalEngine(GruPair(), asked, "cpu", seed=3, teacher=teacher))
     assert losses[-1] < losses[0]
-    for name, (found, their_score) in of_workers[0].items():
+    for name in CASES:
+        found, their_score = of_workers[0][name, recipe]
         assert found == pytest.approx(losses, rel=1e-5), name
         assert their_score == score, name
 
