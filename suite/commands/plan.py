@@ -65,22 +65,22 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
         return "nothing to run"
     gpus = p.resources.num_gpus
     where = f"{gpus:g} GPU" if gpus else f"{os.cpu_count()} cores of a machine like this"
-    return f"about {_seconds(p, trials)} to run on {where}{_of_parents(p, trials)}"
+    return f"about {in_words(_seconds(p, trials))} to run on {where}{_of_parents(p, trials)}"
 
 
 def _of_parents(p: Plan, trials: Sequence[Trial]) -> str:
     """As `` (pre-training: about 2 minutes)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
-    times = [
-        f"{part}: about {_seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])}"
-        for part in parts
-    ]
+    to_start, times = _seconds(p, ()), []
+    for part in parts:
+        own = _seconds(p, [t for t in trials if part_of.get(t.trial_id) == part])
+        times.append(f"{part}: about {in_words(own - to_start)}")
     return f" ({'; '.join(times)})" if times else ""
 
 
-def _seconds(p: Plan, trials: Sequence[Trial]) -> str:
-    return in_words(planned_work(trials, p.resources).seconds(os.cpu_count() or 1))
+def _seconds(p: Plan, trials: Sequence[Trial]) -> float:
+    return planned_work(trials, p.resources).seconds(os.cpu_count() or 1)
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.schema import Training
 from suite.tasks.task import Batch
 

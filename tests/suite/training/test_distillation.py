@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.task import UNSCORED, Batch
 from suite.training.distillation import TeacherMisfit, with_teacher
 from suite.training.engines.local import LocalEngine
