@@ -10,7 +10,7 @@ Expected: the linear methods overtake attention within some hundred tokens; an L
 Cost: quick about 10 minutes on two cores; standard hours on one GPU; paper a day on a large one.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What does each mixer cost as sequences grow, and from which length is it faster?",
@@ -39,6 +39,7 @@ ABLATION = Ablation(
         source="Wang et al. 2020, arXiv:2006.04768, Table 3",
         published="3.4 times as fast as the Transformer at 4,096 tokens, k=128, kernel unnamed",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3,

@@ -12,7 +12,7 @@ Cost: quick about 8 minutes on two cores, 11 to 14 on busy ones, most of it star
 Standard and paper need two GPUs and are untried. For more workers, copy this file and vary more.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do several workers and ZeRO save in time and memory?",
@@ -30,6 +30,7 @@ ABLATION = Ablation(
         source="Rajbhandari et al. 2020, figure 1",
         published="16 bytes a parameter, divided by the workers at stage 3",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(dim=128, depth=2, length=64, steps=100, batch=16, zero=0),
         "standard": Scale(

@@ -14,7 +14,7 @@ cells forget nothing: torch's gates start half open, and in quick's few steps th
 Cost: quick about 4 minutes on two cores; standard half a day on one GPU; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How far back does a gradient reach in each mixer, before training and after?",
@@ -35,6 +35,7 @@ ABLATION = Ablation(
         source="Hochreiter and Schmidhuber 1997, Neural Computation 9(8)",
         published="an LSTM learns lags of more than 1,000 steps, where recurrences before failed",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(dim=64, depth=1, length=128, steps=500, batch=16, learning_rate=3e-3),
         "standard": Scale(

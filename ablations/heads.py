@@ -11,7 +11,7 @@ is too small to be sure: its base has keys of 8 numbers, so that rows B take 2.
 Cost: quick about 4 minutes on two cores; standard about half a day on one GPU; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many attention heads at a fixed width, and what do d_k, depth and width do?",
@@ -33,6 +33,7 @@ ABLATION = Ablation(
         source="Vaswani et al. 2017, Table 3, rows A",
         published="25.8 BLEU with 8 heads, 24.9 with one (English to German)",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=300, batch=16, learning_rate=3e-3, num_evaluations=5

@@ -11,12 +11,11 @@ A short training favours high rates, so a scale's rates are for trainings about 
 (200 steps, 64 tokens, one seed) a language model does best at 0.01, attention too, against the
 claim; on patches 0.01 is the best for recurrences and FNet, and the worst for attention. Where
 nothing is learnt luck decides: on the plays, and on MQAR for recurrences and convolutions.
-Fashion-MNIST pixel by pixel is too dear to be tried: it takes the rates of its patches.
-
+Fashion-MNIST by pixels is too dear to be tried: it takes the rates of its patches.
 Cost: quick about 9 minutes on two cores; standard some hours on one GPU; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which learning rate suits which mixer, on which task?",
@@ -43,6 +42,7 @@ ABLATION = Ablation(
         source="Wortsman et al. 2023, arXiv:2309.14322, section 3.1",
         published="at high rates small Transformers end worse, without normalised queries and keys",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=200, batch=16, learning_rate=3e-3,

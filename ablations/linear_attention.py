@@ -10,14 +10,13 @@ time and memory of the mixers alone at 1K to 4K tokens.
 Expected: at quick scale, where trees are short, all within points of it; the gaps at standard.
 Found at quick scale with twice the batch, five seeds: on ListOps Performer .22, attention .19,
 Linformer .31, MLP-Mixer .32; on pixels .72 and .75 of the last two against .36; nothing has begun
-on the plays (.03; TF-IDF .44). Both have parameters for every place, FNet none: the table shows
-how many.
+on the plays (.03; TF-IDF .44). Both have parameters for every place, FNet none.
 
 Cost: quick 10 to 11 minutes on two cores, 4 of them timing; standard most of a day on one GPU;
 paper, at the Arena's lengths, a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do the cheaper mixers give up in quality, and what do they save?",
@@ -43,6 +42,7 @@ ABLATION = Ablation(
         source="Tay et al. 2020, arXiv:2011.04006, Table 1",
         published="36.37 % against 18.01 % at 2,000 tokens",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=32, depth=2, length=128, steps=150, batch=8, learning_rate="tuned",

@@ -14,7 +14,7 @@ causal model without positions loses 0.4 bits.
 Cost: quick about 9 minutes on two cores; standard a day on one GPU; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which position encoding, and which serves beyond the length it was trained at?",
@@ -36,6 +36,7 @@ ABLATION = Ablation(
         source="Press et al. 2022, arXiv:2108.12409, figure 1",
         published="beyond the trained length ALiBi keeps its perplexity and sinusoids lose theirs",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=32, steps=700, batch=32, learning_rate=5e-3,

@@ -14,7 +14,7 @@ here have 3 taps, and see 5 tokens in two layers.
 Cost: quick about 7 minutes on two cores; standard half a day on one GPU; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which mixers recall, and does it help to make them wider?",
@@ -37,6 +37,7 @@ ABLATION = Ablation(
         source="Arora, Eyuboglu et al. 2023, arXiv:2312.04927, figure 2",
         published="attention recalls at every width; gated convolutions need width to grow",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=32, steps=1_000, batch=64, learning_rate=5e-3,

@@ -14,7 +14,7 @@ Cost: quick about 6 minutes on two cores; standard, by reckoning, half a day on 
 cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from suite import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Is the 1/sqrt(d_k) of attention needed, and from which d_k on?",
@@ -40,6 +40,7 @@ ABLATION = Ablation(
         source="Vaswani et al. 2017, section 3.2.1 and footnote 4",
         published="extremely small gradients, without a figure; Britz et al.: 21.78 BLEU at 512",
     ),
+    recipe=Recipe(schedule="cosine"),
     scales={
         "quick": Scale(
             dim=64, depth=2, length=64, steps=160, batch=16, learning_rate=3e-3, num_evaluations=4

@@ -14,9 +14,9 @@ from torch import nn
 
 from models.errors import ModelError
 from models.initialisation import Initialisation, PartSeeds, redraw
-from models.interface import ANSWERS, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
+from models.interface import ANSWERS, CAUSAL, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
 from models.model_spec import ModelSpec, config_from_knobs
-from models.registry import mixer_pattern
+from models.registry import mixer_class, mixer_pattern
 from models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
@@ -108,8 +108,23 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def can_write(cls) -> bool:
-        """Whether it can write its own next token, step by step, by `initial_state` and `step`."""
-        return "next_symbols" in cls.answers and hasattr(cls, "step")
+        """Whether it can write, token by token, by `initial_state` and `step`."""
+        return hasattr(cls, "step") and not CAUSAL.isdisjoint(cls.answers)
+
+    @classmethod
+    def stepping_mixers(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """The names of those mixers that step when the model writes; by default all."""
+        return mixer_pattern(spec.mixer)
+
+    @classmethod
+    def why_silent(cls, spec: ModelSpec) -> str:
+        """Why a model cannot write token by token, in a sentence; empty where it can."""
+        if not cls.can_write():
+            return f"a {spec.architecture} does not write its own next token"
+        for mixer in cls.stepping_mixers(spec):
+            if not mixer_class(mixer).supports_step:
+                return f"{mixer} has no step form"
+        return ""
 
     @classmethod
     def has_flops_formula(cls) -> bool:
@@ -146,6 +161,8 @@ class Architecture(nn.Module, ABC):
 
     def flops(self, length: int, batch: int = 1) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
+
+        One that reads a `context` takes a third argument, ``context_length``: its tokens.
 
         Raises:
             ModelError: there is no formula, of it or of its mixer.

@@ -174,7 +174,7 @@ def beam_search(
     model: Writer, logits: Tensor, state: Any, decoder: Decoder, *, end: int | None, limits: Tensor
 ) -> Decoded:
     """The best of the hypotheses that end, see the module's note; arguments of `greedy_search`."""
-    beams = _Beams(decoder, logits, end, limits)
+    beams = Beams(decoder, logits, end, limits)
     logits = logits.repeat_interleave(decoder.beam, dim=0)
     state = map_state(state, lambda part: part.repeat_interleave(decoder.beam, dim=0))
     while True:
@@ -185,8 +185,11 @@ def beam_search(
         logits, state = model.step(beams.newest(), state)
 
 
-class _Beams:
-    """The hypotheses of all rows, `[batch, beam]`, in the order of their probabilities."""
+class Beams:
+    """The hypotheses of all rows, `[batch, beam]`, in the order of their probabilities.
+
+    No tensor is changed in place, so that a shallow copy goes on by itself.
+    """
 
     def __init__(self, decoder: Decoder, logits: Tensor, end: int | None, limits: Tensor) -> None:
         self.decoder, self.end, self.limits = decoder, end, limits

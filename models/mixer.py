@@ -69,6 +69,7 @@ class Mixer(nn.Module, ABC):
             is constructed; else `why_not_relative` says why not.
         fixed_length: Refuses sequences longer than `max_length`.
         is_position_aware: Tells orders apart without a position encoding, when not causal.
+        grid: Rows and columns, where the tokens lie on a grid, row by row; see `take_grid`.
         is_stochastic: Draws random numbers in `forward`: samples, hashes, redrawn features.
         mask_mode: `exact` (padding never influences a real token), `pads_as_tokens`, `none`.
         positive_knobs: Fields of `Config` that must be at least 1.
@@ -107,6 +108,7 @@ class Mixer(nn.Module, ABC):
         self.max_length = max_length
         self.is_causal = is_causal
         self.config = config
+        self.grid: tuple[int, int] | None = None
         self.make_parameters(config)
 
     def make_parameters(self, config: Any) -> None:
@@ -287,6 +289,20 @@ class Mixer(nn.Module, ABC):
         Args:
             layer: 0 is the bottom.
             first: The mixer of layer 0; itself there.
+        """
+
+    def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
+        """Called once when it is put into a stack whose tokens lie on a grid.
+
+        For mixers that know neighbours in two directions; to others it makes no difference.
+
+        Args:
+            grid: Rows and columns.
+            num_before: Tokens before the first of the grid that have no place on it, as a class
+                token.
+
+        Raises:
+            ModelError: a mixer of the grid alone, and there are tokens beside it.
         """
 
     def check_inputs(

@@ -98,7 +98,7 @@ class ModelSpec:
     @classmethod
     def of_spelling(cls, spelling: str) -> ModelSpec:
         """The model that has this `spelling`."""
-        found = json.loads(in_present_words(spelling.encode()))
+        found = json.loads(in_present_words(spelling))
         found["others"] = {k: _read_input(v) for k, v in found.get("others", {}).items()}
         return cls(**{**found, "grid": _read_grid(found.get("grid"))})
 
@@ -119,9 +119,10 @@ def in_hashed_words(content: Mapping[str, Any]) -> dict[str, Any]:
     return {_HASHED if name == _PRESENT else name: value for name, value in content.items()}
 
 
-def in_present_words(body: bytes) -> bytes:
+def in_present_words(body: str | bytes) -> bytes:
     """JSON of this version or an older one, under the names that fields have now."""
-    return body.replace(f'"{_HASHED}":'.encode(), f'"{_PRESENT}":'.encode())
+    text = body.encode() if isinstance(body, str) else body  # SQLite gives back either
+    return text.replace(f'"{_HASHED}":'.encode(), f'"{_PRESENT}":'.encode())
 
 
 def canonical_json(content: Any) -> str:

@@ -37,6 +37,7 @@ MIXERS: dict[str, str] = {
     "dilated_conv": "models.mixers.dilated_conv:DilatedConvolution",
     "separable_conv": "models.mixers.separable_conv:SeparableConvolution",
     "gated_conv": "models.mixers.gated_conv:GatedConvolution",
+    "grid_conv": "models.mixers.grid_conv:GridConvolution",
     # linear attention
     "linformer": "models.mixers.linformer:Linformer",
     "performer": "models.mixers.performer:Performer",

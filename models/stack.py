@@ -5,6 +5,7 @@ Both have a second form, one token at a time, for models that put out token by t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -247,6 +248,8 @@ def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[
         with seeds.part(f"blocks.{layer}.mixer"):
             mixer = build_mixer_of(spec, name, is_causal=is_causal)
             mixer.take_place(len(placed[name]), [*placed[name], mixer][0])
+        if spec.grid:
+            mixer.take_grid(spec.grid, spec.length - math.prod(spec.grid))
         placed[name].append(mixer)
         mixers.append(mixer)
     return mixers

@@ -333,4 +333,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "last = tuple(0 * part.transpose(0, 1).contiguous() for part in state)",
         "rnn or lstm",
     ),
+    Mutant(
+        "padding of a grid is read",
+        "mixers/grid_conv.py",
+        "image = without_padding(x, mask).transpose(1, 2)",
+        "image = x.transpose(1, 2)",
+        "grid_conv",
+    ),
+    Mutant(
+        "rows and columns of a grid are swapped",
+        "mixers/grid_conv.py",
+        ".reshape(len(x), self.dim, rows, columns)",
+        ".reshape(len(x), self.dim, columns, rows)",
+        "grid_conv",
+    ),
 )

@@ -94,6 +94,12 @@ class Translator(StackArchitecture):
             *mixer_pattern(config.context_mixer),
         )  # fmt: skip
 
+    @classmethod
+    def stepping_mixers(cls, spec: ModelSpec) -> tuple[str, ...]:
+        """Those of the decoder."""
+        config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
+        return mixer_pattern(config.decoder_mixer or spec.mixer)
+
     def build(self, seeds: PartSeeds) -> None:
         """See `Architecture.build`."""
         spec, source = self.spec, self.spec.others["context"]
@@ -227,8 +233,9 @@ class Translator(StackArchitecture):
         return nn.functional.linear(hidden, matrix.weight)
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
-        """Encoder, decoder and output matrix; a source as long as the target unless it is given."""
-        source = length if context_length is None else context_length
+        """Encoder, decoder and output matrix; the longest source unless its length is given."""
+        longest = self.spec.others["context"].length
+        source = longest if context_length is None else context_length
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         encoder = self.encoder.flops(source, batch)
         return encoder + self.decoder.flops(length, batch, source) + head

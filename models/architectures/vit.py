@@ -50,14 +50,14 @@ class ViT(Classifier):
             raise ModelError(f"{cls.name}: patch={config.patch} is not at least 1")
 
     def of_tokens(self) -> ModelSpec:
-        """What reads the patches, as vectors of their pixels."""
+        """What reads the patches, as vectors of their pixels on a coarser grid."""
         patch, grid = self.config.patch, self.spec.grid
         if grid is None or any(side % patch for side in grid):
             said = "no grid" if grid is None else f"{grid[0]} x {grid[1]} pixels"
             raise ModelError(f"{self.name}: patch={patch} does not divide an image of {said}")
         return replace(
             self.spec, input_kind="vectors", input_size=patch**2 * self.spec.input_size,
-            length=grid[0] * grid[1] // patch**2, grid=None,
+            length=grid[0] * grid[1] // patch**2, grid=(grid[0] // patch, grid[1] // patch),
         )  # fmt: skip
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -156,6 +156,8 @@ _TITLES = {
     "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
     "decode_token_seconds": "decoding a token",
+    "decode_tokens_per_second": "decoded tokens",
+    "decode_state_bytes": "state of a decoder",
     "peak_memory_bytes": "peak memory of a training step",
 }
 

@@ -19,7 +19,7 @@ import ray
 
 from suite.events import Checkpoints, Event, Finished, Progressed, Remarked, Started
 from suite.schema import Resources, Status, Trial
-from suite.training.checkpoint import Checkpointer
+from suite.training.checkpoint import checkpointer_for
 
 if TYPE_CHECKING:
     from suite.probes.probe import Said
@@ -131,8 +131,8 @@ def _measure(config: WorkerConfig) -> Iterator[Said]:
     kind = probe(config.trial.probe)
     assert isinstance(kind, SpreadProbe), "only such a probe's trials have workers"
     is_first = ray.train.get_context().get_world_rank() == 0
-    seconds_between = config.checkpoints.seconds_between
-    checkpointer = Checkpointer(config.folder, seconds_between, is_first=is_first)
+    checkpointer = checkpointer_for(config.trial, config.checkpoints, is_first=is_first)
+    assert checkpointer is not None, "the folder is there: see above"
     try:
         yield from kind.measure_on_workers(config.trial, device, checkpointer)
     except Exception as error:

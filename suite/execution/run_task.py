@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,14 @@ from torch import Tensor, nn
 from models.interface import INPUTS
 from suite.errors import Diverged, one_line
 from suite.schema import Point, Training
-from suite.spec import Scale, SpecError, default_warmup_steps
+from suite.spec import Recipe, Scale, SpecError
+from suite.spec.recipe import NO_START
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Batch, Task
 from suite.text import in_words
 from suite.training.engines.engine import evaluate_in_parts, in_evaluation_mode, judged, writes
 from suite.training.loop import VALIDATION, Exercise, train
+from suite.training.recipes import float32_products
 
 LENGTH = 64  # where neither the caller nor the data give one
 
@@ -61,7 +64,8 @@ def run_task(
     seed: int = 0,
     length: int | None = None,
     batch: int = 16,
-    learning_rate: float = 1e-3,
+    learning_rate: float | None = None,
+    recipe: Recipe | None = None,
     progress: bool = True,
 ) -> TaskResult:
     """Train `module` in place and score it on the test split.
@@ -71,10 +75,11 @@ def run_task(
     =======================  =====================================  ========================
     the task asks for        inputs                                 logits
     =======================  =====================================  ========================
-    a class of a sequence    `inputs`                               [batch, classes]
+    a class of a sequence    `inputs`, also an image                [batch, classes]
     a class of a pair        `inputs`, [batch, 2, time, ...]        [batch, classes]
     a number of a sequence   `inputs`                               [batch, 1]
     a symbol at each place   `inputs`                               [batch, time, symbols]
+    the next symbol          `inputs`; no place may read later ones [batch, time, symbols]
     a sequence of a source   `inputs`, `context`                    [batch, time, symbols]
     =======================  =====================================  ========================
 
@@ -92,19 +97,86 @@ def run_task(
     - ``step(tokens, state)`` reads a token [batch] of each row; returns logits [batch, symbols] and
       the new state. Tensors of a state have the batch first.
 
-    Example:
+    Examples, each a module that is far too small. A class of a sequence, and of an image:
+
+        >>> import suite, torch
         >>> from torch import nn
-        >>> import suite
-        >>> class Bigrams(nn.Module):
+        >>> short = {"steps": 2, "progress": False}
+        >>> flat = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+        >>> suite.run_task(flat, task="fashion_mnist_patches", **short).num_parameters
+        7850
+        >>> suite.run_task(flat, task="fashion_mnist_images", **short).metric
+        'accuracy'
+
+    A class of a padded sequence:
+
+        >>> class SumOfTokens(nn.Module):
         ...     def __init__(self):
         ...         super().__init__()
-        ...         self.table = nn.Embedding(81, 81)
+        ...         self.table = nn.Embedding(16, 10)
+        ...
+        ...     def forward(self, tokens, mask):
+        ...         return (self.table(tokens) * mask[..., None]).sum(dim=1)
+        >>> suite.run_task(SumOfTokens(), task="listops", **short).metric
+        'accuracy'
+
+    A class of a pair, of which no task ships:
+
+        >>> class Difference(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.table, self.head = nn.Embedding(16, 8), nn.Linear(8, 2)
         ...
         ...     def forward(self, tokens):
-        ...         return self.table(tokens)
-        >>> result = suite.run_task(Bigrams(), task="shakespeare_characters", steps=2)
-        >>> result.metric, result.num_parameters
-        ('bits_per_character', 6561)
+        ...         first, second = self.table(tokens).mean(dim=2).unbind(dim=1)
+        ...         return self.head((first - second).abs())
+
+    A number:
+
+        >>> line = nn.Sequential(nn.Flatten(), nn.Linear(16 * 3, 1))
+        >>> suite.run_task(line, task="kernel_regression", length=16, **short).metric
+        'mean_squared_error'
+
+    A symbol at each place, from all places, and the next symbol, from earlier places only:
+
+        >>> unigrams, bigrams = nn.Embedding(82, 81), nn.Embedding(81, 81)
+        >>> suite.run_task(unigrams, task="shakespeare_masked", **short).metric
+        'bits_per_masked_character'
+        >>> suite.run_task(bigrams, task="shakespeare_characters", **short).metric
+        'bits_per_character'
+
+    A sequence of a source, by a metric that judges what the module writes by itself:
+
+        >>> class Writer(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.table, self.cell = nn.Embedding(13, 16), nn.GRUCell(16, 16)
+        ...         self.head = nn.Linear(16, 13)
+        ...
+        ...     def encode(self, context, context_mask):
+        ...         return (self.table(context) * context_mask[..., None]).sum(dim=1)
+        ...
+        ...     def initial_state(self, batch, encoded):
+        ...         return encoded
+        ...
+        ...     def step(self, tokens, state):
+        ...         state = self.cell(self.table(tokens), state)
+        ...         return self.head(state), state
+        ...
+        ...     def forward(self, tokens, mask, context, context_mask):
+        ...         state, logits = self.encode(context, context_mask), []
+        ...         for column in tokens.unbind(dim=1):
+        ...             found, state = self.step(column, state)
+        ...             logits.append(found)
+        ...         return torch.stack(logits, dim=1)
+        >>> suite.run_task(Writer(), task="reversal", length=4, **short).metric
+        'exact_match'
+
+    Another recipe:
+
+        >>> recipe = suite.Recipe(optimizer="sgd", schedule="linear", ema=0.9)
+        >>> suite.run_task(bigrams, task="shakespeare_characters", recipe=recipe, **short).unit
+        'bit'
 
     Args:
         module: As above.
@@ -113,26 +185,30 @@ def run_task(
         seed: Of the order of the data; initialise the module yourself.
         length: Tokens per sequence; by default what the data dictate, else 64.
         batch: Sequences per step.
-        learning_rate: Peak of the schedule.
+        learning_rate: Peak of the schedule; by default the recipe's, 0.001.
+        recipe: How else it is trained; by default as an ablation without a recipe trains.
         progress: Whether standard error shows how far it is, and the validation scores.
 
     Raises:
         TaskError: for a task that is not there, or a length that does not suit it.
         ModuleError: if the module cannot be called with a batch, gives no such logits, or lacks
             a method.
-        SpecError: for a number that is none, or lies outside its bounds.
+        SpecError: for a number that is none, or lies outside its bounds, and for a recipe that
+            needs another trial, or a GPU that is not there.
         Diverged: if the loss or the score stops being a number.
     """
     _refuse_no_module(module)
-    _refuse_numbers(seed, steps=steps, length=1 if length is None else length, batch=batch,
-                    learning_rate=learning_rate)  # fmt: skip
+    given = {"steps": steps, "length": length, "batch": batch, "learning_rate": learning_rate}
+    scale = _scale(seed, recipe or Recipe(), {k: v for k, v in given.items() if v is not None})
     training = Training(
-        steps=steps, learning_rate=learning_rate, warmup_steps=default_warmup_steps(steps),
-        weight_decay=0.01, num_evaluations=8,
+        steps=scale.steps, learning_rate=float(scale.learning_rate),
+        warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
+        **scale.in_training(),
     )  # fmt: skip
     length = task_class(task).fixed_length or LENGTH if length is None else length
     exercise = Exercise(task=build_task(task, length), training=training, batch=batch, seed=seed)
-    return _trained(module, exercise, is_shown=progress)
+    with float32_products(training.precision) if torch.cuda.is_available() else nullcontext():
+        return _trained(module, exercise, is_shown=progress)
 
 
 def _refuse_no_module(module: object) -> None:
@@ -142,15 +218,24 @@ def _refuse_no_module(module: object) -> None:
         raise ModuleError(f"the module must be an nn.Module, not of type {type(module).__name__}")
 
 
-def _refuse_numbers(seed: int, **numbers: Any) -> None:
-    if isinstance(numbers["learning_rate"], str):  # not "tuned" either, as an ablation may
-        raise SpecError(f"run_task: learning_rate={numbers['learning_rate']!r} must be a number.")
+def _scale(seed: int, recipe: Recipe, given: Mapping[str, Any]) -> Scale:
+    """The recipe with the sizes; refuse what cannot be, and what needs another trial or a GPU."""
+    if not isinstance(recipe, Recipe):
+        raise SpecError(f"run_task: recipe={recipe!r} must be a Recipe(...).")
+    asked = {"length": 1, **recipe.model_dump(exclude_unset=True), **given}
+    if isinstance(rate := asked.get("learning_rate"), str):  # not "tuned" either
+        raise SpecError(f"run_task: learning_rate={rate!r} must be a number.")
     if type(seed) is not int or seed < 0:
         raise SpecError(f"run_task: seed={seed!r} must be a whole number of at least 0.")
     try:
-        Scale(dim=1, depth=1, **numbers)
+        scale = Scale(dim=1, depth=1, **asked)
     except SpecError as error:
         raise SpecError(str(error).replace("Scale", "run_task", 1)) from None
+    if scale.start != NO_START:
+        raise SpecError(f"run_task: start={scale.start!r} needs an ablation, which trains twice.")
+    if scale.precision == "tf32" and not torch.cuda.is_available():
+        raise SpecError("run_task: precision='tf32' needs a GPU, and this machine has none.")
+    return scale
 
 
 def _trained(module: nn.Module, exercise: Exercise, *, is_shown: bool) -> TaskResult:

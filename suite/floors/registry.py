@@ -16,6 +16,8 @@ FLOORS: dict[str, str] = {
     "five_gram": "suite.floors.ngram:FiveGram",
     # of whole texts
     "tf_idf": "suite.floors.tf_idf:TfIdf",
+    # of sequences that are written
+    "copied_source": "suite.floors.copied_source:CopiedSource",
     # of numbers
     "mean": "suite.floors.nadaraya_watson:Mean",
     "nadaraya_watson": "suite.floors.nadaraya_watson:NadarayaWatson",

@@ -26,6 +26,7 @@ from suite.spec import default_warmup_steps
 CITED = frozenset({"source", "published"})  # of a claim: what others found is no part of the test
 # Where a trial runs. Times of different machines and thread counts are never compared anyway.
 PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
+_FIRST_SCHEDULE = ("schedule", "cosine")  # the one there was before plans said which
 SHOWN_DIGITS = 12  # of a hash
 _MOST_LISTED = 6  # variants; of more only the number is said
 _LEVEL = 6  # of gzip
@@ -62,7 +63,10 @@ def edition_sha256(plan: Plan) -> str:
         "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
         "probes": about.probes, "seeds": about.num_seeds, "model": in_hashed_words(about.model),
         "claim": {name: value for name, value in claim.items() if name not in CITED},
-        "settings": {name: value for name, value in about.settings.items() if name not in PLACE},
+        "settings": {
+            name: value for name, value in about.settings.items()
+            if name not in PLACE and (name, value) != _FIRST_SCHEDULE
+        },
         "trials": sorted(trial.trial_id for trial in plan.trials),
     }  # fmt: skip
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
@@ -74,6 +78,7 @@ def edition_settings(about: About) -> dict[str, Knob]:
     steps = found.get("steps")
     if isinstance(steps, int) and found.get("warmup_steps") == default_warmup_steps(steps):
         del found["warmup_steps"]  # it follows the steps
+    found.setdefault(*_FIRST_SCHEDULE)
     found["seeds"] = about.num_seeds
     for name, value in about.model.items():
         found[f"model {name}" if name in found else name] = value
@@ -99,7 +104,7 @@ def bare_json(plan: Plan) -> bytes:
     return _PLAN.dump_json(bare, exclude={"about": {"editions"}})
 
 
-def parsed_plan(body: bytes, path: Path) -> Plan:
+def parsed_plan(body: str | bytes, path: Path) -> Plan:
     """The plan that a row of that journal says.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from models import Architecture, Mixer, ModelSpec, architecture_class, mixer_cla
 from models.model_spec import content_hash
 from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
-from suite.probes.probe import Probe
+from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
 from suite.schema import MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
 from suite.tasks.registry import task_class
@@ -44,10 +44,10 @@ class ComparisonGroup:
     baseline: str
     table: Table
 
-    def lengths(self, probe: Probe) -> tuple[int, ...]:
-        """Of the possible variants, with those tested at; impossible ones are shown there too."""
-        one = next(s for s in self.table.values() if isinstance(s, Subject))
-        return (one.length, *(one.test_lengths if probe.is_tested_at_lengths else ()))
+    @property
+    def possible(self) -> Subject:
+        """The first possible variant; impossible ones are shown where it is."""
+        return next(s for s in self.table.values() if isinstance(s, Subject))
 
 
 def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled:
@@ -137,6 +137,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         versions=_versions(probe, first.task, models, parallel),
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
+        decoding=first.decoding if probe.is_at_decoding else (),
         start=_start(first, seed) if probe.may_start else None,
     )
 
@@ -170,7 +171,7 @@ class _CellMaker:
         return Cell(
             variant=label, task=trial.task, seed=trial.seed, probe=self.probe.name,
             trial_id=trial.trial_id, subject=subject, at=self.group.at,
-            metrics=self._metrics(trial.task, (trial.length, *trial.test_lengths)),
+            metrics=self._metrics(trial.task, trial),
         )  # fmt: skip
 
     def skipped(self, label: str, seed: int, reason: str) -> Cell:
@@ -179,18 +180,19 @@ class _CellMaker:
         return Cell(
             variant=label, task=self.group.task, seed=seed, probe=self.probe.name,
             trial_id=content_hash([*said, *filter(None, [self.group.at])]), at=self.group.at,
-            metrics=self._metrics(self.group.task, self.group.lengths(self.probe)), reason=reason,
+            metrics=self._metrics(self.group.task, self.group.possible), reason=reason,
         )  # fmt: skip
 
-    def _metrics(self, task: str, lengths: Sequence[int]) -> tuple[MetricSpec, ...]:
-        """At the first length; of the others the whole score, with the length as coordinate."""
+    def _metrics(self, task: str, measured: Trial | Subject) -> tuple[MetricSpec, ...]:
+        """Of the probe; at further coordinates the whole ones, and not what has parts."""
         kind = None if task == MIXER_ALONE else task_class(task)
-        first, *others = lengths
-        found = [replace(m, at=self.group.at or m.at) for m in self.probe.metrics(kind, first)]
-        for length in others:
-            whole = [m for m in self.probe.metrics(kind, length) if not m.at]
-            found += [replace(m, at=f"length={length}") for m in whole]
-        return tuple(found)
+        found = self.probe.metrics(kind, measured.length)
+        whole = [m for m in found if m.at in ("", at_length(measured.length))]
+        further = self.probe.further_coordinates(measured)
+        return (
+            *(replace(m, at=self.group.at or m.at) for m in found),
+            *(replace(m, at=at) for at in further for m in whole),
+        )
 
 
 def _versions(

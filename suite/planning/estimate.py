@@ -11,6 +11,7 @@ from functools import cache
 
 from models import ModelError, ModelSpec, build_shapes
 from suite.planning.loader import tried
+from suite.probes.probe import lengths_of
 from suite.schema import Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -35,14 +36,17 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
     if resources.num_gpus:
         rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
-    forward = sum(_flops(model, trial.length) for model in trial.subjects)
+    lengths = tuple(lengths_of(trial).values())
+    forward = sum(_flops(model, lengths) for model in trial.subjects)
     per_step = _TRAINING_OVER_FORWARD * trial.batch * forward / rate
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
         return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
     rounds = per_step * _ROUNDS_OF_A_CONTEST
-    return _SECONDS_TO_START_A_PROCESS + max(_SECONDS_OF_A_CONTEST, rounds)
+    num_contests = 1 + len(trial.decoding)
+    contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)
+    return _SECONDS_TO_START_A_PROCESS + contests
 
 
 def _of_workers(trial: Trial, per_step: float) -> float:
@@ -52,27 +56,27 @@ def _of_workers(trial: Trial, per_step: float) -> float:
     return 2 * per_step * _STEPS_OF_A_TIMING
 
 
-def _flops(spec: ModelSpec, length: int) -> float:
+def _flops(spec: ModelSpec, lengths: tuple[int, ...]) -> float:
     """Each block costs what the second one does: a deep model need not be built."""
     if spec.depth <= 2:
-        return _flops_of(spec.spelling, length)
-    one, two = (_flops(dataclasses.replace(spec, depth=depth), length) for depth in (1, 2))
+        return _flops_of(spec.spelling, lengths)
+    one, two = (_flops(dataclasses.replace(spec, depth=depth), lengths) for depth in (1, 2))
     return one + (spec.depth - 1) * (two - one)
 
 
 @cache
-def _flops_of(spec_json: str, length: int) -> float:
-    """Forward FLOPs of a sequence; without a formula, a product for each parameter and token."""
+def _flops_of(spec_json: str, lengths: tuple[int, ...]) -> float:
+    """Forward FLOPs of one example; without a formula, a product for each parameter and token."""
     spec = ModelSpec.of_spelling(spec_json)
     if not spec.is_own:
-        return _flops_by_formula(spec, length)
+        return _flops_by_formula(spec, *lengths)
     with tried():
-        return _flops_by_formula(spec, length)
+        return _flops_by_formula(spec, *lengths)
 
 
-def _flops_by_formula(spec: ModelSpec, length: int) -> float:
+def _flops_by_formula(spec: ModelSpec, length: int, *context_length: int) -> float:
     model = build_shapes(spec)
     try:
-        return float(model.flops(length, batch=1))
+        return float(model.flops(length, 1, *context_length))
     except ModelError:
         return 2.0 * length * sum(p.numel() for p in model.parameters())

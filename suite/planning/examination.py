@@ -22,7 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from models import Architecture, Mixer, ModelError, ModelSpec, architecture_class, build_model
-from models.interface import CAUSAL, INPUTS, PER_TOKEN, Answer, Input
+from models.interface import CAUSAL, CONTEXT, INPUTS, PER_TOKEN, Answer
+from suite.timing.passes import random_input
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64
@@ -79,11 +80,13 @@ def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) 
             raise ModelError(f"{spec.architecture} has no parameter to train")
         if fault := _fault_of_model(model, asks_for, is_padded=is_padded):
             raise ModelError(f"{spec.architecture} {fault}")
-    _refuse_flops(model, spec)
+    lengths = [spec.others[CONTEXT].length] if CONTEXT in spec.others else []
+    _refuse_flops(model, spec, *lengths)
 
 
-def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec) -> None:
-    flops: object = part.flops(spec.length, batch=1) if part.has_flops_formula() else 0
+def _refuse_flops(part: Mixer | Architecture, spec: ModelSpec, *lengths: int) -> None:
+    """Call the formula, with the length of a source where there is one."""
+    flops: object = part.flops(spec.length, 1, *lengths) if part.has_flops_formula() else 0
     if not isinstance(flops, int | float) or not math.isfinite(flops) or flops < 0:
         raise ModelError(f"its flops(length, batch) must be a number of at least 0, not {flops!r}")
 
@@ -123,8 +126,8 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
     def fault(length: int) -> str:
         drawn = torch.Generator().manual_seed(0)
         axes = (2, 2) if asks_for == "pair" else (2,)
-        given = {name: _drawn(each, axes, length, drawn) for name, each in spec.inputs.items()}
-        first, other = given.pop(INPUTS), _drawn(spec.inputs[INPUTS], axes, length, drawn)
+        given = {n: random_input(each, axes, length, drawn) for n, each in spec.inputs.items()}
+        first, other = given.pop(INPUTS), random_input(spec.inputs[INPUTS], axes, length, drawn)
         shape = (2, length, spec.output_size) if asks_for in PER_TOKEN else (2, spec.output_size)
 
         def call(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -142,14 +145,6 @@ def _fault_of_model(model: Architecture, asks_for: Answer, *, is_padded: bool) -
         ).fault(is_causal=asks_for in CAUSAL, is_padded=is_padded)  # fmt: skip
 
     return _at_short_length(fault, spec.length)
-
-
-def _drawn(given: Input, axes: tuple[int, ...], length: int, drawn: torch.Generator) -> Tensor:
-    """An input as a batch has it, of random tokens or numbers."""
-    if given.kind == "tokens":
-        return torch.randint(given.size, (*axes, min(length, given.length)), generator=drawn)
-    grid = given.grid or (min(length, given.length),)
-    return torch.randn(*axes, *grid, given.size, generator=drawn)
 
 
 def _show_all(module: nn.Module) -> None:

@@ -146,7 +146,7 @@ def with_defaults(ablation: Ablation, scale: Scale) -> dict[str, Knob]:
         SpecError: if the mixer, a task or a knob is not known, or the combination is impossible.
     """
     model = ablation.baseline
-    architectures = _architectures(ablation)
+    architectures = architectures_of(ablation)
     for each in (model, *_whole_models(ablation)):
         _refuse_misfit(each, architectures)
     mixers = [] if model.mixer is None else [model.mixer]
@@ -213,7 +213,7 @@ def task_named(name: str) -> type[Task]:
         raise SpecError(str(error)) from None
 
 
-def _architectures(ablation: Ablation) -> tuple[str, ...]:
+def architectures_of(ablation: Ablation) -> tuple[str, ...]:
     """The baseline's: the one that it names, else those of all tasks that the ablation meets."""
     named = ablation.baseline.architecture
     if named is not None:
@@ -234,7 +234,7 @@ def refuse_foreign_axes(baseline: Baseline) -> None:
         SpecError: with the mixers that have such a knob, else with the nearest names.
     """
     ablation = baseline.ablation
-    mixers, architectures = {ablation.baseline.mixer}, set(_architectures(ablation))
+    mixers, architectures = {ablation.baseline.mixer}, set(architectures_of(ablation))
     if ablation.combine != "one_at_a_time":
         mixers |= _varied(ablation, "mixer")
         architectures |= _varied(ablation, "architecture")
@@ -257,7 +257,7 @@ def knob_types(ablation: Ablation) -> dict[str, Any]:
     own = {ablation.baseline.mixer} - {None}
     mixers = sorted(_varied(ablation, "mixer") | {str(name) for name in own})
     kinds: list[Any] = [kind for mixer in mixers for kind in load_mixers(mixer).values()]
-    architectures = [*_architectures(ablation), *sorted(_varied(ablation, "architecture"))]
+    architectures = [*architectures_of(ablation), *sorted(_varied(ablation, "architecture"))]
     kinds += [load_architecture(name) for name in dict.fromkeys(architectures)]
     found: dict[str, Any] = {}
     for kind in kinds:

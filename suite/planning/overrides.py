@@ -16,10 +16,10 @@ from models.model_spec import Knob
 from suite.errors import unknown_name
 from suite.planning.knobs import knob_types
 from suite.planning.loader import LoadedAblation
-from suite.spec import MODEL_FIELDS, Ablation, Model, Scale, SpecError, vary
+from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, vary
 
 Setting = Knob | Sequence[Knob]
-_LISTS_OF_SCALE = frozenset({"lengths", "dims", "test_lengths"})
+_LISTS_OF_SCALE = SWEEPS - {"dims_length"}
 _LISTS_OF_ABLATION = frozenset({"tasks", "probes"})
 # What may be set besides knobs -> the type of one value.
 _FIELDS: Mapping[str, Any] = {

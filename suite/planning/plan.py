@@ -13,10 +13,17 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from models import Cost
-from models.model_spec import Knob
+from models.model_spec import Knob, without_late_defaults
 from suite.errors import unknown_name
 from suite.planning.cells import ComparisonGroup, Table, filled_cells
-from suite.planning.knobs import Impossible, load_mixers, refuse_foreign_axes, with_defaults
+from suite.planning.knobs import (
+    Impossible,
+    architectures_of,
+    load_architecture,
+    load_mixers,
+    refuse_foreign_axes,
+    with_defaults,
+)
 from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
@@ -345,12 +352,17 @@ def _about(
 
 
 def _model(baseline: Baseline) -> dict[str, Knob]:
-    """What a report says of the baseline's model; of its parts those that it has."""
-    model = baseline.ablation.baseline
+    """What a report says of the baseline's model; of its parts those that it has.
+
+    Of late knobs those that are set: they are new, and the same model stays the same edition.
+    """
+    model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
+    for name in architectures_of(baseline.ablation):
+        knobs = without_late_defaults(load_architecture(name).Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
     found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
     runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
-    return {**found, **runtime, **baseline.knobs}
+    return {**found, **runtime, **knobs}
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:

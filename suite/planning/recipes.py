@@ -14,7 +14,7 @@ from suite.spec.recipe import NO_START
 
 
 def checked_recipe(scale: Scale, *, is_spread: bool) -> dict[str, Any]:
-    """Fields of `Training` that have a default; what has no effect keeps it, and so does the id.
+    """Fields of `Training`; what has no effect keeps its default, and so does the id.
 
     Args:
         scale: With the variant's changes.
@@ -27,16 +27,8 @@ def checked_recipe(scale: Scale, *, is_spread: bool) -> dict[str, Any]:
         _refuse_on_workers(scale)
     if scale.precision == "tf32" and not scale.gpus:
         raise Impossible("precision='tf32' needs a GPU, and the scale has gpus=0")
-    found: dict[str, Any] = {
-        "optimizer": scale.optimizer, "schedule": scale.schedule,
-        "clip_norm": None if scale.clip_norm is None else float(scale.clip_norm),
-        "ema": scale.ema + 0.0,
-    }  # fmt: skip
-    if scale.optimizer == "sgd":
-        found["momentum"] = scale.momentum + 0.0
-    if not is_spread:
-        found |= {"precision": scale.precision, "accumulation": scale.accumulation}
-    return found
+    in_parallel = ("precision", "accumulation") if is_spread else ()
+    return {k: value for k, value in scale.in_training().items() if k not in in_parallel}
 
 
 def _refuse_on_workers(scale: Scale) -> None:
@@ -44,7 +36,6 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"optimizer={scale.optimizer!r}": scale.optimizer != Training.optimizer,
         f"ema={scale.ema}": bool(scale.ema),
         f"precision={scale.precision!r}": scale.precision == "tf32",
-        f"start={scale.start!r}": scale.start != NO_START,
     }
     for what, is_asked in asked.items():
         if is_asked:

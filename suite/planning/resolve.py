@@ -8,6 +8,7 @@ it becomes a skipped row with its reason.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -56,6 +57,7 @@ class Subject:
     parallel: Parallel | None
     test_lengths: tuple[int, ...] = ()
     start: Subject | None = None  # whose final weights its training starts from
+    decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -76,8 +78,14 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     return Subject(
         task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
-        start=_start(baseline, variant, scale),
+        start=_start(baseline, variant, scale), decoding=_decoding(scale),
     )  # fmt: skip
+
+
+def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:
+    """Each number of sequences with each beam, less the one of each that is always there."""
+    pairs = itertools.product({1, *scale.decode_batches}, {1, *scale.beams})
+    return tuple(sorted(set(pairs) - {(1, 1)}))
 
 
 def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Subject | None:
@@ -161,8 +169,7 @@ def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSp
             if rate == TUNED
             else float(rate)
         ),
-        warmup_steps=scale.warmup_steps, weight_decay=scale.weight_decay + 0.0,  # no -0.0
-        num_evaluations=scale.num_evaluations, label_smoothing=scale.label_smoothing + 0.0,
+        warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
         **checked_recipe(scale, is_spread=_parallel(scale) is not None),
     )  # fmt: skip
 

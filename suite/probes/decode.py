@@ -1,77 +1,198 @@
-"""Time the next token of a language model after so many, one sequence at a time.
+"""Time the next token of a model that writes, and count the bytes of what it keeps for it.
 
 That is how it is used: it writes its own next input, so tokens come one by one, and what a token
-costs depends on how the mixer remembers the ones before. At ``length=L`` the model has read L - 1
-tokens, and reads the last that it has a place for, from one and the same state again and again.
+costs depends on how the model remembers the ones before. At ``length=L`` the model has read L - 1
+tokens of each sequence, and reads the last that it has a place for, from one and the same state
+again and again. A source that it writes about is as long as the task's may be, and was read before.
+
+``batch=B`` decodes B sequences at once, ``beam=K`` keeps K hypotheses of each; left out, both are
+1. With a beam a step reads a token of each hypothesis, looks for the best continuations and puts
+the states in their order; without one it ends with the logits. A rate counts the tokens that
+sequences become longer by: one of each in a step. The state is what there is after L tokens, of all
+hypotheses of all sequences, each tensor counted once.
+
 All variants take turns in one process; see `suite.timing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, cast
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, architecture_class, mixer_class
+from models import Decoder, Input, Mixer, ModelError, ModelSpec, architecture_class, mixer_class
 from models.architectures.mixer_alone import CausalMixerAlone
-from models.registry import mixer_pattern
-from suite.probes.probe import Probe, seconds
-from suite.schema import Measurement, Parallel, Point, Status, Trial
+from models.decoding import Beams, map_state
+from models.interface import INPUTS
+from suite.probes.probe import Probe, at_length, measurement, seconds
+from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.tasks.registry import task_class
 from suite.timing.clock import clock_of
 from suite.timing.comparison import TimingComparison
-from suite.timing.passes import Missing, Pass, built
+from suite.timing.passes import Missing, Pass, built, random_input
 
 METRIC = "decode_token_seconds"
+_RATE = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
+_STATE = MetricSpec(name="decode_state_bytes", unit="B", better="lower")
 
 
 class Decode(Probe):
     """Medians of interleaved rounds in one process, with their intervals."""
 
     name = "decode"
-    version = 1
+    version = 2
     grain = "comparison"
     is_at_length = True
-    specs = seconds(METRIC)
+    is_at_decoding = True
+    specs = (*seconds(METRIC), _RATE, _STATE)
     why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It decodes with what reads from left to right, step by step, as Python reaches it."""
-        if not architecture_class(model.architecture).can_write():
-            return f"a {model.architecture} does not write its own next token"
-        for mixer in mixer_pattern(model.mixer):
-            if not mixer_class(mixer).supports_step:
-                return f"{mixer} has no step form"
+        if reason := architecture_class(model.architecture).why_silent(model):
+            return reason
         if model.runtime != "eager":
             return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """All subjects, with the controls beside the first."""
+        """All subjects, with the controls beside the first; once for each batch and beam."""
+        inputs = task_class(trial.task).interface(trial.length).inputs
+        for batch, beam in ((1, 1), *trial.decoding):
+            yield from _measured(trial, device, Decoding(inputs, batch, beam, trial.seed))
 
-        def step(spec: ModelSpec) -> Pass | Missing:
-            return next_token(spec, device, trial.seed)
 
-        yield from TimingComparison(
-            trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
-            operations=lambda spec: {METRIC: step(spec)},
-            main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
-            at=f"length={trial.length}",
-        ).measured()  # fmt: skip
+class Decoding(NamedTuple):
+    """What is decoded.
+
+    Attributes:
+        inputs: By name; as many tokens of the first are read as it says.
+        batch: Sequences at once.
+        beam: Hypotheses of each.
+        seed: Draws tokens and sources.
+    """
+
+    inputs: Mapping[str, Input]
+    batch: int = 1
+    beam: int = 1
+    seed: int = 0
+
+    @property
+    def at(self) -> str:
+        """The coordinate."""
+        return at_length(self.inputs[INPUTS].length, batch=self.batch, beam=self.beam)
+
+    def tokens(self, device: str) -> Tensor:
+        """`[time, batch]`, random."""
+        first = self.inputs[INPUTS]
+        drawn = torch.Generator().manual_seed(self.seed)
+        return torch.randint(first.size, (first.length, self.batch), generator=drawn).to(device)
+
+    def sources(self, device: str) -> dict[str, Tensor]:
+        """Batch first, random and without padding; none where the model reads tokens alone."""
+        drawn = torch.Generator().manual_seed(self.seed)
+        found = {name: each for name, each in self.inputs.items() if name != INPUTS}
+        return {
+            name: random_input(each, (self.batch,), each.length, drawn).to(device)
+            for name, each in found.items()
+        }
+
+
+@dataclass(frozen=True)
+class TokenStep(Pass):
+    """A step from a state that stays.
+
+    Attributes:
+        state_bytes: Of the state after it.
+    """
+
+    state_bytes: int = 0
+
+
+def _measured(trial: Trial, device: str, decoding: Decoding) -> Iterator[Measurement]:
+    """Of all subjects at one coordinate."""
+    sizes: dict[str, int] = {}
+
+    def step(spec: ModelSpec) -> Pass | Missing:
+        found = next_token(spec, device, decoding)
+        if isinstance(found, TokenStep):
+            sizes[spec.spelling] = found.state_bytes
+        return found
+
+    timed = TimingComparison(
+        trial=trial, device=device, clock=clock_of(device), compared=(METRIC,),
+        operations=lambda spec: {METRIC: step(spec)},
+        main_operation=lambda spec: cast("Pass", step(spec)),  # a control may be missing too
+        at=decoding.at,
+    )  # fmt: skip
+    for found in timed.measured():
+        yield found
+        if found.metric == METRIC:
+            size = sizes.get(trial.subjects[found.subject].spelling)
+            yield from _rate_and_state(found, decoding.batch, size)
+
+
+def _rate_and_state(
+    timed: Measurement, batch: int, state_bytes: int | None
+) -> Iterator[Measurement]:
+    """What follows from the seconds of a step, and what was counted beside them."""
+    why = {"status": timed.status, "reason": timed.reason}
+    place: dict[str, Any] = {"subject": timed.subject, "at": timed.at}
+    rate, high, low = (
+        None if each is None else batch / each
+        for each in (timed.value, timed.spread_low, timed.spread_high)
+    )
+    yield measurement(_RATE, rate, spread_low=low, spread_high=high, **place, **why)
+    yield measurement(_STATE, state_bytes, **place, **(why if state_bytes is None else {}))
 
 
 @torch.no_grad()
-def next_token(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    """The step of the last token that a language model has a place for; the seed draws tokens."""
-    model: Any = built(spec, device, seed).eval()
-    drawn = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(spec.input_size, (spec.length, 1), generator=drawn).to(device)
-    last, state = _all_but_last(model, tokens)
+def next_token(spec: ModelSpec, device: str, decoding: Decoding) -> TokenStep | Missing:
+    """The step that reads the last token for which there is a place."""
+    model: Any = built(spec, device, decoding.seed).eval()
+    sources = decoding.sources(device)
+    encoded = (model.encode(**sources),) if sources else ()
+    state = model.initial_state(decoding.batch, *encoded)
+    last, state = _all_but_last(model, decoding.tokens(device), state)
     if not torch.equal(model.step(last, state)[0], model.step(last, state)[0]):
         return _changed_in_place(spec)
+    if decoding.beam > 1:
+        return _beam_step(model, last, state, decoding.beam)
     return _step_pass(model, last, state)
+
+
+def _beam_step(model: Any, last: Tensor, state: Any, beam: int) -> TokenStep:
+    """From the last token, read by all hypotheses of a sequence, to their states in order."""
+    limits = last.new_full((len(last),), torch.iinfo(torch.int32).max)
+    last = last.repeat_interleave(beam)
+    state = map_state(state, lambda part: part.repeat_interleave(beam, dim=0))
+    logits, after = model.step(last, state)
+    begun = Beams(Decoder(beam=beam), logits[::beam], end=None, limits=limits)
+    begun.advance(logits)  # all slots begin alike, and now differ
+
+    def run() -> None:
+        with torch.no_grad():
+            logits, after = model.step(last, state)
+            rows = copy.copy(begun).advance(logits)
+            map_state(after, lambda part: part[rows])
+
+    return TokenStep(run, state_bytes=bytes_of(after))
+
+
+def bytes_of(state: Any) -> int:
+    """Of the numbers in a state, each tensor counted once."""
+    found: dict[tuple[object, ...], int] = {}
+
+    def note(part: Tensor) -> Tensor:
+        found[part.data_ptr(), part.dtype, part.shape, part.stride()] = part.nbytes
+        return part
+
+    map_state(state, note)
+    return sum(found.values())
 
 
 def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
@@ -103,7 +224,7 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
     drawn = torch.Generator().manual_seed(seed)
     tokens = torch.randn(spec.length + 1, 1, spec.dim, generator=drawn).to(device)
-    last, state = _all_but_last(mixer, tokens)
+    last, state = _all_but_last(mixer, tokens, mixer.initial_state(1))
     before = [part.clone() for part in state]
     mixer.step(last, state)
     if not all(map(_are_equal, before, state)):
@@ -111,24 +232,24 @@ def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missi
     return _step_pass(mixer, last, state)
 
 
-def _all_but_last(stepper: Any, tokens: Tensor) -> tuple[Tensor, Any]:
+def _all_but_last(stepper: Any, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
     """The last token, and the state after the others; `stepper` is a mixer or a whole model."""
-    state = stepper.initial_state(1)
     for token in tokens[:-1]:
         _, state = stepper.step(token, state)
     return tokens[-1], state
 
 
-def _step_pass(stepper: Any, token: Tensor, state: Any) -> Pass:
+def _step_pass(stepper: Any, token: Tensor, state: Any) -> TokenStep:
     def run() -> None:
         with torch.no_grad():
             stepper.step(token, state)
 
-    return Pass(run)
+    return TokenStep(run, state_bytes=bytes_of(stepper.step(token, state)[1]))
 
 
 def _changed_in_place(spec: ModelSpec) -> Missing:
-    reason = f"{spec.mixer} changes its state in place, so no step can be taken again"
+    name = spec.mixer or spec.architecture
+    reason = f"{name} changes its state in place, so no step can be taken again"
     return Missing(Status.SKIPPED, reason)
 
 

@@ -67,7 +67,8 @@ class GradientByDistance(Probe):
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """There must be a last output, and tokens before it."""
-        if not architecture_class(model.architecture).can_write():
+        kind = architecture_class(model.architecture)
+        if not kind.can_write() or "next_symbols" not in kind.answers:
             return f"it looks back from the next token, which a {model.architecture} does not write"
         return super().why_not(model, parallel)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from models import ModelSpec, architecture_class, build_model, mixer_class
-from suite.probes.probe import Probe, measurement
+from suite.probes.probe import Probe, lengths_of, measurement
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Trial
 
 
@@ -50,6 +50,6 @@ class ForwardFlops(Probe):
         return ""
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Evaluate the formula of the whole model."""
-        count = build_model(trial.subjects[0]).flops(trial.length, batch=1)
+        """Evaluate the formula of the whole model, at the lengths of all its inputs."""
+        count = build_model(trial.subjects[0]).flops(batch=1, **lengths_of(trial))
         yield measurement(self.metrics(None, trial.length)[0], count)

@@ -11,15 +11,17 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
 from models import Architecture, ModelError, build_model
+from models.interface import CONTEXT
 from models.model_spec import ModelSpec
 from suite.errors import unknown_name
 from suite.events import TrainedState, TrialRemark
 from suite.schema import (
+    MIXER_ALONE,
     TIMING_PROBES,
     Measurement,
     MetricSpec,
@@ -30,7 +32,7 @@ from suite.schema import (
     Trial,
 )
 from suite.spec import SpecError
-from suite.tasks.registry import build_task
+from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Task
 from suite.training.checkpoint import Checkpointer
 from suite.training.loop import Exercise
@@ -38,6 +40,28 @@ from suite.training.weights import take_over
 
 Said = Point | Measurement | Specimen | TrialRemark | TrainedState
 Grain = Literal["seed", "variant", "comparison", "task"]
+
+
+class Measured(Protocol):
+    """What a probe measures, as planning and trials have it; see `Trial`."""
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+
+    @property
+    def test_lengths(self) -> tuple[int, ...]:
+        """Of the trained model."""
+
+    @property
+    def decoding(self) -> tuple[tuple[int, int], ...]:
+        """Sequences at once, and beams."""
+
+
+def at_length(length: int, **others: int) -> str:
+    """A coordinate, as ``length=64, beam=4``; what else is 1 is left out."""
+    named = {"length": length} | {name: value for name, value in others.items() if value != 1}
+    return ", ".join(f"{name}={value}" for name, value in named.items())
 
 
 class Probe(ABC):
@@ -56,8 +80,8 @@ class Probe(ABC):
         is_at_length: Whether the coordinate of these is the length of the trial.
         why_no_workers: Why it measures no trial of several workers; empty where it may.
         may_start: Whether its training may start from another trial's weights.
-        is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too; each metric
-            without a coordinate then stands at ``length=...`` besides.
+        is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
+        is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
     """
 
     name: ClassVar[str]
@@ -69,6 +93,7 @@ class Probe(ABC):
     is_swept: ClassVar[bool] = False
     may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
+    is_at_decoding: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""
@@ -80,8 +105,17 @@ class Probe(ABC):
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """What will be measured, known before anything runs; `task` is None in a sweep."""
-        at = f"length={length}" if self.is_at_length else ""
+        at = at_length(length) if self.is_at_length else ""
         return tuple(replace(spec, at=at) for spec in self.specs)
+
+    def further_coordinates(self, measured: Measured) -> tuple[str, ...]:
+        """Where each whole metric stands besides: one of no coordinate, or of the length alone."""
+        lengths = measured.test_lengths if self.is_tested_at_lengths else ()
+        searches = measured.decoding if self.is_at_decoding else ()
+        return (
+            *(at_length(length) for length in lengths),
+            *(at_length(measured.length, batch=batch, beam=beam) for batch, beam in searches),
+        )
 
     def labels(self, task: type[Task]) -> tuple[str, ...]:
         """What stands in place of variants, where the grain is the task."""
@@ -192,10 +226,19 @@ def exercise(trial: Trial, model: Architecture) -> Exercise:
     )  # fmt: skip
 
 
+def lengths_of(trial: Trial) -> dict[str, int]:
+    """What `Architecture.flops` is told of the inputs: ``length``, and ``context_length``."""
+    if trial.task == MIXER_ALONE:
+        return {"length": trial.length}
+    inputs = task_class(trial.task).interface(trial.length).inputs
+    context = {"context_length": inputs[CONTEXT].length} if CONTEXT in inputs else {}
+    return {"length": trial.length, **context}
+
+
 def _flops_per_step(trial: Trial, model: Architecture) -> float | None:
     """By formula; None where a user's mixer gives no formula."""
     try:
-        return _TRAINING_OVER_FORWARD * float(model.flops(trial.length, batch=trial.batch))
+        return _TRAINING_OVER_FORWARD * float(model.flops(batch=trial.batch, **lengths_of(trial)))
     except ModelError:
         return None
 

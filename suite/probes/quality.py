@@ -10,7 +10,6 @@ from suite.probes.probe import (
     Said,
     SpreadProbe,
     exercise,
-    initial_model,
     measurement,
     started_model,
     task_metric,
@@ -76,11 +75,12 @@ class Quality(SpreadProbe):
         No worker need hold the whole model.
         """
         assert trial.parallel is not None, "a trial of one process runs in it"
-        model = initial_model(trial)
+        model = yield from started_model(trial, checkpointer)
         todo = exercise(trial, model)  # before parameters are divided
         engine = ShardedEngine(model, todo.training, trial.parallel, device)
         yield from train_resuming(engine, todo, checkpointer)
-        yield _scored(todo.task, engine.evaluate(todo.task, "test", trial.batch))
+        for at, value in engine.evaluate_in_parts(todo.task, "test", trial.batch).items():
+            yield _scored(todo.task, value, at)
 
 
 def _scored(task: Task, value: float, at: str = "") -> Measurement:

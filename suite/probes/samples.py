@@ -195,8 +195,11 @@ _SEED = 0  # of the drawn tokens; the same for all variants, so that only what t
 
 
 def continuation(model: Architecture, task: Task) -> list[Specimen]:
-    """The prompt and what follows it; nothing where the model or the task writes no text."""
-    if not model.can_write():
+    """The prompt and what follows it; nothing where the model or the task writes no text.
+
+    Nothing either of a model that writes about a source: what it writes has no prompt.
+    """
+    if not model.can_write() or model.spec.others:
         return []
     example = first_example(model, task, min(MAX_PROMPT, max(1, model.spec.length // 2)))
     prompt = shown(example, task)

@@ -71,6 +71,7 @@ class Trial:
         parallel: None in one process, without DeepSpeed.
         test_lengths: At which the trained model is tested too; mostly none.
         start: The trial from whose final weights the training starts; None starts as drawn.
+        decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
     """
 
     probe: str
@@ -85,6 +86,7 @@ class Trial:
     parallel: Parallel | None = None
     test_lengths: tuple[int, ...] = ()
     start: Trial | None = None
+    decoding: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def trial_id(self) -> str:
@@ -97,7 +99,8 @@ class Trial:
             content["parallel"] = asdict(self.parallel)
         if self.start is not None:
             content["start"] = self.start.trial_id
-        return content_hash(without_idle(content, parallel=None, test_lengths=(), start=None))
+        idle = {"parallel": None, "test_lengths": (), "start": None, "decoding": ()}
+        return content_hash(without_idle(content, **idle))
 
     @property
     def parents(self) -> tuple[Trial, ...]:

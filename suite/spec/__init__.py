@@ -29,9 +29,12 @@ MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL = "model"  # the axis whose values are models
-SWEEPS = frozenset({"lengths", "dims", "dims_length", "test_lengths"})  # of a scale, and no axes
+SWEEPS = frozenset(  # of a scale, and no axes
+    {"lengths", "dims", "dims_length", "test_lengths", "decode_batches", "beams"}
+)
 _FIRST = (  # of a scale's settings, as a report shows them
-    "dim", "depth", "length", "steps", "batch", "learning_rate", "warmup_steps", "weight_decay",
+    "dim", "depth", "length", "steps", "batch", "learning_rate", "schedule", "warmup_steps",
+    "weight_decay",
 )  # fmt: skip
 _LARGEST = 2**53  # whole numbers up to here survive JSON and a column of floats
 
@@ -245,6 +248,9 @@ class Scale(Recipe):
         lengths: Tokens at which probes of the mixer alone measure, ascending.
         dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
         dims_length: Tokens of those; by default the middle one of `lengths`.
+        decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
+        beams: Widths of beam search, ascending, at which it measures besides one; each with each
+            number of sequences.
         seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
@@ -266,6 +272,8 @@ class Scale(Recipe):
     lengths: Ascending = ()
     dims: Ascending = ()
     dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
+    decode_batches: Ascending = ()
+    beams: Ascending = ()
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     cpus: Annotated[int, Field(ge=1, le=4_096)] = 1
     threads: Annotated[int, Field(ge=1, le=4_096)] | None = None
@@ -300,13 +308,14 @@ class Scale(Recipe):
     def settings(self) -> dict[str, Knob]:
         """What a report says of it; what is rarely asked for only where it is."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
-        rare = sizes | machine | Recipe.model_fields.keys() - {"learning_rate", "weight_decay"}
+        rare = sizes | machine | Recipe.model_fields.keys() - set(_FIRST)
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default
         }
         found = self.model_dump(exclude={"seeds", *SWEEPS, *idle})
-        lists = {"lengths": self.lengths, "dims": self.dims, "test_lengths": self.test_lengths}
-        found |= {n: ", ".join(map(str, values)) for n, values in lists.items() if values}
+        for name in ("lengths", "dims", "test_lengths", "decode_batches", "beams"):
+            if values := getattr(self, name):
+                found[name] = ", ".join(map(str, values))
         return {name: found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -26,9 +26,9 @@ class Recipe(FrozenSpec):
         momentum: Of ``sgd``.
         weight_decay: On matrices only, less what a module lists in `no_weight_decay`.
         clip_norm: The gradient's largest norm, over all parameters; None does not clip.
-        schedule: After a linear warm-up: ``cosine`` to zero, ``linear`` to zero,
-            ``constant_with_cooldown`` (linear to zero over the last fifth of all steps; Hägele et
-            al. 2024, arXiv:2405.18392), ``inverse_square_root`` (Vaswani et al. 2017, equation 3).
+        schedule: After a linear warm-up: ``constant_with_cooldown`` (linear to zero over the last
+            fifth of all steps; Hägele et al. 2024, arXiv:2405.18392), ``cosine`` to zero,
+            ``linear`` to zero, ``inverse_square_root`` (Vaswani et al. 2017, equation 3).
         label_smoothing: Share of a target's probability that the loss spreads over all classes.
         precision: Of the numbers in a step: ``float32``; ``bf16``, by autocast; ``tf32`` for the
             products of a GPU.
@@ -45,7 +45,7 @@ class Recipe(FrozenSpec):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
     clip_norm: Annotated[float, Field(gt=0, le=1e9)] | None = 1.0
-    schedule: Schedule = "cosine"
+    schedule: Schedule = "constant_with_cooldown"
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     precision: Precision = "float32"
     accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
@@ -53,3 +53,15 @@ class Recipe(FrozenSpec):
     start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
     pretraining_steps: Count | None = None
     pretraining_learning_rate: Rate | None = None
+
+    def in_training(self) -> dict[str, Any]:
+        """Its fields of `suite.schema.Training`; what has no effect keeps its default."""
+        found: dict[str, Any] = {
+            "weight_decay": self.weight_decay + 0.0,  # no -0.0
+            "label_smoothing": self.label_smoothing + 0.0,
+            "optimizer": self.optimizer, "schedule": self.schedule,
+            "clip_norm": None if self.clip_norm is None else float(self.clip_norm),
+            "precision": self.precision, "accumulation": self.accumulation,
+            "ema": self.ema + 0.0,
+        }  # fmt: skip
+        return found | ({"momentum": self.momentum + 0.0} if self.optimizer == "sgd" else {})

@@ -58,7 +58,7 @@ class _Digits(GeneratedTask):
     asks_for = "sequence"
     lengths = (2, 4_096)
     metric = ExactMatch(decoder=Decoder(max_length=4_096), end=END)
-    floors = ()
+    floors = ("copied_source",)
     is_padded = True
     input_size = ZERO + NUM_DIGITS
     output_size = ZERO + NUM_DIGITS

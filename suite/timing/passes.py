@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model
+from models import Architecture, Input, ModelSpec, build_model
 from suite.schema import Status
 
 Call = Callable[[], object]
@@ -56,6 +56,16 @@ def built(spec: ModelSpec, device: str, seed: int) -> Architecture:
     """The model on its device. The one place where an instrument builds one."""
     torch.manual_seed(seed)
     return build_model(spec).to(device)
+
+
+def random_input(
+    given: Input, axes: tuple[int, ...], length: int, generator: torch.Generator
+) -> Tensor:
+    """An input as a batch has it, `[*axes, time, ...]`: random tokens or numbers, on the CPU."""
+    if given.kind == "tokens":
+        return torch.randint(given.size, (*axes, min(length, given.length)), generator=generator)
+    grid = given.grid or (min(length, given.length),)
+    return torch.randn(*axes, *grid, given.size, generator=generator)
 
 
 def forward(model: nn.Module, outputs: Callable[[], object]) -> Pass:

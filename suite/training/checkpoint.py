@@ -32,8 +32,15 @@ UNFINISHED = "unfinished-"
 _GENERATION = re.compile(r"generation-(\d{6,12})")
 
 
-def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | None:
+def checkpointer_for(
+    trial: Trial, checkpoints: Checkpoints, *, is_first: bool = True
+) -> Checkpointer | None:
     """The `checkpointer` of `run_trial`, in the process that runs the trial.
+
+    Args:
+        trial: Whose checkpoints.
+        checkpoints: Where, how often, and of which trials the final weights.
+        is_first: See `Checkpointer`.
 
     Returns:
         None where the folder `checkpoints.folder` does not exist on this host: whoever runs the
@@ -42,7 +49,7 @@ def checkpointer_for(trial: Trial, checkpoints: Checkpoints) -> Checkpointer | N
     if not checkpoints.folder.is_dir():
         return None
     return Checkpointer(
-        checkpoints.folder / trial.trial_id, checkpoints.seconds_between,
+        checkpoints.folder / trial.trial_id, checkpoints.seconds_between, is_first=is_first,
         keeps_weights=trial.trial_id in checkpoints.kept,
     )  # fmt: skip
 

@@ -154,8 +154,10 @@ def train_resuming(
         yield TrainedState(engine.state_sha256())
     engine.finish()
     if checkpointer and checkpointer.keeps_weights:
-        steps_done = exercise.training.steps
-        keep_weights(checkpointer.folder, checkpointer.trial_id, engine.weights(), steps_done)
+        weights = engine.weights()  # of all workers; the first one writes
+        if engine.rank == 0:
+            steps_done = exercise.training.steps
+            keep_weights(checkpointer.folder, checkpointer.trial_id, weights, steps_done)
 
 
 def _train(

@@ -16,7 +16,7 @@ from models.interface import INPUTS
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task
-from suite.training.tensor_io import Tensors
+from suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
 class Engine(Protocol):
@@ -52,10 +52,10 @@ class Engine(Protocol):
         """Give the model the weights that it is scored with; no step follows."""
 
     def weights(self) -> Tensors:
-        """Parameters and buffers of the whole model, by name, each once.
+        """Parameters and buffers of the whole model, by name, each once; see `weights_of`.
 
         Raises:
-            CheckpointError: no worker has all of them, or there is something else among them.
+            CheckpointError: there is something else among them.
         """
 
     def save(self, folder: Path) -> None:
@@ -85,6 +85,18 @@ class Engine(Protocol):
 
     def largest(self, value: float) -> float:
         """The largest that any worker says."""
+
+
+def weights_of(model: nn.Module) -> Tensors:
+    """Parameters, buffers that are kept, and what a mixer adds; a shared one by its first name.
+
+    Raises:
+        CheckpointError: there is something else among them.
+    """
+    state = model.state_dict(keep_vars=True)
+    refuse_non_tensors(state)
+    names = {id(tensor): name for name, tensor in reversed(state.items())}
+    return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
 
 
 def part_of(batch: Batch, index: int, num_parts: int) -> Batch:
@@ -130,12 +142,12 @@ def evaluate_in_parts(
         for held_out in task.held_out(split, batch):
             on_device = held_out.to(device)
             sums_of = judged(model, task.metric, on_device)
-            for at, asked in _in_parts(task, on_device):
+            for at, asked in in_parts(task, on_device):
                 sums[at].append(sums_of(asked))
     return {at: task.metric.over(found) for at, found in sums.items() if found}
 
 
-def _in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
+def in_parts(task: Task, batch: Batch) -> Iterator[tuple[str, Batch]]:
     """The whole batch, then the part of its targets at each coordinate, if there are any."""
     yield "", batch
     for at, is_in_part in task.in_parts(batch).items():

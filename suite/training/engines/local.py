@@ -23,7 +23,7 @@ from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import evaluate, shares_of
+from suite.training.engines.engine import evaluate, shares_of, weights_of
 from suite.training.recipes import (
     STATE_OF,
     WeightAverage,
@@ -36,7 +36,6 @@ from suite.training.tensor_io import (
     read_json,
     read_tensors,
     refuse_misfit,
-    refuse_non_tensors,
     sha256_of,
     write_json,
     write_tensors,
@@ -242,11 +241,8 @@ class LocalEngine:
         return value
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`: parameters, buffers that are kept, and what a mixer adds."""
-        state = self._eager.state_dict(keep_vars=True)
-        refuse_non_tensors(state)
-        names = {id(tensor): name for name, tensor in reversed(state.items())}
-        return {name: t.detach() for name, t in state.items() if names[id(t)] == name}
+        """See `Engine.weights`."""
+        return weights_of(self._eager)
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`: the state of model, optimiser and schedule."""

@@ -21,6 +21,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,14 @@ from torch import Tensor, nn
 from suite.errors import CheckpointError
 from suite.schema import Parallel, Training
 from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import in_evaluation_mode, judged, part_of, writes
+from suite.training.engines.engine import (
+    in_evaluation_mode,
+    in_parts,
+    judged,
+    part_of,
+    weights_of,
+    writes,
+)
 from suite.training.engines.sharded_checkpoint import (
     NOT_SAVED,
     OPTIMIZER,
@@ -111,20 +119,35 @@ class ShardedEngine:
         return self._sum(mean).item() / self.num_workers
 
     def evaluate(self, task: Task, split: Split, batch: int) -> float:
-        """The task's metric over a whole split, each worker scoring its rows.
+        """The task's metric over a whole split, each worker scoring its rows."""
+        return self._scores(task, split, batch, [""])[""]
+
+    def evaluate_in_parts(self, task: Task, split: Split, batch: int) -> dict[str, float]:
+        """As `suite.training.engines.engine.evaluate_in_parts`."""
+        return self._scores(task, split, batch, ["", *task.parts()])
+
+    def _scores(
+        self, task: Task, split: Split, batch: int, places: Sequence[str]
+    ) -> dict[str, float]:
+        """At those coordinates of which something is asked; ``""`` is the whole split.
 
         A worker without a row of its own runs one all the same: at stage 3 all must take part.
         """
-        metric, total = task.metric, torch.zeros((), dtype=torch.float64)
+        metric = task.metric
+        totals = {at: torch.zeros((), dtype=torch.float64) for at in places}
         with in_evaluation_mode(self.model), torch.no_grad():
             model = self._whole() if writes(metric) else self.model
             for held_out in task.held_out(split, batch):
                 share = part_of(held_out, self.rank, self.num_workers)
                 has_rows = len(share.targets) > 0
                 share = (share if has_rows else held_out.rows(slice(0, 1))).to(self.device)
-                sums = judged(model, metric, share)(share)
-                total = total + (sums if has_rows else torch.zeros_like(sums))
-        return metric.value(self._sum(total.to(self.device)).cpu())
+                sums_of = judged(model, metric, share)
+                for at, asked in in_parts(task, share) if len(places) > 1 else [("", share)]:
+                    sums = sums_of(asked)
+                    totals[at] = totals[at] + (sums if has_rows else torch.zeros_like(sums))
+        none = torch.zeros_like(totals[""])  # of a part of which a worker has no row
+        found = {at: self._sum((none + t).to(self.device)).cpu() for at, t in totals.items()}
+        return {at: metric.value(sums) for at, sums in found.items() if not at or sums.any()}
 
     def _whole(self) -> nn.Module:
         """The model with all parameters on this worker; to write with, in float32.
@@ -135,13 +158,22 @@ class ShardedEngine:
         module: nn.Module = self.model.module
         if self._copy is None:
             return module
-        import deepspeed
-
-        with deepspeed.zero.GatheredParameters(list(module.parameters())):
+        with self._gathered():
             tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
             state = {name: tensor.detach().clone() for name, tensor in tensors}
         self._copy.load_state_dict(state, strict=False, assign=True)
         return self._copy.eval()
+
+    def _gathered(self) -> AbstractContextManager[Any]:
+        """In the block the model has all parameters on every worker."""
+        if self._copy is None:
+            return nullcontext()
+        import deepspeed
+
+        found: AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(
+            list(self.model.module.parameters())
+        )
+        return found
 
     def agreed(self, is_so: bool) -> bool:
         """See `Engine.agreed`."""
@@ -159,8 +191,9 @@ class ShardedEngine:
         """See `Engine.finish`; it keeps no average."""
 
     def weights(self) -> Tensors:
-        """See `Engine.weights`; planning asks for none."""
-        raise CheckpointError("the weights are divided among workers")
+        """See `Engine.weights`: copies on the CPU, since stage 3 divides the weights again."""
+        with self._gathered():
+            return {n: t.cpu().clone() for n, t in weights_of(self.model.module).items()}
 
     def save(self, folder: Path) -> None:
         """See `Engine.save`."""

@@ -6,17 +6,22 @@ import doctest
 import math
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import suite
+from models.interface import ANSWERS
 from suite.errors import Diverged
-from suite.execution.run_task import ModuleError
+from suite.execution.run_task import ModuleError, TaskResult
 from suite.schema import Point, Training
-from suite.spec import Scale
-from suite.tasks.task import TaskError
+from suite.spec import Recipe, Scale
+from suite.tasks.bases.generated import GeneratedTask, _whole_split
+from suite.tasks.data_order import RandomStream
+from suite.tasks.registry import TASKS, task_class
+from suite.tasks.task import Batch, TaskError
 from suite.training.loop import Exercise
 from tests.suite.writers import GruPair
 
@@ -289,11 +294,78 @@ def test_a_module_that_cannot_serve_a_source_is_one_sentence(
     assert str(refused.value) == sentence
 
 
-def test_the_example_of_the_documentation_runs() -> None:
-    found = doctest.DocTestFinder().find(suite.run_task, "run_task", globs={})
-    assert sum(len(each.examples) for each in found) > 3
-    for each in found:
-        assert not doctest.DocTestRunner().run(each).failed
+def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each interface that a task can ask for, with few examples to score."""
+    monkeypatch.setattr(GeneratedTask, "num_held_out", {"validation": 4, "test": 8})
+    monkeypatch.setitem(TASKS, "same_first", f"{__name__}:SameFirst")
+    _whole_split.cache_clear()  # of other tests, with all examples
+    asked: set[str] = set()
+    trained = suite.run_task
+
+    def noted(module: nn.Module, *, task: str, **settings: Any) -> TaskResult:
+        asked.add(task_class(task).asks_for)
+        return trained(module, task=task, **settings)
+
+    monkeypatch.setattr(suite, "run_task", noted)
+    runner = doctest.DocTestRunner()
+    (examples,) = doctest.DocTestFinder().find(trained, "run_task", globs={})
+    assert not runner.run(examples, clear_globs=False).failed
+    pair = suite.run_task(examples.globs["Difference"](), task="same_first", length=4, steps=2)
+    assert pair.metric == "accuracy"
+    assert asked == set(ANSWERS)
+    _whole_split.cache_clear()
+
+
+class SameFirst(GeneratedTask):
+    """Whether two sequences begin alike."""
+
+    name = "same_first"
+    asks_for = "pair"
+    input_size, output_size = 16, 2
+
+    def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:
+        tokens = torch.from_numpy(stream.integers(count, 2, self.length, low=0, high=16))
+        targets = (tokens[:, 0, 0] == tokens[:, 1, 0]).long()
+        return Batch(inputs={"inputs": tokens}, targets=targets)
+
+
+RECIPES: list[dict[str, Any]] = [
+    {"optimizer": "sgd"}, {"schedule": "linear"}, {"clip_norm": 1e-3}, {"ema": 0.9},
+    {"label_smoothing": 0.2}, {"precision": "bf16"}, {"weight_decay": 5.0}, {"learning_rate": 0.1},
+]  # fmt: skip
+
+
+def test_any_recipe_trains_a_module_and_the_default_is_that_of_an_ablation() -> None:
+    def weights(**changes: Any) -> bytes:
+        module = Linear()
+        run(module, steps=8, **{"learning_rate": None, **changes})
+        return module.map.weight.detach().numpy().tobytes()
+
+    default = weights()
+    assert default == weights(recipe=Recipe()) == weights(learning_rate=1e-3)
+    assert len({default, *(weights(recipe=Recipe(**each)) for each in RECIPES)}) == 9
+    whole, parts = Linear(), Linear()
+    run(whole, steps=8)
+    run(parts, steps=8, recipe=Recipe(accumulation=4))
+    torch.testing.assert_close(parts.map.weight, whole.map.weight, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"start": "parity"}, "run_task: start='parity' needs an ablation"),
+        ({"precision": "tf32"}, "run_task: precision='tf32' needs a GPU"),
+        ({"learning_rate": "tuned"}, "run_task: learning_rate='tuned' must be a number"),
+    ],
+)
+def test_a_recipe_that_needs_more_than_a_module_is_refused(
+    fields: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match=why):
+        run(Linear(), recipe=Recipe(**fields), learning_rate=None)
+    with pytest.raises(ValueError, match="must be a Recipe"):
+        run(Linear(), recipe="sgd")
 
 
 def test_a_score_that_is_no_number_is_said() -> None:

@@ -14,6 +14,7 @@ EDITED = {
     "heads=1,2,4": {"axes": [vary("heads", [1, 2, 4])]},
     "learning_rate=1e-2,0.003": {"axes": [HEADS, vary("learning_rate", [1e-2, 3e-3])]},
     "test_lengths=16,32 depth=2": {"scale": {"test_lengths": [16, 32], "depth": 2}},
+    "beams=2,4 decode_batches=8": {"scale": {"beams": [2, 4], "decode_batches": [8]}},
     "heads=2 position=none scale=none": {
         "baseline": Model(mixer="attention", heads=2, scale="none", position="none")
     },

@@ -19,7 +19,7 @@ from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.probe import probe
 from suite.schema import Parallel, Plan, Resources
-from suite.spec import Claim, Model, Scale, SpecError, vary
+from suite.spec import Claim, Model, Recipe, Scale, SpecError, vary
 from suite.tasks.registry import task_class
 from suite.training import loop as training
 from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
@@ -340,6 +340,7 @@ def test_a_plan_says_what_a_report_must_know() -> None:
     assert about.model["heads"] == 4
     assert about.model["norm_placement"] == "pre"
     assert about.model["pooling"] == "mean"  # the images' architecture has it
+    assert "norm_kind" not in about.model  # what came late is said where it is set
     assert about.settings["dim"] == 16
     assert [metric.name for metric in about.metrics[IMAGES]["quality"]] == ["accuracy"]
     assert set(about.data_sets) == {TEXT, IMAGES}
@@ -396,10 +397,10 @@ IDLE = {
 
 
 def test_an_id_is_the_hash_of_the_content() -> None:
-    for trial in plan(make_ablation()).trials:
+    for trial in plan(make_ablation(recipe=Recipe(schedule="cosine"))).trials:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
-        assert content.pop("test_lengths") == ()
+        assert (content.pop("test_lengths"), content.pop("decoding")) == ((), ())
         assert content.pop("start") is None
         if content["training"]:
             for name, idle in IDLE.items():

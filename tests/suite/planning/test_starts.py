@@ -77,6 +77,20 @@ def test_variants_that_differ_in_their_own_training_share_a_parent() -> None:
     assert parents("pretraining_steps", [2, 3]) == 2
 
 
+def test_a_child_on_workers_has_a_parent_on_those_of_the_baseline() -> None:
+    planned = _planned(scale={"workers": 2, "zero": 3})
+    assert [t.parallel for t in _parents(planned)] == [
+        t.parallel for t in planned.trials if t.start
+    ]
+    alone = plan(
+        make_ablation(axes=[vary("workers", [1, 2])], scale={"start": ON, "pretraining_steps": 2}),
+        seeds=1,
+    )
+    (parent,) = {t.trial_id for t in _parents(alone)}
+    assert {t.num_workers for t in alone.trials if t.start} == {1, 2}
+    assert {t.parallel for t in alone.trials if t.trial_id == parent} == {None}
+
+
 def test_a_journal_reads_a_plan_with_parents_back() -> None:
     planned, adapter = _planned(), TypeAdapter(Plan)
     read = adapter.validate_json(adapter.dump_json(planned))
@@ -89,8 +103,6 @@ def test_what_has_no_task_or_no_sense_is_refused() -> None:
         plan(make_ablation(axes=[vary("start", ["none", "shakespear"])]))
     with pytest.raises(SpecError, match="'pretraining_steps' changes nothing"):
         plan(make_ablation(axes=[vary("pretraining_steps", [2, 3])]))
-    with pytest.raises(SpecError, match="is for trials of one process"):
-        plan(make_ablation(scale={"start": ON, "workers": 2}))
 
 
 def test_a_probe_of_what_was_drawn_is_skipped() -> None:

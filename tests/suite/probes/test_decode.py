@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import MIXERS, ModelSpec, mixer_class
+from models import MIXERS, ModelSpec, build_model, mixer_class
 from models.architectures.language_model import DecodingState, LanguageModel
 from models.mixer import State
 from models.mixers.attention import Attention
 from models.mixers.gru import GRU
 from suite.planning.plan import plan
-from suite.probes.decode import METRIC, Decode, decode_step, next_token
-from suite.schema import CONTROLS, Parallel, Status, Trial
+from suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
+from suite.probes.samples import mixers_of
+from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
 from suite.spec import Model, vary
 from suite.tasks.registry import task_class
 from suite.timing.passes import Missing, Pass
@@ -26,6 +27,10 @@ from tests.suite.timing.subjects import InPlace, Stepless, Unproven, alone, own
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 LENGTH = 8
+
+
+SOURCES = "reversal"
+DECODED = Decoding(task_class(TEXT).interface(LENGTH).inputs)
 
 
 @pytest.fixture
@@ -39,23 +44,75 @@ def trial() -> Trial:
 @pytest.mark.usefixtures("brief")
 def test_every_variant_has_a_time_and_the_first_has_controls(trial: Trial) -> None:
     found = list(by_subject(Decode().measure(trial, "cpu")).values())
-    times = [each for each in found if each.metric == METRIC]
-    assert [each.subject for each in times] == [0, 1]
-    (announced,) = Decode().metrics(task_class(TEXT), LENGTH)
-    for each in times:
-        assert (each.unit, each.better, each.at) == (
-            announced.unit, announced.better, announced.at,
-        )  # fmt: skip
-        assert each.value is not None
-        assert 0 < each.value < 1
-    controls = [each for each in found if each.metric != METRIC]
+    announced = {spec.name: spec for spec in Decode().metrics(task_class(TEXT), LENGTH)}
+    for name, spec in announced.items():
+        measured = [each for each in found if each.metric == name]
+        assert [each.subject for each in measured] == [0, 1]
+        for each in measured:
+            assert (each.unit, each.better, each.at) == (spec.unit, spec.better, spec.at)
+            assert each.value is not None
+            assert each.value > 0
+    seconds, rates = ([m for m in found if m.metric == name] for name in list(announced)[:2])
+    for time, rate in zip(seconds, rates, strict=True):
+        assert rate.value == pytest.approx(1 / (time.value or 0))
+        if time.spread_low is not None:
+            assert rate.spread_high == pytest.approx(1 / time.spread_low)
+    controls = [each for each in found if each.metric not in announced]
     assert {each.metric for each in controls} <= CONTROLS
     ratios = {each.metric: each.subject for each in controls if each.metric.endswith("_ratio")}
     assert ratios == {"baseline_again_ratio": 0, "baseline_slowed_ratio": 0}
 
 
+@pytest.mark.usefixtures("brief")
+def test_a_translator_decodes_at_each_batch_and_beam() -> None:
+    ablation = make_ablation(
+        baseline=Model(mixer="attention"), axes=[vary("mixer", ["attention", "conv"])],
+        tasks=[SOURCES], probes=["decode"],
+        scale={"length": LENGTH, "decode_batches": [1, 3], "beams": [2]},
+    )  # fmt: skip
+    found = plan(ablation, seeds=1)
+    (trial,) = found.trials
+    places = ["length=8", "length=8, beam=2", "length=8, batch=3", "length=8, batch=3, beam=2"]
+    assert trial.decoding == ((1, 2), (3, 1), (3, 2))
+    rows = list(Decode().measure(trial, "cpu"))
+    measured = {(m.metric, m.at, m.subject): m.value for m in rows if isinstance(m, Measurement)}
+    for cell in found.cells:
+        assert [spec.at for spec in cell.metrics if spec.name == METRIC] == places
+        for spec in cell.metrics:
+            assert measured[spec.name, spec.at, cell.subject]
+    for at, batch in zip(places, (1, 1, 3, 3), strict=True):
+        rate, time = (measured[name, at, 0] for name in ("decode_tokens_per_second", METRIC))
+        assert (rate or 0) * (time or 0) == pytest.approx(batch)
+
+
+def by_formula(spec: ModelSpec, length: int, source: int | None) -> int:
+    """Of one sequence: of its own tokens, and of its source."""
+    mixers = [m for m in mixers_of(build_model(spec)) if m.is_causal]
+    others = [m for m in mixers_of(build_model(spec)) if not m.is_causal][-len(mixers) :]
+    sources = 0 if source is None else sum(m.context_bytes(source) for m in others)
+    return sum(m.state_bytes(length) for m in mixers) + sources
+
+
+@pytest.mark.parametrize("mixer", ["attention", "gru", "linear_transformer"])
+@pytest.mark.parametrize("task", [TEXT, SOURCES])
+def test_bytes_of_the_state_are_those_of_the_formulas(task: str, mixer: str) -> None:
+    ablation = make_ablation(
+        baseline=Model(mixer=mixer), axes=[vary("heads", [4])] * (mixer != "gru")
+        or [vary("depth", [1])], tasks=[task], probes=["decode"],
+    )  # fmt: skip
+    spec = plan(ablation).trials[0].subjects[0]
+    inputs = task_class(task).interface(LENGTH).inputs
+    source = inputs["context"].length if "context" in inputs else None
+    of_one = by_formula(spec, LENGTH, source)
+    for batch, beam in ((1, 1), (3, 1), (2, 4)):
+        found = next_token(spec, "cpu", Decoding(inputs, batch, beam))
+        assert isinstance(found, TokenStep)
+        assert found.state_bytes == of_one * batch * beam
+
+
+@pytest.mark.parametrize("beam", [1, 2])
 def test_it_times_the_last_token_after_all_others(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
+    beam: int, trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[DecodingState] = []
     step = LanguageModel.step
@@ -63,20 +120,19 @@ def test_it_times_the_last_token_after_all_others(
     def noted(
         model: LanguageModel, tokens: Tensor, state: DecodingState
     ) -> tuple[Tensor, DecodingState]:
-        assert tokens.shape == (1,)
+        assert tokens.shape == (3 * beam if len(seen) >= LENGTH + 1 else 3,)
         assert not model.training
         assert not torch.is_grad_enabled()
         seen.append(state)
         return step(model, tokens, state)
 
     monkeypatch.setattr(LanguageModel, "step", noted)
-    timed = next_token(trial.subjects[0], "cpu", seed=0)
+    timed = next_token(trial.subjects[0], "cpu", DECODED._replace(batch=3, beam=beam))
     assert isinstance(timed, Pass)
     assert [state.num_tokens for state in seen][: LENGTH - 1] == list(range(LENGTH - 1))
-    seen.clear()
     for _ in range(3):
         timed.run()
-    assert [state.num_tokens for state in seen] == [LENGTH - 1] * 3
+    assert [state.num_tokens for state in seen][LENGTH:] == [LENGTH - 1] * 5
 
 
 def test_a_state_that_changes_in_place_is_not_timed(
@@ -90,7 +146,7 @@ def test_a_state_that_changes_in_place_is_not_timed(
         return output, state
 
     monkeypatch.setattr(GRU, "step", in_place)
-    timed = next_token(trial.subjects[1], "cpu", seed=0)
+    timed = next_token(trial.subjects[1], "cpu", DECODED)
     assert isinstance(timed, Missing)
     assert timed.status is Status.SKIPPED
     assert "gru changes its state in place" in timed.reason
@@ -105,6 +161,9 @@ def specs() -> Iterator[tuple[ModelSpec, Parallel | None, str]]:
     masked = replace(model, architecture="masked_language_model")
     yield masked, None, "a masked_language_model does not write its own next token"
     yield replace(model, mixer="fnet"), None, "fnet has no step form"
+    translator = replace(model, architecture="translator", mixer="fnet")
+    yield translator, None, "fnet has no step form"
+    yield replace(translator, settings={"decoder_mixer": "gru"}), None, ""
     compiled = replace(model, runtime="compiled")
     yield compiled, None, "decoding runs eagerly, not by runtime='compiled'"
 

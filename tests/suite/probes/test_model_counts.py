@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
-from models import ModelError
+from models import Input, ModelError, build_model
+from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
-from suite.probes.probe import probe
-from suite.schema import Measurement, Trial
+from suite.probes.probe import exercise, probe
+from suite.schema import Measurement, Resources, Trial
 from suite.spec import Ablation, Model, Scale, vary
+from suite.tasks.digits import Reversal
 
 DIM, DEPTH, LENGTH = 8, 3, 20
 SILENT = "tests.suite.probes.no_formula:Silent"
@@ -75,6 +80,25 @@ def test_a_classifier_of_one_sequence_at_the_length_of_its_data() -> None:
     found = measured(trial("fashion_mnist_patches", "flops"))
     assert found.value == 2 * 49 * 16 * DIM + DEPTH * block(49) + 2 * DIM * 10
     assert found.at == "length=49"
+
+
+def test_a_source_counts_at_its_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By formula and by count, where the task's source is much longer than its target."""
+    longer = {"context": Input(kind="tokens", size=13, length=3 * LENGTH)}
+    monkeypatch.setattr(Reversal, "other_inputs", classmethod(lambda cls, length: longer))
+    of_translator = trial("reversal", "flops")
+    model, spec = build_model(of_translator.subjects[0]), of_translator.subjects[0]
+    assert spec.others == longer
+    of_source, of_target = (torch.ones(1, n, dtype=torch.long) for n in (3 * LENGTH, LENGTH))
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(of_target, context=of_source)
+    counted = counter.get_total_flops()
+    assert measured(of_translator).value == pytest.approx(counted, rel=0.01)
+    trained = trial("reversal", "quality")
+    assert exercise(trained, model).flops_per_step == pytest.approx(3 * 7 * counted, rel=0.01)
+    with_longer = seconds_of(trained, Resources())
+    monkeypatch.undo()
+    assert seconds_of(trained, Resources()) < with_longer
 
 
 def test_a_mixer_without_a_formula_is_no_zero() -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from models.outputs import Outputs
 from suite.errors import CheckpointError
+from suite.tasks.metrics import Accuracy
 from suite.tasks.task import UNSCORED, Batch
 from suite.training.engines.engine import shares_of
 from suite.training.engines.local import LocalEngine
@@ -161,7 +163,7 @@ def test_accumulated_parts_have_the_gradient_of_the_whole_batch() -> None:
 def test_parts_are_weighted_by_what_is_scored_in_them() -> None:
     targets = torch.full((4, 3), UNSCORED)
     targets[0], targets[3, 0] = 1, 1
-    batch = Batch(inputs=torch.zeros(4, 3), targets=targets)
+    batch = Batch(inputs={"inputs": torch.zeros(4, 3)}, targets=targets)
     assert [share for _, share in shares_of(batch, 4)] == [0.75, 0.25]
     assert [share for _, share in shares_of(batch, 1)] == [1.0]
 
@@ -175,8 +177,8 @@ def test_bf16_computes_in_bf16_and_keeps_float32() -> None:
             return outputs
 
     class Checked(FirstToken):
-        def loss(self, outputs: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-            assert outputs.dtype is torch.float32
+        def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+            assert outputs.logits.dtype is torch.float32
             return super().loss(outputs, batch)
 
     engine = LocalEngine(Watched(), training(9, precision="bf16"), "cpu")
@@ -199,12 +201,15 @@ def test_the_average_is_a_slow_loops_and_is_what_is_scored() -> None:
     last = model.map.weight.detach().clone()
     scored: list[Tensor] = []
 
-    class Noted(FirstToken):
-        def score(self, outputs: Tensor, batch: Batch) -> tuple[float, int]:
+    class Noted(Accuracy):
+        def sums(self, outputs: Outputs, batch: Batch) -> Tensor:
             scored.append(model.map.weight.detach().clone())
-            return super().score(outputs, batch)
+            return super().sums(outputs, batch)
 
-    engine.evaluate(Noted(), "validation", 64)
+    class Watched(FirstToken):
+        metric = Noted()
+
+    engine.evaluate(Watched(), "validation", 64)
     torch.testing.assert_close(scored[0], average)
     assert torch.equal(model.map.weight, last), "training goes on from the weights themselves"
     engine.finish()

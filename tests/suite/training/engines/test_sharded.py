@@ -25,7 +25,7 @@ from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
 from suite.training.loop import Exercise, train, train_resuming
 from tests.suite.toy import training
-from tests.suite.training.engines.pair import on_two_workers
+from tests.suite.training.engines.pair import no_pickle, on_two_workers
 
 RTOL = {"float32": 1e-5, "bf16": 1e-2}  # measured: 2e-7 and 7e-4
 STEPS, BATCH, LENGTH = 12, 8, 32
@@ -174,10 +174,6 @@ def with_a_full_disk(folder: Path) -> list[Said]:
         atomic_files.create = create
         assert list((folder / str(num_written)).rglob("*")) == [folder / str(num_written) / "trial"]
     return found
-
-
-def no_pickle(*arguments: Any, **named: Any) -> None:
-    raise AssertionError("something is pickled")
 
 
 SPOILT = next(iter(CASES.values()))

@@ -1,25 +1,35 @@
-"""On two workers, tasks with a source train and are scored as in one process, at ZeRO 0 and 3."""
+"""On two workers, whole architectures train, start and are scored as in one process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from models.decoding import Decoder
-from suite.schema import Parallel
+from suite.events import Checkpoints, TrialRemark
+from suite.planning.plan import plan
+from suite.probes.quality import Quality
+from suite.schema import Measurement, Parallel, Point
+from suite.spec import vary
 from suite.tasks.digits import END
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import Batch, Split
+from suite.training.checkpoint import checkpointer_for
 from suite.training.engines.engine import Engine
 from suite.training.engines.local import LocalEngine
 from suite.training.engines.sharded import ShardedEngine
+from suite.training.tensor_io import read_tensors
+from suite.training.weights import FINAL
+from tests.suite.families import STARTS, TASKS, family_ablation, hold_out_few
 from tests.suite.toy import training
-from tests.suite.training.engines.pair import on_two_workers
+from tests.suite.training.engines.pair import no_pickle, on_two_workers
 from tests.suite.writers import GruPair, Penalised
 
 STEPS, BATCH = 4, 8
@@ -58,7 +68,7 @@ def trained(engine: Engine) -> tuple[list[float], float]:
     return [engine.mean(each) for each in steps], engine.evaluate(task, "test", BATCH)
 
 
-def on_a_worker() -> dict[str, tuple[list[float], float]]:
+def pairs_on_a_worker() -> dict[str, tuple[list[float], float]]:
     asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
     return {
         name: trained(ShardedEngine(GruPair(), asked, parallel, "cpu"))
@@ -66,11 +76,112 @@ def on_a_worker() -> dict[str, tuple[list[float], float]]:
     }
 
 
-def test_two_workers_train_and_write_as_one(tmp_path: Path) -> None:
+# Task and scale of a parent and its child each; tests/suite/cluster/test_families.py has all pairs.
+# bf16 is last, since DeepSpeed remembers it for the whole process.
+SPREAD: dict[str, tuple[str, dict[str, object]]] = {
+    "zero 0": ("fashion_mnist_images", {"workers": 2, "zero": 0}),
+    "accumulated, zero 1": ("sorting", {"workers": 2, "zero": 1, "accumulation": 2}),
+    "zero 3": ("sorting", {"workers": 2, "zero": 3}),
+    "bf16, zero 2": ("fashion_mnist_images", {"workers": 2, "zero": 2, "precision": "bf16"}),
+}
+RTOL = {"bf16, zero 2": 4e-2}  # else 1e-5, in float32
+
+
+@dataclass(frozen=True)
+class Child:
+    """What was said of a child that starts from its parent's weights, and these."""
+
+    points: list[Point]
+    scores: list[Measurement]
+    remarks: list[str]
+    weights: dict[str, Any]  # as numpy's arrays
+
+
+def child_of(task: str, scale: dict[str, object], folder: Path) -> Child:
+    """Train the parent, then the child: on two workers where the scale says so, else here."""
+    _, parent, child, *_ = plan(
+        family_ablation(
+            task, axes=[vary("start", ["none", STARTS[task]])],
+            scale={"pretraining_steps": 2, **scale},
+        )
+    ).trials  # fmt: skip
+    assert child.start == parent
+    is_spread, said = dist.is_initialized(), []
+    for trial in (parent, child):
+        assert (trial.num_workers == 2) == is_spread
+        kept = Checkpoints(folder=folder, seconds_between=1e9, kept=frozenset([parent.trial_id]))
+        is_first = not is_spread or dist.get_rank() == 0
+        checkpointer = checkpointer_for(trial, kept, is_first=is_first)
+        assert checkpointer is not None
+        measure = Quality().measure_on_workers if is_spread else Quality().measure_resuming
+        said = list(measure(trial, "cpu", checkpointer))  # type: ignore[arg-type]
+        if is_spread:
+            dist.barrier()  # as Ray Train: the first worker has kept the weights when all are gone
+    kept_file = folder / parent.trial_id / FINAL / "model.safetensors"
+    return Child(
+        points=[s for s in said if isinstance(s, Point)],
+        scores=[s for s in said if isinstance(s, Measurement)],
+        remarks=[s.sentence for s in said if isinstance(s, TrialRemark)],
+        weights={name: tensor.numpy() for name, tensor in read_tensors(kept_file).items()},
+    )
+
+
+def on_a_worker(folder: Path) -> tuple[dict[str, tuple[list[float], float]], dict[str, Child]]:
+    torch.save = torch.load = no_pickle
+    hold_out_few()
+    pairs = pairs_on_a_worker()
+    return pairs, {name: child_of(*case, folder) for name, case in SPREAD.items()}
+
+
+Found = tuple[dict[str, tuple[list[float], float]], dict[str, Child]]
+
+
+@pytest.fixture(scope="module")
+def of_workers(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp("spread")
+    found: Found = on_two_workers(on_a_worker, folder, folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Child]:
+    """The same, in this process."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        hold_out_few(patch.setattr)
+        return {task: child_of(task, {}, tmp_path_factory.mktemp("here")) for task in TASKS}
+
+
+def test_two_workers_train_and_write_as_one(of_workers: Found) -> None:
     torch.set_num_threads(1)
     asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
     losses, score = trained(LocalEngine(GruPair(), asked, "cpu"))
     assert losses[-1] < losses[0]
-    for name, (found, their_score) in on_two_workers(on_a_worker, tmp_path / "two").items():
+    for name, (found, their_score) in of_workers[0].items():
         assert found == pytest.approx(losses, rel=1e-5), name
         assert their_score == score, name
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_workers_keep_their_weights_and_children_of_workers_take_them(
+    name: str, of_workers: Found, here: dict[str, Child]
+) -> None:
+    found, wanted, rtol = of_workers[1][name], here[SPREAD[name][0]], RTOL.get(name, 1e-5)
+    assert [(p.metric, p.step, p.flops) for p in found.points] == [
+        (p.metric, p.step, p.flops) for p in wanted.points
+    ]
+    assert [p.value for p in found.points] == pytest.approx(
+        [p.value for p in wanted.points], rel=rtol, abs=rtol
+    )
+    assert [m.at for m in found.scores] == [m.at for m in wanted.scores]
+    assert 0 < wanted.scores[0].value < 1
+    assert [m.value for m in found.scores] == pytest.approx(
+        [m.value for m in wanted.scores], rel=rtol, abs=rtol
+    )
+    assert found.weights.keys() == wanted.weights.keys()
+    for key, array in wanted.weights.items():  # Adam's first steps are as long for any gradient
+        np.testing.assert_allclose(found.weights[key], array, atol=20 * rtol, err_msg=key)
+    assert "tensors fit" in found.remarks[0]
+    assert [r.partition(": ")[2] for r in found.remarks] == [
+        r.partition(": ")[2] for r in wanted.remarks
+    ]

@@ -1,0 +1,40 @@
+"""Give the source back as it is: what a model of sequences must do better than."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from suite.floors.floor import Floor
+from suite.floors.splits import held_out_batches
+from suite.tasks.batch import Batch
+from suite.tasks.sequence_metrics import SequenceMetric
+from suite.tasks.task import Task
+
+
+class CopiedSource(Floor):
+    """The symbols of the source, without padding, as what is written."""
+
+    name = "copied_source"
+    label = "copied source"
+    version = 1
+    needs = "a source and a target in one vocabulary, and a metric of what is written"
+
+    def suits(self, task: type[Task]) -> bool:
+        """See `Floor.suits`."""
+        if task.asks_for != "sequence" or not isinstance(task.metric, SequenceMetric):
+            return False
+        return task.other_inputs(task.lengths[1])["context"].size == task.output_size
+
+    def score(self, task: Task) -> float:
+        """There is nothing to learn."""
+        assert isinstance(task.metric, SequenceMetric), "see `suits`"
+        metric, batches = task.metric, held_out_batches(task, "test")
+        return metric.over(metric.sums_of_written(_sources(each), each) for each in batches)
+
+
+def _sources(batch: Batch) -> Iterator[list[int]]:
+    """The source of each row, without padding."""
+    source = batch.inputs["context"]
+    mask = batch.inputs.get("context_mask", source == source)
+    for row, is_real in zip(source, mask, strict=True):
+        yield row[is_real].tolist()

@@ -1,0 +1,97 @@
+"""Whole architectures on a real Ray: the numbers of one process, on one worker and on two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from suite.events import Checkpoints, ExecutorSettings, Finished
+from suite.execution.inline import InlineExecutor
+from suite.planning.plan import plan
+from suite.schema import Plan, Resources, Result, Status, Trial
+from suite.spec import vary
+from suite.sweep.driver import executing
+from suite.sweep.pending import in_layers
+from tests.suite.families import STARTS, TASKS, family_ablation
+
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
+
+RTOL = 1e-5  # float32
+
+
+def planned(task: str, **scale: object) -> Plan:
+    """One that starts as drawn, and one that starts from a parent."""
+    fields = {"pretraining_steps": 2, **scale}
+    return plan(family_ablation(task, axes=[vary("start", ["none", STARTS[task]])], scale=fields))
+
+
+def results_of(executor, trials: tuple[Trial, ...]) -> list[Result]:
+    """Parents first, as the driver has it."""
+    found: dict[str, Result] = {}
+    for layer in in_layers([(trial, Resources()) for trial in trials]):
+        events = executor.execute(layer)
+        found |= {e.trial_id: e.result for e in events if isinstance(e, Finished)}
+    assert [(r.status, r.reason) for r in found.values() if r.status is not Status.OK] == []
+    return [found[trial.trial_id] for trial in trials]
+
+
+@pytest.fixture(scope="module")
+def all_plans() -> dict[tuple[str, int | None], Plan]:
+    """By task and ZeRO stage; None is one process."""
+    return {(task, None): planned(task) for task in TASKS} | {
+        (task, stage): planned(task, workers=2, zero=stage) for task in TASKS for stage in range(4)
+    }
+
+
+def settings_in(folder: Path, plans: dict[tuple[str, int | None], Plan]) -> ExecutorSettings:
+    parents = {t.start.trial_id for each in plans.values() for t in each.trials if t.start}
+    (folder / "checkpoints").mkdir()
+    return ExecutorSettings(
+        checkpoints=Checkpoints(folder=folder / "checkpoints", kept=frozenset(parents))
+    )
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory, all_plans) -> Iterator[object]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        with executing("ray", None, settings_in(home, all_plans)) as opened:
+            yield opened
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory, all_plans) -> dict[str, list[Result]]:
+    """Of each task, in this process."""
+    torch.set_num_threads(1)
+    inline = InlineExecutor(settings_in(tmp_path_factory.mktemp("here"), all_plans))
+    return {task: results_of(inline, all_plans[task, None].trials) for task in TASKS}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_on_one_worker_every_bit_is_that_of_this_process(
+    task: str, executor, here: dict[str, list[Result]], all_plans
+) -> None:
+    found = results_of(executor, all_plans[task, None].trials)
+    assert len(found) == 3
+    assert [r.finding_sha256 for r in found] == [r.finding_sha256 for r in here[task]]
+
+
+@pytest.mark.parametrize("stage", range(4))
+@pytest.mark.parametrize("task", TASKS)
+def test_two_workers_train_keep_and_start_as_one(
+    task: str, stage: int, executor, here: dict[str, list[Result]], all_plans
+) -> None:
+    trials = all_plans[task, stage].trials
+    assert {t.num_workers for t in trials} == {2}
+    for found, wanted in zip(results_of(executor, trials), here[task], strict=True):
+        for numbers, theirs in (
+            (found.points, wanted.points), (found.measurements, wanted.measurements),
+        ):  # fmt: skip
+            assert [each.metric for each in numbers] == [each.metric for each in theirs]
+            assert [each.value for each in numbers] == pytest.approx(
+                [each.value for each in theirs], rel=RTOL, abs=RTOL
+            )

@@ -1,0 +1,51 @@
+"""One small ablation for whole architectures: an encoder-decoder, and a vision transformer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from suite.spec import Ablation, Model, Scale, vary
+from suite.tasks.digits import Reversal, Sorting
+from suite.tasks.fashion_mnist import FashionMnistImages
+from suite.tasks.task import Batch, Split
+
+TASKS = {"sorting": "translator", "fashion_mnist_images": "vit"}
+# A task of the same interface each, on which the model may be trained first.
+STARTS = {"sorting": "reversal", "fashion_mnist_images": "fashion_mnist_images"}
+_MODEL = {"mixer": "attention", "heads": 4, "position": "learned"}
+_KNOBS: dict[str, dict[str, Any]] = {"sorting": {}, "fashion_mnist_images": {"patch": 14}}
+# At width 128 a matrix is large enough that stage 3 divides it.
+_SCALE = {
+    "dim": 128, "depth": 1, "length": 3, "steps": 6, "batch": 100, "num_evaluations": 1,
+    "seeds": 1, "warmup_steps": 1, "learning_rate": 3e-3,
+}  # fmt: skip
+
+
+def family_ablation(task: str, *, scale: dict[str, Any] | None = None, **fields: Any) -> Ablation:
+    """On one of `TASKS`; `scale` holds changes of the quick scale."""
+    return Ablation(
+        **{
+            "question": "Does it train?",
+            "baseline": Model(**_MODEL, **_KNOBS[task]),
+            "axes": [vary("learning_rate", [3e-3, 1e-2])],
+            "tasks": [task],
+            "probes": ["quality"],
+            "scales": {"quick": Scale(**{**_SCALE, **(scale or {})})},
+            **fields,
+        }
+    )
+
+
+def hold_out_few(put: Callable[[type, str, object], None] = setattr) -> None:
+    """Score on forty examples of the digits, a batch of the images and the second half of one."""
+    held_out = FashionMnistImages.held_out
+
+    def few(task: FashionMnistImages, split: Split, batch: int) -> Iterator[Batch]:
+        first, second = itertools.islice(held_out(task, split, batch), 2)
+        yield from (first, second.rows(slice(batch // 2)))
+
+    put(FashionMnistImages, "held_out", few)
+    for task in (Reversal, Sorting):
+        put(task, "num_held_out", {"validation": 40, "test": 40})
