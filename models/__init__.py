@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from models.decoding import Decoded, Decoder, generate
     from models.errors import ModelError
     from models.initialisation import PartSeeds
-    from models.interface import Input, Interface
+    from models.interface import Input, Interface, Outputs
     from models.mixer import Cost, Mixer
     from models.model_spec import Knob, ModelSpec
-    from models.outputs import Outputs
     from models.registry import (
         ARCHITECTURES,
         MIXERS,
@@ -70,7 +69,7 @@ _HOMES = {
     "Mixer": "models.mixer",
     "ModelError": "models.errors",
     "ModelSpec": "models.model_spec",
-    "Outputs": "models.outputs",
+    "Outputs": "models.interface",
     "PartSeeds": "models.initialisation",
     "StackArchitecture": "models.architecture",
     "generate": "models.decoding",

@@ -1,13 +1,16 @@
-"""Describe what a model reads and what it is asked for, so that tasks and architectures can meet.
+"""Describe what a model reads, is asked for and returns, so that tasks and architectures can meet.
 
 No torch here, as in `models.model_spec`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 InputKind = Literal["tokens", "vectors", "image"]
 Answer = Literal["class", "number", "symbols", "next_symbols", "sequence", "pair"]
@@ -58,3 +61,23 @@ class Interface:
     asks_for: Answer
     output_size: int
     is_padded: bool = False
+
+
+class Outputs(NamedTuple):
+    """Logits, and what a loss may read besides; a model without such returns its logits alone.
+
+    A tuple and not a dataclass, since DeepSpeed, `torch.compile` and CUDA graphs look for tensors
+    inside tuples and dictionaries only.
+
+    Attributes:
+        logits: `[..., outputs]`, what predictions and scores are made of.
+        auxiliary: Tensors by name, as the logits of a second head or a penalty.
+    """
+
+    logits: Tensor
+    auxiliary: Mapping[str, Tensor] = {}
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
+        """The outputs with each of their tensors changed."""
+        auxiliary = {name: change(tensor) for name, tensor in self.auxiliary.items()}
+        return Outputs(change(self.logits), auxiliary)

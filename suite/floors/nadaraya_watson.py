@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches
 from suite.tasks.kernel_regression import KernelRegression, points_of

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.floors.floor import Floor
 from suite.floors.splits import held_out_batches, training_batches
 from suite.tasks.bases.labelled_texts import words_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from models.interface import INPUTS
-from models.outputs import Outputs, as_outputs
+from models.interface import INPUTS, Outputs
 
 UNSCORED = -100  # the target that no loss and no score counts; what `cross_entropy` leaves out
 
@@ -39,7 +38,8 @@ class Batch:
         """
         others = {name: tensor for name, tensor in self.inputs.items() if name != INPUTS}
         first = [self.inputs[INPUTS]] if INPUTS in self.inputs else []
-        return as_outputs(model(*first, **others))
+        returned = model(*first, **others)
+        return returned if isinstance(returned, Outputs) else Outputs(returned)
 
     def to(self, device: str) -> Batch:
         """The batch on `device`; itself where it already is there."""

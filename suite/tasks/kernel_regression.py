@@ -27,8 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import InputKind
-from models.outputs import Outputs
+from models.interface import InputKind, Outputs
 from suite.tasks.bases.generated import GeneratedTask, definition_source
 from suite.tasks.data_order import RandomStream
 from suite.tasks.metrics import MeanSquaredError, squared_errors

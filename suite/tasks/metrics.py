@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
 
 

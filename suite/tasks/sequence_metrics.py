@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from models.decoding import Decoder
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.metrics import Metric, as_sums
 

@@ -15,8 +15,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import INPUTS, Answer, Input, InputKind, Interface
-from models.outputs import Outputs
+from models.interface import INPUTS, Answer, Input, InputKind, Interface, Outputs
 from suite.errors import UsageError
 from suite.tasks.batch import UNSCORED as UNSCORED
 from suite.tasks.batch import Batch as Batch

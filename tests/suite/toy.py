@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.schema import Training
 from suite.tasks.task import Batch, DataSource, Split, Task
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.digits import END, START, ZERO, Reversal
 from suite.tasks.task import Batch
 

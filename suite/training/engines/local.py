@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.interface import Outputs
 from models.model_spec import ModelSpec, Runtime
-from models.outputs import Outputs
 from suite.errors import CheckpointError
 from suite.schema import Training
 from suite.tasks.task import Batch, Split, Task

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.floors.majority import Majority, smoothed
 from suite.floors.splits import training_batches
 from suite.floors.uniform import Uniform

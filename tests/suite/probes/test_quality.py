@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from models import build_model
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.errors import Diverged
 from suite.events import TrainedState
 from suite.planning.plan import plan

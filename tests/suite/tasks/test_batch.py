@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch, joined
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import models
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.registry import TASKS, build_task, task_class
 from suite.tasks.sequence_metrics import SequenceMetric
 from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError

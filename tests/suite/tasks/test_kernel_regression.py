@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.data_order import RandomStream
 from suite.tasks.kernel_regression import (
     NOISE,

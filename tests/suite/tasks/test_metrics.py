@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 import torch
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.metrics import Accuracy, Bits, MeanSquaredError, as_sums
 from suite.tasks.parity import Parity

@@ -11,7 +11,7 @@ import sacrebleu
 import torch
 from sacrebleu import metrics
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.batch import UNSCORED, Batch
 from suite.tasks.metrics import Metric
 from suite.tasks.sequence_metrics import Bleu, ChrF, ExactMatch, SequenceMetric

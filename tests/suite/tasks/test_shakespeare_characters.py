@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.shakespeare_characters import (
     HELD_OUT_PLAYS,
     SCORED_CHARACTERS_PER_PLAY,

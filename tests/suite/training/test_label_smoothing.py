@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.planning.plan import plan
 from suite.schema import Parallel
 from suite.spec import vary

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.errors import Diverged
 from suite.schema import Point
 from suite.tasks.metrics import Accuracy, as_sums

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.errors import CheckpointError
 from suite.tasks.metrics import Accuracy
 from suite.tasks.task import UNSCORED, Batch

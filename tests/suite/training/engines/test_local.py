@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.outputs import Outputs
+from models.interface import Outputs
 from suite.tasks.digits import Reversal
 from suite.tasks.task import Batch
 from suite.training.engines.local import LocalEngine

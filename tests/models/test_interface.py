@@ -1,16 +1,8 @@
-"""Logits alone and logits with auxiliary tensors become one form."""
+"""Outputs change as one."""
 
 import torch
 
-from models.outputs import Outputs, as_outputs
-
-
-def test_logits_alone_are_outputs_without_auxiliary_tensors() -> None:
-    logits = torch.ones(2, 3)
-    found = as_outputs(logits)
-    assert found.logits is logits
-    assert found.auxiliary == {}
-    assert as_outputs(found) is found
+from models.interface import Outputs
 
 
 def test_a_change_reaches_every_tensor() -> None:
