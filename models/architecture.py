@@ -159,7 +159,7 @@ class Architecture(nn.Module, ABC):
                 What stands at padded positions is never read.
         """
 
-    def flops(self, length: int, batch: int = 1) -> float:
+    def flops(self, length: int, batch: int = 1, *others: Any, **named: Any) -> float:
         """Forward FLOPs by formula, counted as in `Mixer.flops`; a table look-up is 0.
 
         One that reads a `context` takes a third argument, ``context_length``: its tokens.

@@ -114,7 +114,9 @@ def test_the_readme_is_short() -> None:
 
 
 def test_contributing_is_short() -> None:
-    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 200
+    """But for its two diffs."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert len(re.sub(r"```diff.*?```", "", text, flags=re.DOTALL).splitlines()) <= 200
 
 
 def test_the_last_chaos_lost_nothing() -> None:

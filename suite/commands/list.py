@@ -149,10 +149,14 @@ def _architecture(name: str) -> dict[str, Any]:
 def _task(name: str) -> dict[str, Any]:
     from suite.tasks.registry import task_class
 
-    task = task_class(name)
+    task, (least, most) = task_class(name), task_class(name).lengths
+    writes = getattr(task.metric, "decoder", None) is not None
+    own = ", of what a model writes by itself" if writes else ""
+    inputs = task.interface(task.fixed_length or least).inputs
     return {
         "name": name, "data": task.source.title, "licence": task.source.licence,
+        "inputs": {key: each.kind for key, each in inputs.items()}, "asks_for": task.asks_for,
         "architecture": task.architecture,
-        "metric": f"{task.metric.name} ({task.metric.better} is better)",
-        "length": task.fixed_length or "any",
+        "metric": f"{task.metric.name} ({task.metric.better} is better){own}",
+        "length": task.fixed_length or f"{least:,} to {most:,} {task.token_name}",
     }  # fmt: skip

@@ -164,6 +164,7 @@ def real(model_spec: ModelSpec) -> Tensor:
             replace(each, settings={"norm_placement": "post"})
             for each in every_kind()
             if each.grid is None
+            and hasattr(architecture_class(each.architecture).Config(), "norm_placement")
         ),
     ],
     ids=lambda s: f"{s.architecture}-{s.mixer}-{s.input_kind}-{s.settings.get('norm_placement')}",

@@ -74,9 +74,14 @@ def test_every_task_with_its_licence(capsys: pytest.CaptureFixture[str]) -> None
     entries = _entries("tasks", capsys)
     assert list(entries) == list(TASKS)
     assert all(entry["licence"] and entry["metric"] for entry in entries.values())
+    assert entries["parity"]["inputs"] == {"inputs": "tokens"}
+    written = entries["reversal"]
+    assert written["inputs"] == {"inputs": "tokens", "context": "tokens"}
+    assert (written["asks_for"], written["length"]) == ("sequence", "2 to 4,096 tokens")
+    assert written["metric"].endswith("higher is better), of what a model writes by itself")
 
 
-@pytest.mark.parametrize("kind", ["ablations", "mixers", "tasks"])
+@pytest.mark.parametrize("kind", ["ablations", "mixers", "architectures", "tasks"])
 def test_people_see_the_same_names(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     names = set(_entries(kind, capsys))
     show(kind, as_json=False)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from suite.planning.estimate import seconds_of
 from suite.planning.plan import plan
 from suite.planning.resolve import _why_unbuildable
+from suite.probes.probe import exercise, initial_model
 from suite.schema import MIXER_ALONE, Plan
 from suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import WriteAblation, make_ablation
@@ -160,6 +162,21 @@ def test_one_that_takes_no_sizes_needs_none(planned: Planned) -> None:
     assert [trial.trial_id for trial in found.trials] == [trial.trial_id for trial in idle.trials]
     assert "dim" in idle.about.settings
     assert not {"dim", "depth"} & found.about.settings.keys()
+
+
+TWO_INPUTS = (
+    ('"""Causal by its padding."""', 'reads = {"inputs": ("tokens",), "context": ("tokens",)}'),
+    ("def forward(self, inputs):", "def step(self, tokens, state): ...\n\n    "
+     "def forward(self, inputs, context, mask=None, context_mask=None):"),
+)  # fmt: skip
+
+
+def test_one_with_two_inputs_and_no_formula_is_planned_and_estimated(planned: Planned) -> None:
+    found = planned(*TWO_INPUTS, tasks='["reversal"]', probes='["quality"]')
+    trial = found.trials[0]
+    assert {name: each.length for name, each in trial.subjects[0].others.items()} == {"context": 7}
+    assert seconds_of(trial, found.resources) > 0
+    assert exercise(trial, initial_model(trial)).flops_per_step is None
 
 
 @pytest.mark.parametrize(
