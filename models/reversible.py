@@ -135,7 +135,7 @@ class _Recomputed(torch.autograd.Function):
     """All sub-layers; of what they compute only the last streams are kept."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, run: _Run, own: Tensor, other: Tensor, context: Context, *parameters: Tensor
     ) -> Streams:
         streams = own, other
@@ -149,7 +149,7 @@ class _Recomputed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         own, other, context = ctx.saved_tensors
         grad_own, grad_other = gradients
         if context is not None:
