@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,19 @@ def mean_of(streams: Streams) -> Tensor:
     return (streams[0] + streams[1]) / 2
 
 
+_ARE_KEPT = ContextVar("are activations kept", default=False)
+
+
+@contextmanager
+def activations_kept() -> Iterator[None]:
+    """Inside the block all stacks keep activations, for gradients of what lies between."""
+    before = _ARE_KEPT.set(True)
+    try:
+        yield
+    finally:
+        _ARE_KEPT.reset(before)
+
+
 def through(branches_of: BranchesOf, x: Tensor, context: Context) -> Tensor:
     """`[batch, time, dim]` -> the same shape, through all sub-layers.
 
@@ -72,7 +86,7 @@ def through(branches_of: BranchesOf, x: Tensor, context: Context) -> Tensor:
         x: Both streams.
         context: Another sequence, or None; it gets its gradient too.
     """
-    if not torch.is_grad_enabled():
+    if not torch.is_grad_enabled() or _ARE_KEPT.get():
         streams = x, x
         for branch in branches_of(context):
             streams = after(streams, branch.change(streams[1]))

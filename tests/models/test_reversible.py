@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,20 +13,11 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from models import Architecture, ModelError
-from models.mixer import Context
-from models.reversible import BranchesOf, after, mean_of, through
+from models.reversible import activations_kept
 from tests.models.small_models import DIM, LENGTH, build, inputs, outputs, spec
 
 NOISY = {"dropout": 0.3, "stochastic_depth": 0.4, "layer_scale": 0.5}
 PRE = {"norm_placement": "pre", "residual": "reversible"}
-
-
-def keeping_all(branches_of: BranchesOf, x: Tensor, context: Context) -> Tensor:
-    """The same by plain autograd."""
-    streams = x, x
-    for branch in branches_of(context):
-        streams = after(streams, branch.change(streams[1]))
-    return mean_of(streams)
 
 
 def test_two_streams_are_the_formula() -> None:
@@ -39,10 +31,14 @@ def test_two_streams_are_the_formula() -> None:
         torch.testing.assert_close(model.trunk(x), model.trunk.norm((x1 + x2) / 2))
 
 
-def gradients(model: Architecture, way: Callable[..., Tensor], monkeypatch: Any) -> list[Tensor]:
-    monkeypatch.setattr("models.stack.through", way)
+Way = Callable[[], AbstractContextManager[None]]
+BOTH: tuple[Way, Way] = (activations_kept, nullcontext)  # by plain autograd, and as it is
+
+
+def gradients(model: Architecture, way: Way) -> list[Tensor]:
     torch.manual_seed(3)
-    logits = outputs(model)
+    with way():
+        logits = outputs(model)
     torch.rand(5)  # what others draw before the backward pass
     loss = (logits * torch.linspace(-1, 1, logits.numel()).view_as(logits)).sum()
     return [logits, *torch.autograd.grad(loss, list(model.parameters())), torch.rand(3)]
@@ -60,37 +56,36 @@ def gradients(model: Architecture, way: Callable[..., Tensor], monkeypatch: Any)
     ids=str,
 )
 def test_gradients_are_those_of_plain_autograd(
-    architecture: str, mixer: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    architecture: str, mixer: str, settings: dict[str, Any]
 ) -> None:
     """To rounding, of every parameter, the source's encoder included; dropout is drawn again."""
     knobs = {"sharing": "layerwise"} if mixer == "linformer" else {}
     model = build(spec(architecture, mixer, depth=3, knobs=knobs, **settings)).double()
-    kept, found = (gradients(model, way, monkeypatch) for way in (keeping_all, through))
+    kept, found = (gradients(model, way) for way in BOTH)
     assert max(each.abs().max() for each in kept[1:-1]) > 1
     for expected, gradient in zip(kept, found, strict=True):
         torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_one_sub_layer_and_frozen_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_sub_layer_and_frozen_parameters() -> None:
     model = build(spec("tagger", "conv", depth=1, feed_forward="none", **PRE)).double()
     for parameter in model.trunk.blocks[0].mixer.parameters():
         parameter.requires_grad_(False)
     parameters = [p for p in model.parameters() if p.requires_grad]
     found = []
-    for way in (keeping_all, through):
-        monkeypatch.setattr("models.stack.through", way)
-        found.append(torch.autograd.grad(outputs(model).square().sum(), parameters))
+    for way in BOTH:
+        with way():
+            loss = outputs(model).square().sum()
+        found.append(torch.autograd.grad(loss, parameters))
     torch.testing.assert_close(*found)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16])
-def test_autocast_is_as_it_was(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autocast_is_as_it_was() -> None:
     model = build(spec("tagger", "attention", **PRE, **NOISY))
     found = []
-    for way in (keeping_all, through):
-        monkeypatch.setattr("models.stack.through", way)
+    for way in BOTH:
         torch.manual_seed(3)
-        with torch.autocast("cpu", dtype):
+        with way(), torch.autocast("cpu", torch.bfloat16):
             loss = model(inputs(model.spec)).float().square().sum()
         found.append(torch.autograd.grad(loss, list(model.parameters())))
     for kept, again in zip(*found, strict=True):
