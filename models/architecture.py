@@ -127,6 +127,17 @@ class Architecture(nn.Module, ABC):
         return ""
 
     @classmethod
+    def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
+        """Why a training step of a model cannot be divided, in a sentence; empty where it can.
+
+        Args:
+            spec: The model.
+            num_parts: Into which a batch is cut, by workers and accumulation.
+            are_parameters_divided: Whether no worker has all parameters, as at ZeRO stage 3.
+        """
+        return ""
+
+    @classmethod
     def has_flops_formula(cls) -> bool:
         """Whether it defines `flops`."""
         return cls.flops is not Architecture.flops
@@ -197,6 +208,16 @@ class StackArchitecture(Architecture):
     def check_config(cls, config: Any) -> None:
         """See `Architecture.check_config`."""
         check_stack(config, owner=cls.name)
+
+    @classmethod
+    def why_whole(cls, spec: ModelSpec, *, num_parts: int, are_parameters_divided: bool) -> str:
+        """See `Architecture.why_whole`."""
+        config = config_from_knobs(cls.Config, spec.settings, owner=spec.architecture)
+        if num_parts > 1 and config.norm_kind == "batch":
+            return f"norm_kind='batch' is over a whole batch, which would be cut into {num_parts}"
+        if are_parameters_divided and config.residual == "reversible":
+            return "residual='reversible' needs all parameters in its backward pass, not zero=3"
+        return ""
 
     def redraw(self, seeds: PartSeeds) -> None:
         """Draw the linear maps anew, by the initialisation that the config asks for."""

@@ -86,12 +86,18 @@ class PartSeeds:
 
 
 class NothingDrawn(TorchFunctionMode):
-    """Leaves tensors as they are where torch would draw them, for models that have only shapes."""
+    """Zeros where torch would draw, for models that have only shapes; nothing on the meta device.
+
+    Zeros, since torch draws a truncated normal again until all numbers are within its limits.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return the tensor that was to be drawn; call anything else."""
         if getattr(func, "__name__", "") in _DRAWS:
-            return args[0] if args else kwargs["tensor"]
+            tensor = args[0] if args else kwargs["tensor"]
+            if not tensor.is_meta:
+                tensor.detach().zero_()
+            return tensor
         return func(*args, **(kwargs or {}))
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
@@ -25,7 +26,24 @@ from models.registry import (
     mixer_pattern,
     relative_position,
 )
+from models.reversible import Branch, after, mean_of, through
 from models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
+
+Mix = Callable[[Tensor], Tensor]
+
+
+class SubLayer(NamedTuple):
+    """A norm, a sum, a module, and how that is called."""
+
+    norm: nn.Module
+    add: Residual
+    module: nn.Module
+    call: Mix
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Of all three."""
+        return tuple(p for part in self[:3] for p in part.parameters())
 
 
 class Block(nn.Module):
@@ -50,6 +68,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.placement = config.norm_placement
+        self.is_reversible = config.residual == "reversible"
         self.mixer_norm = build_norm(mixer.dim, config)
         self.mixer = mixer
         self.mixer_sum = Residual(mixer.dim, config, share)
@@ -67,20 +86,22 @@ class Block(nn.Module):
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """`[batch, time, dim]` -> the same shape; `context` is for the context mixer."""
+        for sub_layer in self._sub_layers(mask, context, context_mask):
+            x = self._around(sub_layer, x, mask)
+        return x
 
-        def mix(x: Tensor) -> Tensor:
-            mixed: Tensor = self.mixer(x, mask)
-            return mixed
+    def branches(self, mask: Mask, context: Context, context_mask: Mask) -> list[Branch]:
+        """The sub-layers without their sums, for `models.reversible`."""
+        return [
+            Branch(partial(self._change, each, mask=mask), each.parameters)
+            for each in self._sub_layers(mask, context, context_mask)
+        ]
 
-        def mix_context(x: Tensor) -> Tensor:
-            assert self.context_mixer is not None, "called only where there is one"
-            mixed: Tensor = self.context_mixer(x, mask, context, context_mask)
-            return mixed
+    def step(self, x_t: Any, state: State, prepared: State = ()) -> tuple[Any, State]:
+        """One token `[batch, dim]`, the mixer's state before it, and the prepared context.
 
-        return self._through(x, mask, mix, mix_context)
-
-    def step(self, x_t: Tensor, state: State, prepared: State = ()) -> tuple[Tensor, State]:
-        """One token `[batch, dim]`, the mixer's state before it, and the prepared context."""
+        Where the residual is reversible, two streams of it.
+        """
 
         def mix(x_t: Tensor) -> Tensor:
             nonlocal state
@@ -91,39 +112,47 @@ class Block(nn.Module):
             assert self.context_mixer is not None, "called only where there is one"
             return self.context_mixer.attend(x_t.unsqueeze(1), prepared).squeeze(1)
 
-        return self._through(x_t, None, mix, mix_context), state
+        for sub_layer in self._ordered(mix, mix_context):
+            if self.is_reversible:
+                x_t = after(x_t, self._change(sub_layer, x_t[1]))
+            else:
+                x_t = self._around(sub_layer, x_t)
+        return x_t, state
 
-    def _through(
-        self,
-        x: Tensor,
-        mask: Mask,
-        mix: Callable[[Tensor], Tensor],
-        mix_context: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        """Through all sub-layers in their order."""
-        x = self._around(self.mixer_norm, self.mixer_sum, x, mask, mix)
+    def _sub_layers(self, mask: Mask, context: Context, context_mask: Mask) -> list[SubLayer]:
+        def mix_context(x: Tensor) -> Tensor:
+            assert self.context_mixer is not None, "called only where there is one"
+            mixed: Tensor = self.context_mixer(x, mask, context, context_mask)
+            return mixed
+
+        return self._ordered(lambda x: self.mixer(x, mask), mix_context)
+
+    def _ordered(self, mix: Mix, mix_context: Mix) -> list[SubLayer]:
+        found = [SubLayer(self.mixer_norm, self.mixer_sum, self.mixer, mix)]
         if self.context_mixer is not None:
-            x = self._around(self.context_norm, self.context_sum, x, mask, mix_context)
+            parts = self.context_norm, self.context_sum, self.context_mixer
+            found.append(SubLayer(*parts, mix_context))
         if self.mlp is not None:
-            x = self._around(self.mlp_norm, self.mlp_sum, x, mask, self.mlp)
-        return x
+            found.append(SubLayer(self.mlp_norm, self.mlp_sum, self.mlp, self.mlp))
+        return found
 
-    def _around(
-        self,
-        norm: nn.Module,
-        add: nn.Module,
-        x: Tensor,
-        mask: Mask,
-        sub_layer: Callable[[Tensor], Tensor],
-    ) -> Tensor:
+    def _around(self, sub_layer: SubLayer, x: Tensor, mask: Mask = None) -> Tensor:
         """One sub-layer with its norm, where the placement has it, and its sum."""
+        norm, add, _, call = sub_layer
         if self.placement == "pre":
-            summed: Tensor = add(x, sub_layer(normed(norm, x, mask)))
+            summed: Tensor = add(x, call(normed(norm, x, mask)))
             return summed
         if self.placement == "post":
-            return normed(norm, add(x, sub_layer(x)), mask)
-        summed = add(x, normed(norm, sub_layer(x), mask))
+            return normed(norm, add(x, call(x)), mask)
+        summed = add(x, normed(norm, call(x), mask))
         return summed
+
+    def _change(self, sub_layer: SubLayer, x: Tensor, mask: Mask = None) -> Tensor:
+        """What a sub-layer adds, with its norm inside."""
+        norm, add, _, call = sub_layer
+        if self.placement == "pre":
+            return add.change(call(normed(norm, x, mask)))
+        return add.change(normed(norm, call(x), mask))
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Of the sub-layers; norms and sums are elementwise."""
@@ -164,6 +193,12 @@ class Trunk(nn.Module):
                 f"{spec.architecture} is causal, and norm_kind='batch' lets a token see later ones"
             )
         super().__init__()
+        self.is_reversible = config.residual == "reversible"
+        if self.is_reversible and spec.runtime != "eager":
+            raise ModelError(
+                f"{spec.architecture}: residual='reversible' runs eagerly, not by "
+                f"runtime={spec.runtime!r}"
+            )
         self.position = build_position(spec, config.position_mode, seeds)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList()
@@ -175,6 +210,8 @@ class Trunk(nn.Module):
             if context_mixer is not None:
                 with seeds.part(f"blocks.{layer}.context_mixer"):
                     context = context_mixer()
+            for each in (mixer, context) if self.is_reversible else ():
+                refuse_state(each)
             share = (layer + 1) / spec.depth
             self.blocks.append(Block(mixer, config, mlp=mlp, context_mixer=context, share=share))
         has_norm = config.norm_placement != "post"
@@ -185,9 +222,16 @@ class Trunk(nn.Module):
     ) -> Tensor:
         """`[batch, time, dim]` -> the same shape; `context` is for the context mixers."""
         x = self.dropout(self.position(x))
-        for block in self.blocks:
-            x = block(x, mask, context, context_mask)
+        if self.is_reversible:
+            x = through(partial(self._branches, mask, context_mask), x, context)
+        else:
+            for block in self.blocks:
+                x = block(x, mask, context, context_mask)
         return normed(self.norm, x, mask)
+
+    def _branches(self, mask: Mask, context_mask: Mask, context: Context) -> list[Branch]:
+        found = (block.branches(mask, context, context_mask) for block in self._layers)
+        return [branch for branches in found for branch in branches]
 
     def initial_states(self, batch: int) -> tuple[State, ...]:
         """Of every layer's mixer, before the first token.
@@ -215,12 +259,13 @@ class Trunk(nn.Module):
             ModelError: a place beyond those that the position knows.
         """
         x_t = self.dropout(self.position.at(x_t, place))
+        x: Any = (x_t, x_t) if self.is_reversible else x_t
         new = []
         contexts = prepared or ((),) * len(states)
         for block, state, context in zip(self._layers, states, contexts, strict=True):
-            x_t, after = block.step(x_t, state, context)
-            new.append(after)
-        return normed(self.norm, x_t), tuple(new)
+            x, known = block.step(x, state, context)
+            new.append(known)
+        return normed(self.norm, mean_of(x) if self.is_reversible else x), tuple(new)
 
     @property
     def _layers(self) -> list[Block]:
@@ -230,6 +275,18 @@ class Trunk(nn.Module):
         """Blocks, and what joins positions to tokens."""
         layers = (block.flops(length, batch, context_length) for block in self._layers)
         return sum(layers, self.position.flops(length, batch))
+
+
+def refuse_state(mixer: Mixer | None) -> None:
+    """Refuse a mixer that counts its calls in training, where it is called twice.
+
+    Raises:
+        ModelError: it declares such state by `get_extra_state`.
+    """
+    if mixer is not None and type(mixer).get_extra_state is not nn.Module.get_extra_state:
+        raise ModelError(
+            f"{mixer.name} changes as it trains, and residual='reversible' computes it twice"
+        )
 
 
 def build_mixers(spec: ModelSpec, seeds: PartSeeds, *, is_causal: bool) -> list[Mixer]:

@@ -30,10 +30,13 @@ class StackConfig:
             section 5.4).
         norm_kind: `layer` (Ba et al. 2016, arXiv:1607.06450), `rms` (Zhang and Sennrich 2019,
             arXiv:1910.07467), or `batch` over all real tokens of a batch (Ioffe and Szegedy 2015,
-            arXiv:1502.03167), which no causal stack can have.
+            arXiv:1502.03167), which no causal stack can have, and no batch that is trained on in
+            parts (`workers`, `accumulation`): each part would have statistics of its own.
         norm_eps: Added to the variance under the root.
-        residual: `sum`, or `scaled`, which is the sum times sqrt(1/2) (Gehring et al. 2017,
-            arXiv:1705.03122).
+        residual: `sum`; `scaled`, which is the sum times sqrt(1/2) (Gehring et al. 2017,
+            arXiv:1705.03122); or `reversible`, sums of two streams of which the backward pass
+            finds all activations again (Gomez et al. 2017; see `models.reversible`). The last is
+            for norms inside the sum, `pre` and `res_post`, other than `batch`.
         layer_scale: Initial value of a learned factor for each channel of f(x) (Touvron et al.
             2021, CaiT, arXiv:2103.17239); None for no such factor.
         stochastic_depth: Chance, in training, that the last block leaves out f(x), for each
@@ -51,7 +54,7 @@ class StackConfig:
     dropout: float = 0.0
     norm_kind: Literal["layer", "rms", "batch"] = late_knob("layer")
     norm_eps: float = late_knob(1e-5)
-    residual: Literal["sum", "scaled"] = late_knob("sum")
+    residual: Literal["sum", "scaled", "reversible"] = late_knob("sum")
     layer_scale: float | None = late_knob(None)
     stochastic_depth: float = late_knob(0.0)
     feed_forward: Literal["gelu", "relu", "glu", "swiglu", "none"] = late_knob("gelu")
@@ -76,6 +79,20 @@ def check_stack(config: StackConfig, owner: str) -> None:
             raise ModelError(f"{owner}: {key}={value!r} needs a sum, and has_residual=False")
     if config.residual == "scaled" and config.norm_placement == "post":
         raise ModelError(f"{owner}: residual='scaled' is undone by norm_placement='post'")
+    if config.residual == "reversible":
+        _check_reversible(config, owner)
+
+
+def _check_reversible(config: StackConfig, owner: str) -> None:
+    if config.norm_placement == "post":
+        raise ModelError(
+            f"{owner}: residual='reversible' cannot be undone through norm_placement='post'"
+        )
+    if config.norm_kind == "batch":
+        raise ModelError(
+            f"{owner}: residual='reversible' computes all twice, and norm_kind='batch' would count "
+            "each batch twice"
+        )
 
 
 class MaskedBatchNorm(nn.BatchNorm1d):
@@ -139,15 +156,21 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, change: Tensor) -> Tensor:
         """`[batch, ..., dim]` -> the same shape."""
-        change = self.dropout(change)
+        change = self.change(change)
         if not self.has_residual:
             return change
+        return x + change if self.factor == 1.0 else (x + change) * self.factor
+
+    def change(self, change: Tensor) -> Tensor:
+        """What is added: some of it dropped, all of it scaled."""
+        change = self.dropout(change)
         if self.scale is not None:
             change = change * self.scale
         if self.training and self.rate:
-            keeps = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.rate
+            shape = len(change), *[1] * (change.ndim - 1)
+            keeps = torch.rand(shape, device=change.device) >= self.rate
             change = change * keeps / (1 - self.rate)
-        return x + change if self.factor == 1.0 else (x + change) * self.factor
+        return change
 
 
 class FeedForward(nn.Module):

@@ -76,12 +76,22 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     model = baseline.model(variant)
     name = _architecture(model, task, interface)
     spec = _model_spec(_named(model, name), variant, scale, interface)
+    if reason := _why_whole(spec, scale):
+        raise Impossible(f"{name}: {reason}")
     return Subject(
         task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
         decoding=_decoding(scale),
     )  # fmt: skip
+
+
+def _why_whole(spec: ModelSpec, scale: Scale) -> str:
+    """Why the model cannot be trained in the parts that the scale asks for."""
+    num_parts = scale.workers * scale.accumulation
+    return load_architecture(spec.architecture).why_whole(
+        spec, num_parts=num_parts, are_parameters_divided=scale.zero == 3
+    )
 
 
 def _decoding(scale: Scale) -> tuple[tuple[int, int], ...]:

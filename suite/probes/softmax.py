@@ -40,6 +40,7 @@ from torch.overrides import TorchFunctionMode
 
 from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
 from models.registry import mixer_pattern
+from models.reversible import activations_kept
 from suite.probes.probe import Probe, exercise, initial_model, measurement
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
@@ -140,7 +141,7 @@ def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:
         ModelError: a mixer takes none that could be seen.
     """
     mixers = mixers_of(model)
-    with softmaxes_written(mixers) as written:
+    with activations_kept(), softmaxes_written(mixers) as written:
         loss = task.loss(batch.through(model), batch)
     if not written:
         raise ModelError(f"{mixers[0].name} calls no softmax of torch's that could be looked at")

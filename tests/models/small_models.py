@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -13,31 +15,43 @@ from models import (
     Architecture,
     Input,
     Mixer,
+    ModelError,
     ModelSpec,
     architecture_class,
     build_model,
+    build_shapes,
 )
+from models.interface import INPUTS, PER_TOKEN
 
 # Linformer's 32 projected tokens need a length of as many.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3
+SOURCE = 40  # tokens of a second input
 GRID = (24, 32)  # of images: 48 patches
 OF_ONE_INPUT = [name for name in ARCHITECTURES if len(architecture_class(name).reads) == 1]
 
 
 def spec(architecture: str, mixer: str = "attention", **changes: Any) -> ModelSpec:
     """What differs may be a field of the spec, or a knob of the architecture."""
+    kind = architecture_class(architecture)
+    parts = {"mixer": mixer, "position": "learned", "dim": DIM, "depth": DEPTH}
+    first, *others = (_input(name, kind) for name in kind.reads)
     fields: dict[str, Any] = {
-        "architecture": architecture, "mixer": mixer, "knobs": {}, "position": "learned",
-        "dim": DIM, "depth": DEPTH, "length": LENGTH, "input_kind": "tokens", "input_size": SYMBOLS,
-        "output_size": SYMBOLS,
+        "architecture": architecture, "knobs": {}, "output_size": SYMBOLS, "length": first.length,
+        "input_kind": first.kind, "input_size": first.size, "grid": first.grid,
+        "others": dict(zip([name for name in kind.reads if name != INPUTS], others, strict=True)),
+        **{name: part for name, part in parts.items() if name in kind.takes},
     }  # fmt: skip
-    if "context" in architecture_class(architecture).reads:
-        fields["others"] = {"context": Input(kind="tokens", size=SYMBOLS, length=LENGTH)}
-    if "image" in architecture_class(architecture).reads["inputs"]:
-        fields |= {"input_kind": "image", "grid": GRID, "length": GRID[0] * GRID[1]}
     of_spec = {name: value for name, value in changes.items() if name in fields}
     settings = {name: value for name, value in changes.items() if name not in fields}
     return ModelSpec(**(fields | of_spec), settings=settings)
+
+
+def _input(name: str, kind: type[Architecture]) -> Input:
+    """Of the first kind that it can read there."""
+    read = kind.reads[name][0]
+    if read == "image":
+        return Input(kind=read, size=SYMBOLS, length=GRID[0] * GRID[1], grid=GRID)
+    return Input(kind=read, size=SYMBOLS, length=LENGTH if name == INPUTS else SOURCE)
 
 
 def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:
@@ -48,11 +62,11 @@ def build(model_spec: ModelSpec, seed: int = 0) -> Architecture:
 
 
 def reads_pairs(model_spec: ModelSpec) -> bool:
-    return model_spec.architecture == "pair_classifier"
+    return architecture_class(model_spec.architecture).answers == ("pair",)
 
 
 def predicts_tokens(model_spec: ModelSpec) -> bool:
-    return model_spec.architecture in ("language_model", "masked_language_model", "tagger")
+    return not PER_TOKEN.isdisjoint(architecture_class(model_spec.architecture).answers)
 
 
 def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> Tensor:
@@ -66,10 +80,49 @@ def inputs(model_spec: ModelSpec, batch: int = BATCH, length: int = LENGTH) -> T
 
 
 def outputs(model: Architecture) -> Tensor:
-    """Of its `inputs`, and of a source where it reads one."""
-    sources = {name: inputs(model.spec).flip(1) for name in model.spec.others}
-    logits: Tensor = model(inputs(model.spec), **sources)
+    """Of its `inputs`, and of its sources where it reads some."""
+    logits: Tensor = model(inputs(model.spec), **sources(model.spec))
     return logits
+
+
+def sources(model_spec: ModelSpec, batch: int = BATCH) -> dict[str, Tensor]:
+    """What it reads besides its `inputs`; all is real."""
+    generator, found = torch.Generator().manual_seed(2), {}
+    for name, each in model_spec.others.items():
+        if each.kind == "tokens":
+            found[name] = torch.randint(each.size, (batch, each.length), generator=generator)
+        else:
+            shape = each.grid or (each.length,)
+            found[name] = torch.randn(batch, *shape, each.size, generator=generator)
+    return found
+
+
+def alternatives(architecture: str, knob: str, given: dict[str, Any]) -> list[Any]:
+    """Other values of a knob, without those that this architecture refuses."""
+    config = architecture_class(architecture).Config
+    hint, default = get_type_hints(config)[knob], getattr(config(), knob)
+    values = {bool: (False, True), int: (8,), float: (0.5,), type(None): (None,)}
+    values[str] = ("gru", "performer")  # mixers, of which one may fit
+    hints = [hint] if get_origin(hint) in (None, Literal) else get_args(hint)
+    choices = [v for each in hints for v in values.get(each, get_args(each))]
+    others = [{**given, knob: value} for value in choices if value != default]
+    return [each[knob] for each in others if is_built(spec(architecture, **each))]
+
+
+def is_built(model_spec: ModelSpec) -> bool:
+    try:
+        build_shapes(model_spec)
+    except ModelError:
+        return False
+    return True
+
+
+@cache
+def every_setting(architecture: str) -> list[ModelSpec]:
+    """The defaults, and each knob at each other value that it may have."""
+    whole, knobs = spec(architecture), vars(architecture_class(architecture).Config())
+    others = [{k: v} for k in knobs for v in alternatives(architecture, k, {})]
+    return [replace(whole, settings=settings) for settings in ({}, *others)]
 
 
 def tokens(length: int = 7, dim: int = 8, batch: int = 2, seed: int = 1) -> Tensor:

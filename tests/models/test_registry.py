@@ -199,6 +199,18 @@ def test_a_plan_can_refuse_a_model_without_building_it(changes: dict, message: s
         build_model(replace(SPEC, **changes))
 
 
+def test_a_truncated_normal_is_not_drawn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch draws again what is beyond the limits, as numbers of fresh memory may be."""
+    torch = importlib.import_module("torch")
+    empty = torch.empty
+
+    def far_off(*shape: int, **named: object) -> object:
+        return empty(*shape, **named).fill_(9.0)
+
+    monkeypatch.setattr(torch, "empty", far_off)
+    build_shapes(replace(SPEC, settings={"initialisation": "truncated_normal"}))
+
+
 def test_checking_a_model_costs_no_memory_and_no_random_number() -> None:
     torch = importlib.import_module("torch")
     before = torch.get_rng_state()

@@ -31,6 +31,29 @@ def test_an_impossible_baseline_is_refused_by_name(case: str) -> None:
         plan(make_ablation(baseline=model, tasks=[IMAGES], axes=[vary("depth", [1, 2])]))
 
 
+@pytest.mark.parametrize(
+    ("knob", "scale", "reason"),
+    [
+        ({"norm_kind": "batch"}, {"workers": 2}, "a whole batch, which would be cut into 2"),
+        ({"norm_kind": "batch"}, {"accumulation": 2}, "which would be cut into 2"),
+        ({"norm_kind": "batch"}, {"zero": 3}, ""),
+        ({"residual": "reversible"}, {"zero": 3}, "reversible' needs all parameters in its"),
+        ({"residual": "reversible"}, {"zero": 2, "workers": 2}, ""),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_trained_in_parts_is_a_row(
+    knob: dict[str, str], scale: dict[str, int], reason: str
+) -> None:
+    (name, value), *_ = knob.items()
+    axes = [vary(name, [{"norm_kind": "layer", "residual": "sum"}[name], value])]
+    found = plan(make_ablation(tasks=[IMAGES], axes=axes, probes=["quality"], scale=scale))
+    reasons = {cell.variant: cell.reason for cell in found.cells}
+    assert reason in reasons.pop(f"{name}={value}")
+    assert not any(reasons.values())
+    assert len(found.trials) == found.about.num_seeds * (1 if reason else 2)
+
+
 def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
     if task == IMAGES:
         return NO_ROPE if (mixer, position) == ("fnet", "rope") else ""

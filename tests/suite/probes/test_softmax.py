@@ -174,6 +174,12 @@ def test_unscaled_products_of_wide_keys_start_saturated_and_scaled_ones_do_not()
             assert (each.entropy() < 0.2) == (high == 0.3)
 
 
+def test_a_stack_that_keeps_no_activations_is_looked_at_too() -> None:
+    spec = replace(spec_of(), settings={"residual": "reversible"})
+    found = attended(build_model(spec).double().eval(), *text())
+    assert [each.counts().any().item() for each in found] == [True] * spec.depth
+
+
 def test_softmaxes_outside_mixers_are_not_noted() -> None:
     model = model_of(heads=2)
     with softmaxes_written(mixers_of(model)) as written:

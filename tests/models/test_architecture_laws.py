@@ -1,0 +1,230 @@
+"""Laws of every architecture of the table, whatever it is; one that is added meets them unasked.
+
+A law asks the class what it can do, and names no architecture. Each is a function of a name, so
+that the last tests can show what it lets through and what it catches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from models import ARCHITECTURES, Architecture, ModelSpec, PartSeeds, architecture_class, generate
+from models.decoding import Decoder, beam_search
+from models.interface import CONTEXT
+from tests.models.small_models import (
+    BATCH,
+    SYMBOLS,
+    alternatives,
+    build,
+    every_setting,
+    inputs,
+    outputs,
+    sources,
+    spec,
+)
+
+TOKENS = 5  # that are written or read one by one
+STACK_KNOBS = {"residual": {"norm_placement": "pre"}}  # post-norm undoes scales
+
+
+def padded_sources(model_spec: ModelSpec) -> dict[str, Tensor]:
+    """Sources of which the second is short, and the masks that say so."""
+    found = sources(model_spec)
+    for name, each in model_spec.others.items():
+        if each.kind != "image":
+            mask = torch.arange(each.length) < torch.tensor([[each.length], [4], [each.length - 1]])
+            found[f"{name}_mask"] = mask
+    return found
+
+
+def a_beam_of_one_is_greedy(name: str) -> None:
+    """By both searches; `generate` takes the greedy one for a beam of one."""
+    model, start = build(spec(name)).double().eval(), torch.ones(BATCH, 1, dtype=torch.long)
+    given, decoder = padded_sources(model.spec), Decoder(max_length=TOKENS)
+    greedy = generate(model, given, decoder, start=start, end=0)
+    with torch.no_grad():
+        encoded = (model.encode(**given),) if given else ()
+        logits, state = model.step(start[:, 0], model.initial_state(BATCH, *encoded))
+        limits = torch.full((BATCH,), TOKENS)
+        beam = beam_search(model, logits, state, decoder, end=0, limits=limits)
+    assert beam.rows() == greedy.rows()
+    torch.testing.assert_close(beam.scores, greedy.scores)
+    assert len({tuple(row) for row in greedy.rows()} | {(SYMBOLS,)}) > 1
+
+
+def steps_are_the_teacher_forced_form(name: str) -> None:
+    """At every value of every knob, sources padded."""
+    for model_spec in every_setting(name):
+        model, read = build(model_spec).double().eval(), inputs(model_spec, length=TOKENS)
+        given, found = padded_sources(model_spec), []
+        with torch.no_grad():
+            encoded = (model.encode(**given),) if given else ()
+            state = model.initial_state(BATCH, *encoded)
+            for tokens in read.unbind(dim=1):
+                logits, state = model.step(tokens, state)
+                found.append(logits)
+            together = model(read, **given)
+        torch.testing.assert_close(torch.stack(found, dim=1), together)
+
+
+def flops_are_counted(name: str) -> None:
+    """By formula what torch counts, within 1 %; at every value of every knob."""
+    for setting in every_setting(name):
+        model_spec = replace(setting, depth=min(1, setting.depth))  # all blocks cost the same
+        model, counter = build(model_spec).eval(), FlopCounterMode(display=False)
+        with sdpa_kernel(SDPBackend.MATH), counter, torch.no_grad():
+            outputs(model)
+        context = model_spec.others.get(CONTEXT)
+        lengths = [] if context is None else [context.length]
+        formula: float = model.flops(model_spec.length, BATCH, *lengths)
+        assert formula == pytest.approx(counter.get_total_flops(), rel=0.01), model_spec.settings
+
+
+def every_knob_has_an_effect(name: str) -> None:
+    """A knob that nothing reads is the commonest fault of this field."""
+    for knob in vars(architecture_class(name).Config()):
+        given = {k: v for k, v in STACK_KNOBS.get(knob, {}).items() if is_knob(name, k)}
+        tried = alternatives(name, knob, given)
+        assert tried, f"{knob} has no other value"
+        for value in tried:
+            settings = ({}, {knob: value})
+            logits = [outputs(build(spec(name, **given, **each))) for each in settings]
+            is_same = torch.allclose(*logits, rtol=1e-3, atol=1e-3)
+            assert not is_same, f"{knob}={value!r} has no effect"
+
+
+def is_knob(name: str, knob: str) -> bool:
+    return knob in vars(architecture_class(name).Config())
+
+
+Law = Callable[[str], None]
+OF_ALL: tuple[Law, ...] = (flops_are_counted, every_knob_has_an_effect)
+OF_WRITERS: tuple[Law, ...] = (a_beam_of_one_is_greedy, steps_are_the_teacher_forced_form)
+
+
+def laws_of(name: str) -> tuple[Law, ...]:
+    return OF_ALL + (OF_WRITERS if architecture_class(name).can_write() else ())
+
+
+@pytest.mark.parametrize(
+    ("name", "law"), [(name, law) for name in ARCHITECTURES for law in laws_of(name)],
+    ids=lambda value: getattr(value, "__name__", value),
+)  # fmt: skip
+def test_laws(name: str, law: Law) -> None:
+    law(name)
+
+
+# What a person may add: no stack, no mixer, a source of vectors.
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the toy below remembers."""
+
+    total: Tensor
+    source: Tensor
+
+
+class Toy(Architecture):
+    """Logits from the sum of all tokens so far and the mean of the source."""
+
+    reads: ClassVar[Any] = {"inputs": ("tokens",), "context": ("vectors",)}
+    answers = ("sequence",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """One knob; `width`: of the hidden layer."""
+
+        width: int = 4
+
+    def build(self, seeds: PartSeeds) -> None:
+        width = self.config.width
+        with seeds.part("all"):
+            self.table = nn.Embedding(self.spec.input_size, width)
+            self.source = nn.Linear(self.spec.others["context"].size, width)
+            self.head = nn.Linear(width, self.spec.output_size)
+
+    def encode(self, context: Tensor, context_mask: Tensor | None = None) -> Tensor:
+        real = torch.ones(context.shape[:2]) if context_mask is None else context_mask
+        weights = real.unsqueeze(-1).to(self.head.weight)
+        context = context.to(self.head.weight)
+        mean: Tensor = (self.source(context) * weights).sum(dim=1) / weights.sum(dim=1)
+        return mean
+
+    def forward(self, inputs: Tensor, **context: Tensor) -> Tensor:
+        logits: Tensor = self.head(
+            self.table(inputs).cumsum(dim=1) + self.encode(**context).unsqueeze(1)
+        )
+        return logits
+
+    def initial_state(self, batch: int, encoded: Tensor) -> Read:
+        return Read(torch.zeros_like(encoded), encoded)
+
+    def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
+        total = state.total + self.table(tokens)
+        return self.head(total + state.source), Read(total, state.source)
+
+    def flops(self, length: int, batch: int = 1, context_length: int = 0) -> float:
+        source = context_length * self.source.weight.numel()
+        return 2.0 * batch * (source + length * self.head.weight.numel())
+
+
+class Idle(Toy):
+    """With a knob that nothing reads."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Toy.Config):
+        """`unread`: has no effect."""
+
+        unread: bool = False
+
+
+class Uncounted(Toy):
+    """Its formula forgets the source."""
+
+    def flops(self, length: int, batch: int = 1, context_length: int = 0) -> float:
+        return super().flops(length, batch)
+
+
+class Forgetful(Toy):
+    """Its steps forget what they have read."""
+
+    def step(self, tokens: Tensor, state: Read) -> tuple[Tensor, Read]:
+        logits, _ = super().step(tokens, state)
+        return logits, state
+
+
+def register(monkeypatch: pytest.MonkeyPatch, kind: type[Architecture]) -> str:
+    name = f"a_{kind.__qualname__}"
+    monkeypatch.setitem(ARCHITECTURES, name, f"{kind.__module__}:{kind.__qualname__}")
+    return name
+
+
+def test_what_is_added_to_the_table_meets_all_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = register(monkeypatch, Toy)
+    assert laws_of(name) == OF_ALL + OF_WRITERS
+    for law in laws_of(name):
+        law(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "said"),
+    [
+        (Idle, every_knob_has_an_effect, "unread=True has no effect"),
+        (Uncounted, flops_are_counted, "approx|=="),
+        (Forgetful, steps_are_the_teacher_forced_form, "not close"),
+    ],
+)
+def test_what_breaks_a_law_is_found(
+    kind: type[Architecture], law: Law, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AssertionError, match=said):
+        law(register(monkeypatch, kind))
