@@ -76,16 +76,27 @@ def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.M
     assert planned.about.variants == ("scale=1/sqrt(d)", "scale=none")
 
 
-def test_the_architecture_of_the_guide_runs_to_its_report(tmp_path: Path) -> None:
-    (block,) = code_blocks((ROOT / "docs/guide.md").read_text())
-    (tmp_path / "net.py").write_text(block)
-    command = [sys.executable, "-m", "suite.cli", "run", "net.py", "--executor", "inline"]
-    options = ["--seeds", "1", "--set", "steps=2", "--set", "batch=2"]
-    subprocess.run([*command, *options], cwd=tmp_path, check=True, timeout=300)
-    page = (tmp_path / "out/reports/net/report.md").read_text()
-    results = (tmp_path / "out/reports/net/results.csv").read_text()
-    assert "net:Net" in page
-    assert "width=8" in results
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("net.py", ["batch=2"], ["net:Net", "width=8"]),
+        ("reverse.py", ["batch=500", "length=3", "dim=8"], ["position=none", "digits=2"]),
+    ],
+)
+def test_an_ablation_of_the_guide_runs_to_its_report(
+    name: str, options: list[str], said: list[str], tmp_path: Path
+) -> None:
+    blocks = code_blocks((ROOT / "docs/guide.md").read_text())
+    names = re.findall(r"This file, `(\w+\.py)`, is complete", (ROOT / "docs/guide.md").read_text())
+    assert len(blocks) == len(names)
+    (tmp_path / name).write_text(blocks[names.index(name)])
+    command = [sys.executable, "-m", "suite.cli", "run", name, "--executor", "inline"]
+    for setting in ("steps=2", *options):
+        command += ["--set", setting]
+    subprocess.run([*command, "--seeds", "1"], cwd=tmp_path, check=True, timeout=300)
+    folder = tmp_path / "out/reports" / Path(name).stem
+    results = (folder / "results.csv").read_text()
+    assert all(each in (folder / "report.md").read_text() + results for each in said)
     assert not re.search("(error|crashed|skipped),", results)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +27,15 @@ SCALE = {
     "dim": 8, "depth": 1, "length": 49, "steps": 6, "batch": 100, "num_evaluations": 1,
     "learning_rate": 1e-2, "seeds": 1, "pretraining_steps": 4,
 }  # fmt: skip
+FILE = f'''"""Does pre-training help?"""
+from suite import Ablation, Model, Scale, vary
+
+ABLATION = Ablation(
+    question="Does pre-training help?", baseline=Model(mixer="attention", position="none"),
+    axes=[vary("start", ["none", "parity"])], tasks=["fashion_mnist_patches"],
+    probes=["quality"], scales={{"quick": Scale(**{SCALE!r})}},
+)
+'''
 ABLATION = Ablation(
     question="Does pre-training help?", baseline=Model(mixer="attention", position="none"),
     axes=[vary("start", ["none", "parity"])], tasks=["fashion_mnist_patches"],
@@ -40,6 +52,16 @@ def _no_store(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def planned() -> Plan:
     return plan(ABLATION)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """trial_id -> the hash of what it found, in a sweep that nothing happens to."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
+        run(ABLATION, options=_options(out))
+    return {trial_id: sha256 for trial_id, (_, sha256) in _numbers(out).items()}
 
 
 def _options(out: Path, **changes: object) -> Options:
@@ -105,28 +127,59 @@ def _flip_a_bit(weights: Path) -> None:
 @pytest.mark.usefixtures("_no_store")
 @pytest.mark.parametrize(("happens", "attempts"), [(_nothing, 1), (_remove, 2), (_flip_a_bit, 2)])
 def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
-    happens: Callable[[Path], None], attempts: int, tmp_path: Path
+    happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    run(ABLATION, options=_options(tmp_path / "undisturbed"))
-    undisturbed = _numbers(tmp_path / "undisturbed")
     weights = _run_until_the_parent_is_done(tmp_path / "killed")
     happens(weights)
     run(ABLATION, options=_options(tmp_path / "killed"))
     found = _numbers(tmp_path / "killed")
-    assert {k: sha256 for k, (_, sha256) in found.items()} == {
-        k: sha256 for k, (_, sha256) in undisturbed.items()
-    }
+    assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
     assert found[weights.parent.name][0] == attempts
     assert not weights.exists()
 
 
+@pytest.mark.usefixtures("_no_store")
+@pytest.mark.parametrize(
+    ("happens", "attempts"),
+    [
+        (_nothing, 1),
+        pytest.param(_remove, 2, marks=pytest.mark.slow),
+        pytest.param(_flip_a_bit, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_numbers(
+    happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
+) -> None:
+    """SIGKILL after the second result: the parent's and its sibling's are there, no child's."""
+    file, killed = tmp_path / "own.py", tmp_path / "killed"
+    file.write_text(FILE)
+    _, parent, child = plan(str(file)).trials
+    fault = "kill:after:journal: commit:2"
+    command = [sys.executable, "-m", "tools.chaos.faults", fault, "--", "run", str(file)]
+    ended = subprocess.run(
+        [*command, "--executor", "inline", "--out", str(killed)],
+        cwd=Path(__file__).parents[3], check=False, timeout=240,
+    )  # fmt: skip
+    assert ended.returncode == -signal.SIGKILL
+    assert parent.trial_id in _numbers(killed)
+    assert child.trial_id not in _numbers(killed)
+    happens(killed / "checkpoints" / parent.trial_id / FINAL)
+    run(str(file), options=_options(killed))
+    found = _numbers(killed)
+    assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
+    assert (found[parent.trial_id][0], found[child.trial_id][0]) == (attempts, 1)
+    assert not (killed / "checkpoints").exists()
+
+
 @pytest.mark.ray
 @pytest.mark.usefixtures("_no_store")
-def test_on_ray_the_numbers_are_those_of_one_process(tmp_path: Path) -> None:
-    run(ABLATION, options=_options(tmp_path / "inline"))
+def test_on_ray_the_numbers_are_those_of_one_process(
+    tmp_path: Path, undisturbed: dict[str, str]
+) -> None:
     outcome = run(ABLATION, options=Options(out=tmp_path / "ray", executor="ray"))
     assert outcome.counts == {Status.OK: 3}
-    assert _numbers(tmp_path / "ray") == _numbers(tmp_path / "inline")
+    found = _numbers(tmp_path / "ray")
+    assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
     assert not (tmp_path / "ray" / "checkpoints").exists()
 
 
