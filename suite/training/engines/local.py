@@ -202,7 +202,9 @@ class LocalEngine:
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Forward, backward, update. Returns the loss, a scalar left on the device."""
         losses: list[Tensor] = []
-        batch = self._with_own_answers(batch.to(self.device))
+        batch = batch.to(self.device)
+        if self._training.scheduled_sampling:
+            batch = self._with_own_answers(batch)
         for part, share in shares_of(batch, self._training.accumulation):
             loss = self._loss(part, task)
             loss = loss if share == 1.0 else loss * share
