@@ -37,6 +37,7 @@ from suite.training.engines.engine import (
     in_parts,
     judged,
     part_of,
+    weight_of,
     weights_of,
     writes,
 )
@@ -100,11 +101,16 @@ class ShardedEngine:
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
         share = part_of(batch, self.rank, self.num_workers)
-        losses = []
+        num_parts, losses = self.num_workers * self._accumulation, []
         for index in range(self._accumulation):
-            part = part_of(share, index, self._accumulation).to(self.device)
+            part = part_of(share, index, self._accumulation)
+            weight = weight_of(part, batch, num_parts)
+            part = part.to(self.device)
             outputs = part.through(self.model).map(Tensor.float)
-            loss = task.loss(outputs, part, self._label_smoothing)
+            if weight:
+                loss = task.loss(outputs, part, self._label_smoothing) * weight
+            else:  # a backward pass all the same, in which other workers take part
+                loss = outputs.logits.sum() * 0.0
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:

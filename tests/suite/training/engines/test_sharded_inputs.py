@@ -18,9 +18,9 @@ from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.schema import Measurement, Parallel, Point
 from suite.spec import vary
-from suite.tasks.digits import END
+from suite.tasks.digits import END, Reversal
 from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import Batch, Split
+from suite.tasks.task import Batch, Split, Task
 from suite.training.checkpoint import checkpointer_for
 from suite.training.engines.engine import Engine
 from suite.training.engines.local import LocalEngine
@@ -61,9 +61,21 @@ class Short(Penalised):
         yield from (whole.rows(slice(8)), whole.rows(slice(8, 9)))
 
 
-def trained(engine: Engine) -> tuple[list[float], float]:
+class Ragged(Reversal):
+    """Of the first two rows nothing is asked, of the third one a single target."""
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        whole = super().training_batch(step, batch, seed)
+        asked = torch.ones_like(whole.targets, dtype=torch.bool)
+        asked[:2] = asked[2, 1:] = False
+        return whole.only(asked)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        yield next(super().held_out(split, batch))
+
+
+def trained(engine: Engine, task: Task) -> tuple[list[float], float]:
     """The losses of a few steps and the score after them."""
-    task = Short(6)
     steps = [[engine.step(task.training_batch(n, BATCH, 0), task)] for n in range(STEPS)]
     return [engine.mean(each) for each in steps], engine.evaluate(task, "test", BATCH)
 
@@ -71,8 +83,11 @@ def trained(engine: Engine) -> tuple[list[float], float]:
 def pairs_on_a_worker() -> dict[str, tuple[list[float], float]]:
     asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
     return {
-        name: trained(ShardedEngine(GruPair(), asked, parallel, "cpu"))
+        f"{name}, {type(task).__name__}": trained(
+            ShardedEngine(GruPair(), asked, parallel, "cpu"), task
+        )
         for name, parallel in CASES.items()
+        for task in (Short(6), Ragged(6))
     }
 
 
@@ -155,9 +170,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Child]:
 def test_two_workers_train_and_write_as_one(of_workers: Found) -> None:
     torch.set_num_threads(1)
     asked = training(STEPS, learning_rate=3e-3, warmup_steps=1)
-    losses, score = trained(LocalEngine(GruPair(), asked, "cpu"))
-    assert losses[-1] < losses[0]
+    here = {
+        type(task).__name__: trained(LocalEngine(GruPair(), asked, "cpu"), task)
+        for task in (Short(6), Ragged(6))
+    }
     for name, (found, their_score) in of_workers[0].items():
+        losses, score = here[name.rpartition(", ")[2]]
+        assert losses[-1] < losses[0]
         assert found == pytest.approx(losses, rel=1e-5), name
         assert their_score == score, name
 
