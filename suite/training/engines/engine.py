@@ -122,6 +122,17 @@ def shares_of(batch: Batch, num_parts: int) -> Iterator[tuple[Batch, float]]:
             yield part, own / num_scored
 
 
+def weight_of(part: Batch, batch: Batch, num_parts: int) -> float:
+    """What a part's loss is multiplied by, so that the mean over parts is the whole batch's loss.
+
+    A loss is a mean over scored targets, of which parts may have more or fewer; 1 where all have
+    equally many.
+    """
+    num_scored = int((batch.targets != UNSCORED).sum())
+    own = int((part.targets != UNSCORED).sum())
+    return own * num_parts / num_scored if num_scored else 1.0
+
+
 def evaluate(model: nn.Module, task: Task, split: Split, batch: int, device: str) -> float:
     """The task's metric over a whole split, the model in evaluation mode."""
     with in_evaluation_mode(model), torch.inference_mode():

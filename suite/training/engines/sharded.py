@@ -38,6 +38,7 @@ from suite.training.engines.engine import (
     in_parts,
     judged,
     part_of,
+    weight_of,
     weights_of,
     writes,
 )
@@ -109,9 +110,10 @@ class ShardedEngine:
         self, batch: Batch, task: Task, before_update: Callable[[], None] = lambda: None
     ) -> Tensor:
         """See `Engine.step`; `before_update` is called when all gradients are there."""
-        losses = []
-        for index, part in enumerate(self._parts(self._with_own_answers(batch))):
-            loss = self._loss(part, task)
+        batch, losses = self._with_own_answers(batch), []
+        for index, part in enumerate(self._parts(batch)):
+            weight = weight_of(part, batch, self.num_workers * self._accumulation)
+            loss = self._loss(part, task, weight)
             self.model.backward(loss)
             losses.append(loss.detach())
             if index == self._accumulation - 1:
@@ -126,16 +128,19 @@ class ShardedEngine:
         for index in range(self._accumulation):
             yield part_of(share, index, self._accumulation).to(self.device)
 
-    def _loss(self, batch: Batch, task: Task) -> Tensor:
-        """Mean loss of a part, in float32; DeepSpeed runs the model under autocast at bf16."""
+    def _loss(self, batch: Batch, task: Task, weight: float) -> Tensor:
+        """Weighted loss of a part, in float32; DeepSpeed runs the model under autocast at bf16."""
         outputs = batch.through(self.model).map(Tensor.float)
+        if not weight:  # a backward pass all the same, in which other workers take part
+            return outputs.logits.sum() * 0.0
         loss = task.loss(outputs, batch, self._training.label_smoothing)
         if self._teacher is None:
-            return loss
+            return loss * weight
         kind, is_bf16 = torch.device(self.device).type, self._precision == "bf16"
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=is_bf16):
             taught = batch.through(self._teacher)
-        return with_teacher(loss, outputs, taught.map(Tensor.float), batch, self._training)
+        taught = taught.map(Tensor.float)
+        return with_teacher(loss, outputs, taught, batch, self._training) * weight
 
     def _with_own_answers(self, batch: Batch) -> Batch:
         """See `suite.training.sampling`; the draw is of the whole batch."""

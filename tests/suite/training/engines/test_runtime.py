@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from models import ModelSpec, build_model
 from suite.events import Finished
 from suite.execution.trial import run_trial
+from suite.planning.plan import plan
 from suite.schema import Resources, Status, Training, Trial
+from suite.spec import vary
 from suite.tasks.digits import Reversal
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
 from suite.training.engines import local as runtime
 from suite.training.engines.local import LocalEngine, NoRuntime, prepared, runtime_of
+from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair
 
@@ -181,6 +184,21 @@ def test_a_compiled_model_trains_as_an_eager_one() -> None:
     assert type(compiled.model).__name__ == "OptimizedModule"
     for a, b in zip(eager.model.parameters(), compiled.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("task", TASKS)
+def test_a_whole_architecture_trains_compiled_as_it_does_eagerly(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_out_few(monkeypatch.setattr)
+    axes = [vary("runtime", ["eager", "compiled"])]
+    eager, compiled = (ended(t).result for t in plan(family_ablation(task, axes=axes)).trials)
+    assert compiled.status is Status.OK, compiled.reason
+    values = [each.value for each in (*eager.points, *eager.measurements)]
+    found = [each.value for each in (*compiled.points, *compiled.measurements)]
+    assert found == pytest.approx(values, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.slow

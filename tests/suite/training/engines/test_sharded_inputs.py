@@ -18,9 +18,9 @@ from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.schema import Measurement, Parallel, Point, Training
 from suite.spec import vary
-from suite.tasks.digits import END
+from suite.tasks.digits import END, Reversal
 from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import Batch, Split
+from suite.tasks.task import Batch, Split, Task
 from suite.training.checkpoint import checkpointer_for
 from suite.training.engines.engine import Engine
 from suite.training.engines.local import LocalEngine
@@ -37,9 +37,6 @@ CASES = {
     "zero 0, accumulated": Parallel(workers=2, zero=0, precision="float32", accumulation=2),
     "zero 3": Parallel(workers=2, zero=3, precision="float32", accumulation=1),
 }
-RECIPES: dict[str, dict[str, object]] = {
-    "plain": {}, "taught": {"distillation": "soft", "scheduled_sampling": 1.0},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,26 +61,45 @@ class Short(Penalised):
         yield from (whole.rows(slice(8)), whole.rows(slice(8, 9)))
 
 
-def trained(engine: Engine) -> tuple[list[float], float]:
+class Ragged(Reversal):
+    """Of the first two rows nothing is asked, of the third one a single target."""
+
+    def training_batch(self, step: int, batch: int, seed: int) -> Batch:
+        whole = super().training_batch(step, batch, seed)
+        asked = torch.ones_like(whole.targets, dtype=torch.bool)
+        asked[:2] = asked[2, 1:] = False
+        return whole.only(asked)
+
+    def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
+        yield next(super().held_out(split, batch))
+
+
+TRAININGS: dict[str, tuple[dict[str, object], type[Task]]] = {
+    "plain": ({}, Short), "ragged": ({}, Ragged),
+    "taught": ({"distillation": "soft", "scheduled_sampling": 1.0}, Short),
+}  # fmt: skip
+
+
+def trained(engine: Engine, task: Task) -> tuple[list[float], float]:
     """The losses of a few steps and the score after them."""
-    task = Short(6)
     steps = [[engine.step(task.training_batch(n, BATCH, 0), task)] for n in range(STEPS)]
     return [engine.mean(each) for each in steps], engine.evaluate(task, "test", BATCH)
 
 
-def asked_of(recipe: str) -> tuple[Training, GruPair | None]:
-    """A training, and its teacher."""
-    asked = training(STEPS, learning_rate=3e-3, warmup_steps=1, **RECIPES[recipe])
-    return asked, GruPair(seed=5) if recipe == "taught" else None
+def asked_of(case: str) -> tuple[Training, GruPair | None, Task]:
+    """A training, its teacher, and its task."""
+    recipe, task = TRAININGS[case]
+    asked = training(STEPS, learning_rate=3e-3, warmup_steps=1, **recipe)
+    return asked, GruPair(seed=5) if recipe else None, task(6)
 
 
 def pairs_on_a_worker() -> dict[tuple[str, str], tuple[list[float], float]]:
     found = {}
     for name, parallel in CASES.items():
-        for recipe in RECIPES:
-            asked, teacher = asked_of(recipe)
+        for case in TRAININGS:
+            asked, teacher, task = asked_of(case)
             engine = ShardedEngine(GruPair(), asked, parallel, "cpu", seed=3, teacher=teacher)
-            found[name, recipe] = trained(engine)
+            found[name, case] = trained(engine, task)
     return found
 
 
@@ -163,14 +179,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Child]:
         return {task: child_of(task, {}, tmp_path_factory.mktemp("here")) for task in TASKS}
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_two_workers_train_and_write_as_one(recipe: str, of_workers: Found) -> None:
+@pytest.mark.parametrize("case", TRAININGS)
+def test_two_workers_train_and_write_as_one(case: str, of_workers: Found) -> None:
     torch.set_num_threads(1)
-    asked, teacher = asked_of(recipe)
-    losses, score = trained(LocalEngine(GruPair(), asked, "cpu", seed=3, teacher=teacher))
+    asked, teacher, task = asked_of(case)
+    losses, score = trained(LocalEngine(GruPair(), asked, "cpu", seed=3, teacher=teacher), task)
     assert losses[-1] < losses[0]
     for name in CASES:
-        found, their_score = of_workers[0][name, recipe]
+        found, their_score = of_workers[0][name, case]
         assert found == pytest.approx(losses, rel=1e-5), name
         assert their_score == score, name
 
