@@ -32,8 +32,10 @@ Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME...", help="A shipped ablation, or the path of your own file."),
 ]
-ScaleName = Literal["quick", "standard", "paper"]
-Scale = Annotated[ScaleName, typer.Option(help="quick takes minutes on two cores.")]
+ScaleName = Literal["smoke", "quick", "standard", "paper"]
+Scale = Annotated[
+    ScaleName, typer.Option(help="smoke shows that it works; quick takes minutes on two cores.")
+]
 Seeds = Annotated[
     int | None, typer.Option(min=1, max=10_000, help="Number of seeds instead of the scale's own.")
 ]

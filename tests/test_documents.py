@@ -91,9 +91,17 @@ def test_an_ablation_of_the_guide_runs_to_its_report(
     assert len(blocks) == len(names)
     (tmp_path / name).write_text(blocks[names.index(name)])
     command = [sys.executable, "-m", "suite.cli", "run", name, "--executor", "inline"]
+    command += ["--scale", "smoke"]
     for setting in ("steps=2", *options):
         command += ["--set", setting]
-    subprocess.run([*command, "--seeds", "1"], cwd=tmp_path, check=True, timeout=300)
+    subprocess.run(
+        [
+            *command,
+        ],
+        cwd=tmp_path,
+        check=True,
+        timeout=300,
+    )
     folder = tmp_path / "out/reports" / Path(name).stem
     results = (folder / "results.csv").read_text()
     assert all(each in (folder / "report.md").read_text() + results for each in said)

@@ -30,7 +30,7 @@ from reports.tables.comparison import comparison_table, primary, whole_coverage,
 from reports.tables.pooled import pooled_exhibit
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance, Status
 
-SCALES = ("quick", "standard", "paper")
+SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # rows of the figure of scores, where lines show the same
 MAX_UNRANKED = 40  # variants of a table in the order of the ablation
 MOST_BEST = 8  # of more variants, those that the page shows unfolded

@@ -16,7 +16,9 @@ from reports.results.variant_labels import what_baseline_is
 from reports.tables.comparison import whole_coverage, without_controls
 from suite.schema import MIXER_ALONE, About
 
+_SMOKE = "smoke"
 _SCALES = {
+    _SMOKE: "hardly trained: it shows that the ablation works, and answers nothing",
     "quick": "small enough for two CPU cores and some minutes",
     "standard": "for one GPU and some hours",
     "paper": "as in a paper, for a cluster",
@@ -25,6 +27,10 @@ _HASH_DIGITS = 12
 _INDICATIVE = (
     "This scale is small enough for a laptop. It shows the direction of large "
     "effects; it is no evidence for a paper."
+)
+_ANSWERS_NOTHING = (
+    "Models are hardly trained at this scale, so no claim is tested. It shows that the ablation "
+    "works, and answers nothing."
 )
 _UNPROVEN = (
     "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
@@ -144,7 +150,8 @@ def summary_points(
             title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
         )
     if about.is_indicative:
-        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
+        text = _ANSWERS_NOTHING if about.scale == _SMOKE else _INDICATIVE
+        yield SummaryPoint(title="Indicative", text=text)
     published = published_in_words(about)
     if published:
         yield SummaryPoint(title="Published", text=published)

@@ -16,7 +16,7 @@ from importlib import resources
 from models import ARCHITECTURES, MIXERS, ModelSpec
 from suite.errors import unknown_name
 from suite.schema import Trial
-from suite.spec import SCALES, SpecError
+from suite.spec import SCALES, SMOKE, SpecError
 from suite.tasks.registry import TASKS, task_class
 
 FILE = "ablations/learning_rates.csv"
@@ -47,7 +47,7 @@ def tuned_rate(
     Raises:
         SpecError: where no rate was tried on the task at that scale, or for a malformed file.
     """
-    rates = _shipped() if rates is None else rates
+    rates, scale = _shipped() if rates is None else rates, _tried(scale)
     known = {on for at, on, _, _ in rates if at == scale}
     if not known:
         raise SpecError(
@@ -61,6 +61,11 @@ def tuned_rate(
         )
     key = (scale, source, _or_own(task, architecture), mixer)
     return rates.get(key, rates[_any(scale, source)])
+
+
+def _tried(scale: str) -> str:
+    """The scale whose rates it takes."""
+    return "quick" if scale == SMOKE else scale
 
 
 def _or_own(task: str, architecture: str) -> str:
@@ -94,7 +99,7 @@ def rates_in_words(trials: Iterable[Trial], scale: str) -> str:
 
 def _is_fallback(scale: str, task: str, model: ModelSpec, rate: float) -> bool:
     """Whether the rate is the table's for any model; an axis may set others."""
-    rates = _shipped()
+    rates, scale = _shipped(), _tried(scale)
     source = source_of(task, {on for at, on, _, _ in rates if at == scale})
     key = (scale, source, _or_own(task, model.architecture), model.mixer)
     return key not in rates and rates.get(_any(scale, source)) == rate

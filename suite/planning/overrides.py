@@ -70,6 +70,7 @@ def edited(
     Raises:
         SpecError: for a field that it does not have, or a value of another type.
     """
+    entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
     if scale_name not in entry.ablation.scales:
         return entry
     of_fields = {

@@ -45,7 +45,7 @@ from suite.schema import (
     Resources,
     Trial,
 )
-from suite.spec import SCALES, SEEDS, TUNED, Ablation, Claim, Scale, SpecError
+from suite.spec import SCALES, SEEDS, SMOKE, TUNED, Ablation, Claim, Scale, SpecError
 from suite.tasks.registry import task_class
 
 
@@ -353,7 +353,8 @@ def _about(
         claim=claim, metrics=_metrics(cells),
         data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
         subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
-        floors=_floors(cells), signatures=_signatures(tasks), is_indicative=scale_name == "quick",
+        floors=_floors(cells), signatures=_signatures(tasks),
+        is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, num_seeds),
     )  # fmt: skip
 

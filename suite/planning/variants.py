@@ -33,7 +33,7 @@ class Baseline:
 
     Attributes:
         knobs: Of its mixer and of its tasks' architectures, defaults filled in.
-        scale_name: ``quick``, ``standard`` or ``paper``.
+        scale_name: ``smoke``, ``quick``, ``standard`` or ``paper``.
     """
 
     ablation: Ablation

@@ -22,9 +22,10 @@ from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, T
 from suite.spec.fields import SpecError as SpecError
 from suite.spec.recipe import Recipe as Recipe
 
-ScaleName = Literal["quick", "standard", "paper"]
-SCALES: tuple[ScaleName, ...] = ("quick", "standard", "paper")
-SEEDS: Mapping[str, int] = {"quick": 3, "standard": 5, "paper": 10}
+ScaleName = Literal["smoke", "quick", "standard", "paper"]
+SCALES: tuple[ScaleName, ...] = ("smoke", "quick", "standard", "paper")
+SMOKE: ScaleName = "smoke"  # shows that an ablation works, and answers nothing
+SEEDS: Mapping[str, int] = {"smoke": 1, "quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # of one axis
 MOST_AXES = 64
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
@@ -251,7 +252,7 @@ class Scale(Recipe):
         decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
         beams: Widths of beam search, ascending, at which it measures besides one; each with each
             number of sequences.
-        seeds: Number of seeds; by default 3 at quick, 5 at standard, 10 at paper.
+        seeds: Number of seeds; by default 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
         gpus: GPUs of one worker; a fraction shares one.
@@ -319,6 +320,20 @@ class Scale(Recipe):
         return {name: found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found}
 
 
+_AT_SMOKE = {"steps": 20, "batch": 8, "num_evaluations": 1}
+_LENGTHS_AT_SMOKE = 2  # of each list of a scale
+
+
+def _smaller(scale: Scale, axes: Sequence[Axis]) -> Scale:
+    """What smoke is where an ablation does not say: the same models, hardly trained."""
+    own = scale.model_dump(exclude_unset=True, exclude={"seeds"})
+    lists = {name: own[name][:_LENGTHS_AT_SMOKE] for name in SWEEPS & own.keys() - {"dims_length"}}
+    small = {name: min(most, getattr(scale, name)) for name, most in _AT_SMOKE.items()}
+    varied = [value for axis in axes if axis.name == "warmup_steps" for value in axis.values]
+    small["steps"] = max([small["steps"], own.get("warmup_steps", 0), *varied])
+    return Scale(**{**own, **lists, **small})
+
+
 class Ablation(FrozenSpec):
     """A question about an architecture, and how it is to be answered.
 
@@ -329,7 +344,8 @@ class Ablation(FrozenSpec):
         tasks: Names of tasks; each variant meets each.
         probes: Kinds of measurement.
         claim: The one primary claim that it tests.
-        scales: Settings by scale: quick, standard, paper.
+        scales: Settings by scale: smoke, quick, standard, paper. Smoke is a small quick unless it
+            says otherwise.
         recipe: How models are trained, at each scale that does not say otherwise.
         teacher: The model that others learn from, where `distillation` of the recipe or an axis
             says so; it is trained first, on the same task and seed, as the baseline is.
@@ -352,11 +368,16 @@ class Ablation(FrozenSpec):
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
 
     def at_scale(self, scale: str) -> Ablation:
-        """The same question with the values that its axes take there."""
-        if scale != "quick" or all(axis.quick is None for axis in self.axes):
-            return self
-        axes = tuple(vary(axis.name, axis.quick or axis.values) for axis in self.axes)
-        return self.model_copy(update={"axes": axes})
+        """The same question with the values that its axes take there; at smoke without a claim."""
+        update: dict[str, Any] = {}
+        if scale in (SMOKE, "quick") and any(axis.quick is not None for axis in self.axes):
+            update["axes"] = tuple(vary(a.name, a.quick or a.values) for a in self.axes)
+        if scale == SMOKE:
+            update["claim"] = None
+            if "quick" in self.scales:
+                small = _smaller(self.scales["quick"], update.get("axes", self.axes))
+                update["scales"] = {SMOKE: small, **self.scales}
+        return self.model_copy(update=update) if update else self
 
     def scale(self, name: str) -> Scale:
         """The settings of a scale that it has, the recipe's filled in."""

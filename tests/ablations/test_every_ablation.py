@@ -96,6 +96,15 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
     assert {(about.claim.a, about.claim.metric), (about.claim.b, about.claim.metric)} <= measured
 
 
+def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
+    small, quick = plan(name, scale="smoke"), planned(name, "quick")
+    assert small.about.variants == quick.about.variants
+    assert small.about.claim is None
+    assert small.about.num_seeds == 1
+    steps = [t.training.steps for t in small.trials if t.training is not None]
+    assert max(steps, default=0) <= 100
+
+
 @pytest.mark.parametrize(("name", "scale"), CASES)
 def test_every_axis_changes_what_is_trained(name: str, scale: str) -> None:
     """Alone, each axis must give at least two different trials on some task."""

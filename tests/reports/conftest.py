@@ -64,7 +64,7 @@ def about(scale: str = "quick", **changes: Any) -> About:
             "majority": DataSet(title="Majority of a bit string", licence="none needed",
                                 origin="generated", sha256="0" * 64),
         },
-        "is_indicative": scale == "quick",
+        "is_indicative": scale in ("smoke", "quick"),
         "regenerate": "bakeoff run heads --scale " + scale,
         "provenances": {PLACE.environment_id: PLACE},
     }  # fmt: skip

@@ -205,6 +205,9 @@ def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
     page = render("heads", [empty, *both], tmp_path, scale="quick")
     assert "at scale quick (small enough" in page.read_text()
     assert "This scale is small enough" in page.read_text()
+    page = render("heads", [_plain("smoke")], tmp_path)
+    assert "at scale smoke (hardly trained" in page.read_text()
+    assert "no claim is tested" in page.read_text()
     with pytest.raises(FrameError, match="no results at scale 'quik'"):
         render("heads", both, tmp_path, scale="quik")
 

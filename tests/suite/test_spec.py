@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "integer"]),
     "learning rate 0": (scale(learning_rate=0), ["learning_rate", "0", "above 0"]),
     "unknown scale": (
-        ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'quick', 'standard' or 'paper'"],
+        ablation(scales={"quik": Scale(**SCALE)}), ["'quik'", "'smoke', 'quick', 'standard' or"],
     ),
     "no scale": (ablation(scales={}), ["scales", "{}", "at least 1"]),
     "no axis": (ablation(axes=[]), ["axes", "at least 1"]),
@@ -184,3 +184,34 @@ def test_settings_name_what_is_not_the_default_of_a_recipe() -> None:
     assert set(asked.settings().items()) - set(plain.settings().items()) == {
         ("optimizer", "sgd"), ("clip_norm", None),
     }  # fmt: skip
+
+
+def test_smoke_is_a_small_quick_without_a_claim() -> None:
+    quick = Scale(
+        dim=16, depth=1, length=8, steps=900, batch=64, seeds=7,
+        lengths=[8, 16, 32], dims=[4, 8, 16], dims_length=16,
+    )  # fmt: skip
+    made = ablation(scales={"quick": quick}, axes=[vary("heads", [1, 2, 4], quick=[1, 2])])()
+    small = made.at_scale("smoke")
+    scale = small.scale("smoke")
+    assert (scale.steps, scale.batch, scale.num_evaluations, scale.seeds) == (20, 8, 1, None)
+    assert (scale.lengths, scale.dims, scale.dims_length) == ((8, 16), (4, 8), 16)
+    assert (scale.dim, scale.depth, scale.length) == (quick.dim, quick.depth, quick.length)
+    assert small.axes[0].values == (1, 2)
+    assert small.claim is None
+    assert small.at_scale("smoke") == small
+
+
+def test_smoke_has_room_for_the_warm_up_that_is_asked_for() -> None:
+    quick = Scale(**{**SCALE, "steps": 900, "warmup_steps": 30})
+    made = ablation(scales={"quick": quick})()
+    assert made.at_scale("smoke").scale("smoke").steps == 30
+    varied = ablation(scales={"quick": quick}, axes=[vary("warmup_steps", [30, 70])])()
+    assert varied.at_scale("smoke").scale("smoke").steps == 70
+
+
+def test_a_file_may_say_what_smoke_is() -> None:
+    own = Scale(**{**SCALE, "steps": 3})
+    made = ablation(scales={"smoke": own})().at_scale("smoke")
+    assert made.scale("smoke") == own
+    assert made.claim is None
