@@ -79,7 +79,7 @@ def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("net.py", ["batch=2"], ["net:Net", "width=8"]),
+        ("net.py", ["batch=500"], ["net:Net", "width=8"]),
         ("reverse.py", ["batch=500", "length=3", "dim=8"], ["position=none", "digits=2"]),
     ],
 )

@@ -107,6 +107,7 @@ _GRU = Peer(name="nn.GRU", adapt=torch_peers.recurrent(nn.GRU))
 _LSTM = Peer(name="nn.LSTM", adapt=torch_peers.recurrent(nn.LSTM))
 _CONV = Peer(name="nn.Conv1d", adapt=torch_peers.convolution)
 _SEPARABLE = Peer(name="two nn.Conv1d", adapt=torch_peers.separable_convolution)
+_GRID = Peer(name="nn.Conv2d", adapt=torch_peers.grid_convolution)
 _GATED = Peer(name="nn.Conv1d, nn.GLU", adapt=torch_peers.gated_convolution)
 _LINFORMER = Peer(name="linformer", package="linformer", adapt=package_peers.linformer)
 _PERFORMER = Peer(
@@ -139,6 +140,7 @@ PAIRINGS: tuple[Pairing, ...] = (
     *_both("dilated_conv", _CONV, layer=2),
     *_both("separable_conv", _SEPARABLE),
     *_both("gated_conv", _GATED),
+    Pairing(mixer="grid_conv", is_causal=False, peers=(_GRID,)),
     Pairing(
         mixer="linformer", is_causal=False, peers=(_LINFORMER,), knobs={"projected_length": 256}
     ),

@@ -76,6 +76,15 @@ def separable_convolution(ours: Any) -> nn.Module:
     return _convolved(_padded(ours.depthwise, ours), pointwise)
 
 
+def grid_convolution(ours: Any) -> nn.Module:
+    """`nn.Conv2d` over a grid of one row, with the row of the kernel that meets it."""
+    side = ours.config.window_size
+    theirs = nn.Conv2d(ours.dim, ours.dim, (1, side), padding=(0, side // 2), groups=ours.dim)
+    row = ours.conv.weight[:, :, side // 2, None]
+    theirs.load_state_dict({"weight": row, "bias": ours.conv.bias})
+    return Wrapped(theirs, lambda layer, x: layer(x.mT.unsqueeze(2)).squeeze(2).mT)
+
+
 def gated_convolution(ours: Any) -> nn.Module:
     return _convolved(_padded(ours.conv, ours), nn.GLU(dim=1))
 
