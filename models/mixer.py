@@ -292,9 +292,10 @@ class Mixer(nn.Module, ABC):
         """
 
     def take_grid(self, grid: tuple[int, int], num_before: int) -> None:
-        """Called once when it is put into a stack whose tokens lie on a grid.
+        """Called when it is put into a stack whose tokens lie on a grid.
 
-        For mixers that know neighbours in two directions; to others it makes no difference.
+        For mixers that know neighbours in two directions; to others it makes no difference. It is
+        called again to compare the mixer with its reference on a small grid.
 
         Args:
             grid: Rows and columns.

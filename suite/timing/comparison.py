@@ -22,6 +22,7 @@ from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.local import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
+_SIDE_OF_A_CHECK = 4  # of a grid
 _TOLERANCE = 1e-6  # of the largest number; both compute in float64
 Operations = Mapping[str, Pass | Missing]  # by metric
 _Built = TypeVar("_Built")
@@ -127,6 +128,10 @@ def _outermost_mixers(module: nn.Module) -> Iterator[Mixer]:
 
 def _refuse_wrong(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> None:
     num_tokens = min(_TOKENS_OF_A_CHECK, spec.length)
+    if mixer.grid:
+        rows, columns = (min(_SIDE_OF_A_CHECK, side) for side in mixer.grid)
+        mixer.take_grid((rows, columns), 0)
+        num_tokens = rows * columns
     drawn = torch.Generator().manual_seed(seed)
     x = torch.randn(1, num_tokens, mixer.dim, generator=drawn, dtype=torch.float64).to(device)
     fast, slow = (_seeded(form, x, seed) for form in (mixer, mixer.reference))

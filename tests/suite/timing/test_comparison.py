@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from models import MIXERS, ModelSpec
+from models.mixers.grid_conv import GridConvolution
 from suite.schema import Measurement, Status
 from suite.timing.comparison import Disproved, Operations, TimingComparison, refuse_wrong_mixers
 from suite.timing.passes import Pass
@@ -118,6 +119,18 @@ def test_every_shipped_mixer_is_what_it_says(mixer: str) -> None:
     for length in (4, 64):
         knobs = {"projected_length": 4} if mixer == "linformer" else {}
         refuse_wrong_mixers(alone(mixer, length, **knobs), "cpu", 0)
+
+
+def test_a_mixer_of_a_grid_is_compared_on_a_corner_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = ModelSpec(
+        architecture="vit", mixer="grid_conv", position="none", dim=8, depth=1, length=400,
+        input_kind="image", input_size=1, grid=(20, 20), output_size=2,
+        settings={"patch": 2, "pooling": "mean"},
+    )  # fmt: skip
+    refuse_wrong_mixers(image, "cpu", 0)
+    monkeypatch.setattr(GridConvolution, "forward", lambda self, x: 2 * self.reference(x))
+    with pytest.raises(Disproved, match="on 16 tokens"):
+        refuse_wrong_mixers(image, "cpu", 0)
 
 
 def test_a_wrong_one_is_named() -> None:
