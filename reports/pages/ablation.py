@@ -20,7 +20,7 @@ from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import SummaryPoint, summary_points
+from reports.pages.summary import SummaryPoint, summary_points, why_no_verdict
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
@@ -107,6 +107,11 @@ class Page:
     environments: tuple[tuple[str, Provenance], ...]
     commits: tuple[str, ...]
     definitions: tuple[str, ...]
+
+    @property
+    def why_no_verdict(self) -> str:
+        """What stands in place of a verdict."""
+        return why_no_verdict(self.about)
 
     @property
     def findings(self) -> tuple[Section, ...]:

@@ -28,6 +28,7 @@ _INDICATIVE = (
     "This scale is small enough for a laptop. It shows the direction of large "
     "effects; it is no evidence for a paper."
 )
+_NO_CLAIM = "This ablation makes no claim, so there is no verdict: read the intervals."
 _ANSWERS_NOTHING = (
     "Models are hardly trained at this scale, so no claim is tested. It shows that the ablation "
     "works, and answers nothing."
@@ -149,9 +150,8 @@ def summary_points(
         yield SummaryPoint(
             title="How sure", text=" ".join((judged.outcome.meaning, *judged.details))
         )
-    if about.is_indicative:
-        text = _ANSWERS_NOTHING if about.scale == _SMOKE else _INDICATIVE
-        yield SummaryPoint(title="Indicative", text=text)
+    if about.is_indicative and about.scale != _SMOKE:
+        yield SummaryPoint(title="Indicative", text=_INDICATIVE)
     published = published_in_words(about)
     if published:
         yield SummaryPoint(title="Published", text=published)
@@ -203,6 +203,11 @@ def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
         f"{_count(coverage.num_total, 'planned measurement')}{noisy}{f'; {lost}' if lost else ''}. "
         "A trial may give several: one of times measures all variants."
     )
+
+
+def why_no_verdict(about: About) -> str:
+    """What stands in place of a verdict."""
+    return _ANSWERS_NOTHING if about.scale == _SMOKE else _NO_CLAIM
 
 
 def scale_in_words(scale: str) -> str:

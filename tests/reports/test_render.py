@@ -205,11 +205,16 @@ def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
     page = render("heads", [empty, *both], tmp_path, scale="quick")
     assert "at scale quick (small enough" in page.read_text()
     assert "This scale is small enough" in page.read_text()
-    page = render("heads", [_plain("smoke")], tmp_path)
-    assert "at scale smoke (hardly trained" in page.read_text()
-    assert "no claim is tested" in page.read_text()
     with pytest.raises(FrameError, match="no results at scale 'quik'"):
         render("heads", both, tmp_path, scale="quik")
+
+
+def test_a_page_at_smoke_says_that_it_answers_nothing(tmp_path: Path) -> None:
+    about = replace(synthetic.about("smoke"), claim=None)
+    page = render("heads", [replace(_plain("smoke"), about=about)], tmp_path).read_text()
+    assert "at scale smoke (hardly trained" in page
+    assert '<p class="sentence">Models are hardly trained at this scale, so no claim' in page
+    assert "This scale is small enough" not in page
 
 
 def test_results_csv_holds_every_scale_under_its_key(page: Path) -> None:
