@@ -40,6 +40,7 @@ class ClaimOutcome(StrEnum):
     IDENTICAL = "identical"
     INCONCLUSIVE = "inconclusive"
     UNDERPOWERED = "underpowered"
+    NOT_TESTED = "not tested"
     INVALID = "invalid"
 
     @property
@@ -49,9 +50,10 @@ class ClaimOutcome(StrEnum):
 
 
 _MEANINGS = {
-    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
-    "reaches the claimed size.",
-    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
+    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero. How its size "
+    "compares with the claimed one is said apart.",
+    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below the claimed size, and "
+    "does not lie above zero.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
     ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
@@ -59,6 +61,8 @@ _MEANINGS = {
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
     "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
+    ClaimOutcome.NOT_TESTED: "The baseline does not beat a predictor without an architecture at "
+    "this scale, so that no comparison with it says anything.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }
@@ -153,12 +157,12 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
     Args:
         advantage: Signed so that positive is better.
-        by: At least this much is claimed; not negative.
+        by: The claimed size, not negative: it refutes, and supports nothing.
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
         return ClaimOutcome.UNDERPOWERED
-    if low > 0 and point >= by:
+    if low > 0:
         return ClaimOutcome.SUPPORTED
     if high < 0:
         return ClaimOutcome.REFUTED
@@ -170,6 +174,8 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.why_invalid:
         return ClaimOutcome.INVALID
+    if found.why_not_tested:
+        return ClaimOutcome.NOT_TESTED
     if found.diverged:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
@@ -224,6 +230,8 @@ def _what_was_seen(registration: Registration) -> str:
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
+    if found.why_not_tested:
+        return f"no verdict at this scale, since {found.why_not_tested}"
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
@@ -231,7 +239,7 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
             "others would flatter"
         )
     compare = _comparison_of_times if found.is_ratio else _comparison
-    return f"{compare(found, advantage, family)}{_remark(found, outcome)}"
+    return f"{compare(found, advantage, family)}{_remark(found, advantage, outcome)}"
 
 
 def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
@@ -273,12 +281,23 @@ def _basis(
     return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
-def _remark(found: Evidence, outcome: ClaimOutcome) -> str:
+def _place(advantage: Estimate, size: float) -> str:
+    """Where a claimed size lies."""
+    assert advantage.low is not None, "what is supported has an interval"
+    assert advantage.high is not None, "what is supported has an interval"
+    if size < advantage.low:
+        return "below the interval"
+    return "above the interval" if size > advantage.high else "inside the interval"
+
+
+def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     claim, series = found.claim, found.series
     unit = "" if series is None or series.unit == "1" else f" {series.unit}"
     match outcome:
         case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
+        case ClaimOutcome.SUPPORTED if claim.by:
+            return f"; the claimed size of {claim.by:g}{unit} is {_place(advantage, claim.by)}"
         case ClaimOutcome.EQUIVALENT:
             return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
         case ClaimOutcome.REFUTED if claim.by:
