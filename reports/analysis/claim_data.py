@@ -118,21 +118,44 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     why_invalid = _apart(about, claim, candidates) or _why_invalid(about, claim, series, ordered)
     if why_invalid:
         return Evidence(claim=claim, series=series, why_invalid=why_invalid)
-    a, b = series.values(claim.a), series.values(claim.b)
-    better, worse = (b, a) if series.better == "lower" else (a, b)
-    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
-    is_ratio = series.unit == "s" and claim.by == 0 and is_positive
-    logs = tuple(log_ratios(better, worse).values()) if is_ratio else ()
+    differences, is_ratio = _differences(claim, series)
     return Evidence(
         claim=claim,
         why_not_tested=why_not_tested(about, claim, measured),
         series=series,
-        differences=logs if is_ratio else paired_differences(better, worse),
+        differences=differences,
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
     )
+
+
+def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], bool]:
+    """The advantage of each pair, and whether these are logarithms of ratios."""
+    a, b = series.values(claim.a), series.values(claim.b)
+    better, worse = (b, a) if series.better == "lower" else (a, b)
+    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
+    if series.unit == "s" and claim.by == 0 and is_positive:
+        return tuple(log_ratios(better, worse).values()), True
+    return paired_differences(better, worse), False
+
+
+def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
+    """The pairs of a claim that are there, whatever is still missing; None where it makes none.
+
+    For a plan, which asks what further seeds would find; nothing can be judged by it.
+    """
+    claim = about.claim
+    series = max(
+        _candidates(claim, measured) if claim else (),
+        key=lambda each: len(advantages(each, claim.a, claim.b)) if claim else 0,
+        default=None,
+    )
+    if claim is None or series is None:
+        return None
+    differences, is_ratio = _differences(claim, series)
+    return Evidence(claim=claim, series=series, differences=differences, is_ratio=is_ratio)
 
 
 def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
