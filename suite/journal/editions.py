@@ -63,13 +63,19 @@ def edition_sha256(plan: Plan) -> str:
         "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
         "probes": about.probes, "seeds": about.num_seeds, "model": in_hashed_words(about.model),
         "claim": {name: value for name, value in claim.items() if name not in CITED},
-        "settings": {
-            name: value for name, value in about.settings.items()
-            if name not in PLACE and (name, value) != _FIRST_SCHEDULE
-        },
+        "settings": settings_of(about),
         "trials": sorted(trial.trial_id for trial in plan.trials),
     }  # fmt: skip
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def settings_of(about: About) -> dict[str, Knob]:
+    """Those of the scale that determine the plan; the first schedule was not said once."""
+    return {
+        name: value
+        for name, value in about.settings.items()
+        if name not in PLACE and (name, value) != _FIRST_SCHEDULE
+    }
 
 
 def edition_settings(about: About) -> dict[str, Knob]:

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 from models.model_spec import canonical_json
 from suite.journal.editions import (
     CITED,
-    PLACE,
     JournalEditions,
     KeptEdition,
     Source,
     Sources,
     bare_json,
     parsed_plan,
+    settings_of,
 )
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
 from suite.schema import About, Cell, Plan, Registration, Status, Trial
@@ -62,9 +62,8 @@ def content_of(about: About) -> str | None:
     if about.claim is None:
         return None
     claim = {name: value for name, value in asdict(about.claim).items() if name not in CITED}
-    settings = {name: value for name, value in about.settings.items() if name not in PLACE}
     return canonical_json(
-        {"alpha": ALPHA, "claim": claim, "seeds": about.num_seeds, "settings": settings}
+        {"alpha": ALPHA, "claim": claim, "seeds": about.num_seeds, "settings": settings_of(about)}
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from models.model_spec import Knob
 from reports.results.frame import read_sweep
 from reports.stats.intervals import CONFIDENCE
+from suite.journal.editions import edition_sha256
 from suite.journal.journal import Journal
 from suite.journal.plans import (
     ALPHA,
@@ -76,6 +79,23 @@ def test_the_hash_is_that_of_the_canonical_json() -> None:
     assert content == json.dumps(said, sort_keys=True, separators=(",", ":"))
     statement = Statement(content=content, num_pairs=0, stated_seconds=0.0)
     assert statement.sha256 == hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_a_schedule_is_part_of_the_test_but_the_one_that_was_not_said_once() -> None:
+    """Statements and editions of before, which did not say it, stay what they were."""
+    first = make(scale={"schedule": "cosine"})
+    settings = first.about.settings
+    unsaid = replace(first, about=replace(first.about, settings=without(settings, "schedule")))
+    assert settings["schedule"] == "cosine"
+    assert content_of(first.about) == content_of(unsaid.about)
+    assert edition_sha256(first) == edition_sha256(unsaid)
+    other = make(scale={"schedule": "linear"})
+    assert content_of(other.about) != content_of(first.about)
+    assert edition_sha256(other) != edition_sha256(first)
+
+
+def without(settings: Mapping[str, Knob], name: str) -> dict[str, Knob]:
+    return {key: value for key, value in settings.items() if key != name}
 
 
 def test_alpha_is_that_of_the_reports() -> None:
