@@ -90,6 +90,7 @@ class Verdict:
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
         smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated as it is, or an
             earlier edition tested it with other settings.
         remark: Why it is exploratory, a whole sentence; else empty.
@@ -109,6 +110,7 @@ class Verdict:
     improvement: Improvement | None = None
     num_seeds_to_settle: int | None = None
     smallest_effect: float | None = None
+    is_check: bool = False
     is_exploratory: bool = False
     remark: str = ""
     diverged: tuple[Divergence, ...] = ()
@@ -146,6 +148,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
         smallest_effect=strong.smallest_effect,
+        is_check=found.claim.is_check,
         is_exploratory=bool(why_exploratory),
         remark=why_exploratory,
         diverged=found.diverged,
@@ -188,7 +191,11 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
 
 
 def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
-    remarks = {"exploratory": is_exploratory, "indicative": about.is_indicative}
+    is_check = about.claim is not None and about.claim.is_check
+    remarks = {
+        "a check": is_check, "exploratory": is_exploratory and not is_check,
+        "indicative": about.is_indicative and not is_check,
+    }  # fmt: skip
     return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 
@@ -312,6 +319,7 @@ def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict
     """The verdicts under Holm's rule: the more claims are shown, the clearer each must be.
 
     Every claim counts, also one that lacks seeds: so the level does not hang on what is missing.
+    A check does not: it holds by construction, and is judged alone.
 
     Args:
         cases: Ablation -> what it says and what was measured, as `verdict` takes them.
@@ -321,5 +329,9 @@ def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict
     """
     found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
     claims = {name: each for name, each in found.items() if each is not None}
-    families = holm({name: smallest_levels(each) for name, each in claims.items()})
-    return {name: judged(cases[name][0], each, families[name]) for name, each in claims.items()}
+    tested = {name: each for name, each in claims.items() if not each.claim.is_check}
+    families = holm({name: smallest_levels(each) for name, each in tested.items()})
+    return {
+        name: judged(cases[name][0], each, families.get(name, Family()))
+        for name, each in claims.items()
+    }

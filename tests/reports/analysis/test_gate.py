@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,3 +110,15 @@ def test_a_model_at_chance_passes_once_in_forty(n: int) -> None:
         found = judged([value - 1 for value in b], b, {"unigram": 2.0})
         passed += found.outcome is not ClaimOutcome.NOT_TESTED
     assert passed / num < 0.025 + 3 * (0.025 * 0.975 / num) ** 0.5
+
+
+def test_a_check_is_judged_alone_and_makes_no_other_claim_wait() -> None:
+    about, series = measured(BETTER, GOOD, {})
+    claim = about.claim
+    assert claim is not None
+    check = replace(about, claim=replace(claim, is_check=True))
+    found = judged_together({"x": (check, series), "y": (about, series), "z": (about, series)})
+    assert {name: each.num_claims for name, each in found.items()} == {"x": 1, "y": 2, "z": 2}
+    assert found["x"].level == 0.05
+    assert found["x"].kind == "supported, a check"
+    assert found["y"].kind == "supported, indicative"
