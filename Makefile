@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo catalogue test slow-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench learning-rates lint audit types ui clean
+.PHONY: setup demo catalogue test slow-test battery timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench learning-rates lint audit types ui clean
 
 setup: .venv/done
 
@@ -19,6 +19,9 @@ test: setup
 
 slow-test: setup
 	$(BIN)/python -m pytest -m slow
+
+battery: setup
+	$(BIN)/python -m pytest -n 3 -m "battery or not (slow or bench or cluster or timing or statistics)" tests/models
 
 timing-test: setup
 	$(BIN)/python -m pytest -m timing -s

@@ -64,6 +64,7 @@ def battery_of_copy(change: Callable[[Path], None], tests: str) -> subprocess.Co
             shutil.copytree(ROOT / part, copy / part, ignore=ignored)
         change(copy / "models")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "-p", "no:cacheprovider"]
+        command += ["-m", "not slow"]  # with all values of knobs
         return subprocess.run(
             [*command, "-k", tests, "tests/models/test_every_mixer.py"],
             cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True,

@@ -12,6 +12,7 @@ from models.model_spec import Knob
 from suite.spec import MODEL_FIELDS, TEACHER, WHOLE_MODEL, Ablation, Axis, Model, Scale, SpecError
 
 MOST_VARIANTS = 10_000
+_MAY_LACK = ("architecture", "mixer")  # of the fields of a model: its task's, and none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Baseline:
         whole = variant.changes.get(WHOLE_MODEL)
         model = whole if isinstance(whole, Model) else self.ablation.baseline
         changed = {
-            name: None if value is None else str(value)
+            name: None if value is None and name in _MAY_LACK else str(value)
             for name, value in variant.settings.items()
             if name in MODEL_FIELDS
         }

@@ -7,6 +7,7 @@ declared on the mixer, never names here.
 
 import math
 import weakref
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from types import UnionType
@@ -115,9 +116,27 @@ FORMS = all_forms()
 CHANGED = [case for form in FORMS for case in changed_knobs(form)]
 PLACED = [case for form in FORMS for case in with_positions(form)]
 CASES = FORMS + CHANGED + PLACED
+# By default a knob that is a number is tried at one other value.
+FIRST = {(case.name, case.is_causal, case.knob): case for case in reversed(CHANGED)}
+
+
+def is_first(case: Case) -> bool:
+    words_or_none = not case.knob or type(case.value) in (str, bool)
+    return words_or_none or FIRST[case.name, case.is_causal, case.knob] is case
+
+
+def each(several: Iterable[Any]) -> list[Any]:
+    """Cases, or tuples that begin with one, with the marker of what takes long."""
+    marked = []
+    for one in several:
+        values = one if isinstance(one, tuple) else (one,)
+        marks = [] if is_first(values[0]) else [pytest.mark.battery]
+        marked.append(pytest.param(*values, id="-".join(map(str, values)), marks=marks))
+    return marked
+
 
 forms = pytest.mark.parametrize("case", FORMS, ids=str)
-cases = pytest.mark.parametrize("case", CASES, ids=str)
+cases = pytest.mark.parametrize("case", each(CASES))
 names = pytest.mark.parametrize("name", list(MIXERS))
 
 
@@ -534,9 +553,7 @@ def test_the_tensors_alive_at_the_peak_are_listed() -> None:
 SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case in FORMS]
 
 
-@pytest.mark.parametrize(
-    ("case", "batch", "length"), SIZES_OF_BYTES, ids=[f"{c}-{b}x{n}" for c, b, n in SIZES_OF_BYTES]
-)
+@pytest.mark.parametrize(("case", "batch", "length"), each(SIZES_OF_BYTES))
 def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
     """Or it refuses: a relative position, heads whose keys and values are of unequal widths."""
     dim = 64  # where neither padding to whole vectors nor a library's constants weigh much
@@ -582,7 +599,7 @@ def moved_outputs(case: Case) -> Tensor:
     return in_training(layers, sequence(2, 17), calls=3)
 
 
-@pytest.mark.parametrize("case", CHANGED, ids=str)
+@pytest.mark.parametrize("case", each(CHANGED))
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
     """Peers ship knobs that nothing reads; each of ours moves the output, or says it does not."""
     form = Case(case.name, case.is_causal)

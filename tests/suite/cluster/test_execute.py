@@ -94,6 +94,7 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
     assert max(len(result.points) for result in here.values()) == 31
 
 
+@pytest.mark.cluster
 def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
     polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
     (mixers.path / "polluting_loss.py").write_text(polluter)
@@ -147,6 +148,7 @@ def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
     assert told == results(events)[slow.trial_id].points[: len(told)]
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("fault", [pytest.param("Exits", marks=pytest.mark.slow), "Killed"])
 def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     executor, mixers: Workplace, fault: str
@@ -163,6 +165,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert raised.output == "said before the fault\n"
 
 
+@pytest.mark.cluster
 def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:
     planned = own(mixers, "KilledOnce")
     events = list(executor.execute(work_of(planned)))
@@ -203,6 +206,7 @@ def _children_left() -> list[int]:
     ]
 
 
+@pytest.mark.cluster
 def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: Workplace) -> None:
     """They fail at their first pass, which is soon; test_scheduling.py has some that end well."""
     planned = plan(
@@ -225,6 +229,7 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
     assert not used & set(places)  # a process that timed is not used again
 
 
+@pytest.mark.cluster
 def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     planned = plan(
         mixers.ablation(

@@ -15,7 +15,7 @@ from suite.schema import Status
 from tests.suite.cluster.heads import AUTHENTICATION, head
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def value(measurement: Measurement) -> float:
     return measurement.value
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("zero", HELD)
 def test_a_worker_holds_what_theory_says(
     zero: int, said: Mapping[int, Mapping[str, Measurement]]
@@ -76,6 +77,7 @@ def test_a_worker_holds_what_theory_says(
     assert peak > value(said[zero]["model_state_bytes"])
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("zero", HELD)
 def test_times_are_positive_and_spread_around_their_median(
     zero: int, said: Mapping[int, Mapping[str, Measurement]]
@@ -88,6 +90,7 @@ def test_times_are_positive_and_spread_around_their_median(
     assert 1 < value(said[zero]["tokens_per_second"]) < 1e7
 
 
+@pytest.mark.cluster
 def test_what_is_measured_is_what_was_announced(
     said: Mapping[int, Mapping[str, Measurement]],
 ) -> None:
@@ -98,6 +101,7 @@ def test_what_is_measured_is_what_was_announced(
         }
 
 
+@pytest.mark.cluster
 def test_no_memory_for_the_lone_worker_is_that_numbers_own_status(
     said: Mapping[int, Mapping[str, Measurement]],
 ) -> None:

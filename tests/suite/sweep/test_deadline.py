@@ -19,6 +19,7 @@ from suite.provenance import provenance
 from suite.schema import Resources, Result, Status, Trial
 from suite.sweep import driver as sweep
 from suite.sweep.driver import Options, run
+from suite.sweep.mlflow_sync import EventLog
 from suite.sweep.verify import differences
 from suite.timeouts import Deadline
 from tests.suite.heads_sweep import LocalStore
@@ -68,6 +69,8 @@ class StillWorks(Good):
             driver = int((here / "driver").read_text())
             is_here = os.getpid() == driver
             child = 0 if is_here else os.posix_spawnp("sleep", ["sleep", "600"], os.environ)
+            while not (is_here or (here / f"begun process {os.getpid()}").exists()):
+                time.sleep(0.01)  # the driver has not heard of it yet
             (here / "reached").write_text(f"{time.monotonic()} {os.getpid()} {child}")
             os.kill(driver, signal.SIGALRM)
             time.sleep(600)
@@ -89,6 +92,19 @@ def cut_ablation(work: Workplace, module: str, **fields: Any) -> str:
 def _an_alarm_is_the_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends it, and whenever: a sweep's deadline is set before the limit of its trials."""
     monkeypatch.setattr(timeouts, "_is_due", lambda one, now: one is timeouts._ALARMS[0])
+
+
+@pytest.fixture(autouse=True)
+def _who_has_begun_is_noted(work: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file for each trial, once its beginning is in the journal and sent to the store."""
+    write = EventLog.write
+
+    def noted(log: EventLog, event: Event) -> None:
+        write(log, event)
+        if isinstance(event, Started):
+            (work.path / f"begun {event.place}").touch()
+
+    monkeypatch.setattr(EventLog, "write", noted)
 
 
 @pytest.fixture

@@ -171,6 +171,7 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
     assert not (killed / "checkpoints").exists()
 
 
+@pytest.mark.cluster
 @pytest.mark.ray
 @pytest.mark.usefixtures("_no_store")
 def test_on_ray_the_numbers_are_those_of_one_process(

@@ -27,6 +27,8 @@ from suite.training.loop import Exercise, train, train_resuming
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import no_pickle, on_two_workers
 
+pytestmark = pytest.mark.cluster
+
 RTOL = {"float32": 1e-5, "bf16": 1e-2}  # measured: 2e-7 and 7e-4
 STEPS, BATCH, LENGTH = 12, 8, 32
 NUM_LOSSES = 4  # in a curve: after steps 3, 6, 9, 12; scores after 4, 8, 12

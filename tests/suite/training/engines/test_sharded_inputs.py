@@ -32,6 +32,8 @@ from tests.suite.toy import training
 from tests.suite.training.engines.pair import no_pickle, on_two_workers
 from tests.suite.writers import GruPair, Penalised
 
+pytestmark = pytest.mark.cluster
+
 STEPS, BATCH = 4, 8
 CASES = {
     "zero 0, accumulated": Parallel(workers=2, zero=0, precision="float32", accumulation=2),
