@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from suite.execution.run_task import TaskResult
-from suite.tasks.bases.generated import _whole_split
 from suite.tasks.mqar import Mqar
 
 ROOT = Path(__file__).parents[1]
@@ -113,9 +112,7 @@ def test_the_module_of_the_readme_can_be_trained(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Mqar, "num_held_out", {"validation": 8, "test": 24})
     block = next(block for block in code_blocks(README) if "run_task" in block)
     names: dict[str, object] = {}
-    _whole_split.cache_clear()  # of other tests, with all examples
     exec(re.sub(r"\bsteps=\d+", "steps=2", block), names)
-    _whole_split.cache_clear()
     result = names["result"]
     assert isinstance(result, TaskResult)
     assert (result.metric, result.points[-1].step) == ("accuracy", 2)

@@ -66,14 +66,16 @@ class GeneratedTask(Task):
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """As many of each kind, one kind after the other."""
-        whole = _whole_split(type(self), self.length, split)
+        whole = _whole_split(type(self), self.length, split, self.num_held_out[split])
         for first in range(0, len(whole.targets), batch):
             yield whole.rows(slice(first, first + batch))
 
 
 @lru_cache(maxsize=8)
-def _whole_split(kind_of_task: type[GeneratedTask], length: int, split: Split) -> Batch:
+def _whole_split(
+    kind_of_task: type[GeneratedTask], length: int, split: Split, num_examples: int
+) -> Batch:
     task = kind_of_task(length)
     stream, kinds = held_out_stream(split), task.kinds()
-    count = task.num_held_out[split] // len(kinds)
+    count = num_examples // len(kinds)
     return joined([task.draw(stream, count, kind) for kind in kinds])

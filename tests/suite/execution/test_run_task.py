@@ -18,7 +18,7 @@ from suite.errors import Diverged
 from suite.execution.run_task import ModuleError, TaskResult
 from suite.schema import Point, Training
 from suite.spec import Recipe, Scale
-from suite.tasks.bases.generated import GeneratedTask, _whole_split
+from suite.tasks.bases.generated import GeneratedTask
 from suite.tasks.data_order import RandomStream
 from suite.tasks.registry import TASKS, task_class
 from suite.tasks.task import Batch, TaskError
@@ -298,7 +298,6 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     """One for each interface that a task can ask for, with few examples to score."""
     monkeypatch.setattr(GeneratedTask, "num_held_out", {"validation": 4, "test": 8})
     monkeypatch.setitem(TASKS, "same_first", f"{__name__}:SameFirst")
-    _whole_split.cache_clear()  # of other tests, with all examples
     asked: set[str] = set()
     trained = suite.run_task
 
@@ -313,7 +312,6 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     pair = suite.run_task(examples.globs["Difference"](), task="same_first", length=4, steps=2)
     assert pair.metric == "accuracy"
     assert asked == set(ANSWERS)
-    _whole_split.cache_clear()
 
 
 class SameFirst(GeneratedTask):
