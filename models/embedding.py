@@ -33,9 +33,9 @@ class TokenEmbedding(nn.Module):
         self.scale = math.sqrt(dim)
         nn.init.normal_(self.table.weight, std=dim**-0.5)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Look the tokens up."""
-        embedded: Tensor = self.table(tokens)
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Look the tokens up; what stands at padding is not read."""
+        embedded: Tensor = self.table(tokens if mask is None else tokens.masked_fill(~mask, 0))
         return embedded * self.scale
 
 

@@ -89,8 +89,7 @@ class LanguageModel(StackArchitecture):
 
     def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `Architecture.forward`; `[batch, time, output_size]`."""
-        tokens = inputs if mask is None else inputs.masked_fill(~mask, 0)
-        return self._logits(self.trunk(self.embedding(tokens), mask))
+        return self._logits(self.trunk(self.embedding(inputs, mask), mask))
 
     def initial_state(self, batch: int) -> DecodingState:
         """The state before the first token of each sequence.

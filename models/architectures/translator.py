@@ -182,7 +182,7 @@ class Translator(StackArchitecture):
         if context is None:
             raise ModelError(f"{self.name} needs a context: the source")
         encoded = self._encoded(context, context_mask)
-        target = self.embedding(_without_padding(inputs, mask))
+        target = self.embedding(inputs, mask)
         return self._logits(self.decoder(target, mask, encoded, context_mask))
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> tuple[State, ...]:
@@ -203,18 +203,7 @@ class Translator(StackArchitecture):
         return DecodingState(num_tokens=0, layers=layers, context=encoded)
 
     def step(self, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        """One token of each target.
-
-        Args:
-            tokens: `[batch]` integers.
-            state: Of the tokens before.
-
-        Returns:
-            The logits of the next token, `[batch, output_size]`, and the new state.
-
-        Raises:
-            ModelError: a place beyond those that the position knows.
-        """
+        """One token `[batch]` of each target; see `LanguageModel.step`."""
         hidden, layers = self.decoder.step(
             self.embedding(tokens), state.num_tokens, state.layers, state.context
         )
@@ -223,9 +212,7 @@ class Translator(StackArchitecture):
 
     def _encoded(self, context: Tensor, context_mask: Tensor | None) -> Tensor:
         embedding = self.embedding if self.config.tied == "all" else self.source_embedding
-        encoded: Tensor = self.encoder(
-            embedding(_without_padding(context, context_mask)), context_mask
-        )
+        encoded: Tensor = self.encoder(embedding(context, context_mask), context_mask)
         return encoded
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -239,7 +226,3 @@ class Translator(StackArchitecture):
         head = batch * length * 2 * self.spec.dim * self.spec.output_size
         encoder = self.encoder.flops(source, batch)
         return encoder + self.decoder.flops(length, batch, source) + head
-
-
-def _without_padding(tokens: Tensor, mask: Tensor | None) -> Tensor:
-    return tokens if mask is None else tokens.masked_fill(~mask, 0)
