@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from reports.analysis.gate import why_not_tested
 from reports.analysis.time_comparison import log_ratios
 from reports.results.series import Series, advantages, coverage, is_noisy, num_expected
 from reports.stats.aggregate import Improvement, improvement
@@ -55,6 +56,7 @@ class Evidence:
 
     Attributes:
         why_invalid: Why the claim cannot be judged; empty where it can.
+        why_not_tested: What its baseline has not learnt; see `reports.analysis.gate`.
         series: None where nothing was measured.
         differences: Advantage of `a`, seed by seed, where both have a number: positive is better.
             In the metric's unit, or natural logarithms where `is_ratio`.
@@ -68,6 +70,7 @@ class Evidence:
 
     claim: ClaimSpec
     why_invalid: str = ""
+    why_not_tested: str = ""
     series: Series | None = None
     differences: tuple[float, ...] = ()
     is_ratio: bool = False
@@ -82,8 +85,8 @@ class Evidence:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every seed gave a difference."""
-        return not self.why_invalid and not self.diverged
+        """Whether every seed gave a difference that may be judged."""
+        return not (self.why_invalid or self.why_not_tested or self.diverged)
 
     def count(self, n: int | str, word: str = "") -> str:
         """That many seeds, or processes: ``3 paired seeds``."""
@@ -115,20 +118,44 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     why_invalid = _apart(about, claim, candidates) or _why_invalid(about, claim, series, ordered)
     if why_invalid:
         return Evidence(claim=claim, series=series, why_invalid=why_invalid)
-    a, b = series.values(claim.a), series.values(claim.b)
-    better, worse = (b, a) if series.better == "lower" else (a, b)
-    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
-    is_ratio = series.unit == "s" and claim.by == 0 and is_positive
-    logs = tuple(log_ratios(better, worse).values()) if is_ratio else ()
+    differences, is_ratio = _differences(claim, series)
     return Evidence(
         claim=claim,
+        why_not_tested=why_not_tested(about, claim, measured),
         series=series,
-        differences=logs if is_ratio else paired_differences(better, worse),
+        differences=differences,
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
     )
+
+
+def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], bool]:
+    """The advantage of each pair, and whether these are logarithms of ratios."""
+    a, b = series.values(claim.a), series.values(claim.b)
+    better, worse = (b, a) if series.better == "lower" else (a, b)
+    is_positive = all(value > 0 for value in (*a.values(), *b.values()))
+    if series.unit == "s" and claim.by == 0 and is_positive:
+        return tuple(log_ratios(better, worse).values()), True
+    return paired_differences(better, worse), False
+
+
+def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
+    """The pairs of a claim that are there, whatever is still missing; None where it makes none.
+
+    For a plan, which asks what further seeds would find; nothing can be judged by it.
+    """
+    claim = about.claim
+    series = max(
+        _candidates(claim, measured) if claim else (),
+        key=lambda each: len(advantages(each, claim.a, claim.b)) if claim else 0,
+        default=None,
+    )
+    if claim is None or series is None:
+        return None
+    differences, is_ratio = _differences(claim, series)
+    return Evidence(claim=claim, series=series, differences=differences, is_ratio=is_ratio)
 
 
 def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
@@ -222,7 +249,7 @@ def smallest_levels(found: Evidence) -> SmallestLevels:
 
 def strength(found: Evidence, family: Family) -> Strength:
     """Of the evidence, at the level at which it is judged."""
-    if found.why_invalid:
+    if found.why_invalid or found.why_not_tested:
         return Strength()
     if found.diverged:
         return Strength(improvement=improvement(found.ordered))
@@ -259,9 +286,9 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
 
 
 def _boundary(found: Evidence) -> float:
-    """What the interval must leave out: zero, or the claimed size where the mean falls short."""
+    """What the interval must leave out: zero or the claimed size, whichever is farther off."""
     mean = math.fsum(found.differences) / len(found.differences)
-    return 0.0 if mean >= found.claim.by else found.claim.by
+    return 0.0 if mean >= found.claim.by / 2 else found.claim.by
 
 
 def _gap(found: Evidence) -> float:

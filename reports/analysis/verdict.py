@@ -40,6 +40,7 @@ class ClaimOutcome(StrEnum):
     IDENTICAL = "identical"
     INCONCLUSIVE = "inconclusive"
     UNDERPOWERED = "underpowered"
+    NOT_TESTED = "not tested"
     INVALID = "invalid"
 
     @property
@@ -49,9 +50,10 @@ class ClaimOutcome(StrEnum):
 
 
 _MEANINGS = {
-    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero, and its middle "
-    "reaches the claimed size.",
-    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below what the claim needs.",
+    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero. How its size "
+    "compares with the claimed one is said apart.",
+    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below the claimed size, and "
+    "does not lie above zero.",
     ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
     "matters, on either side of zero.",
     ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
@@ -59,6 +61,8 @@ _MEANINGS = {
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
     "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
+    ClaimOutcome.NOT_TESTED: "The baseline does not beat a predictor without an architecture at "
+    "this scale, so that no comparison with it says anything.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }
@@ -86,6 +90,7 @@ class Verdict:
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
         smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated as it is, or an
             earlier edition tested it with other settings.
         remark: Why it is exploratory, a whole sentence; else empty.
@@ -105,6 +110,7 @@ class Verdict:
     improvement: Improvement | None = None
     num_seeds_to_settle: int | None = None
     smallest_effect: float | None = None
+    is_check: bool = False
     is_exploratory: bool = False
     remark: str = ""
     diverged: tuple[Divergence, ...] = ()
@@ -142,6 +148,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
         smallest_effect=strong.smallest_effect,
+        is_check=found.claim.is_check,
         is_exploratory=bool(why_exploratory),
         remark=why_exploratory,
         diverged=found.diverged,
@@ -153,12 +160,12 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
     Args:
         advantage: Signed so that positive is better.
-        by: At least this much is claimed; not negative.
+        by: The claimed size, not negative: it refutes, and supports nothing.
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
         return ClaimOutcome.UNDERPOWERED
-    if low > 0 and point >= by:
+    if low > 0:
         return ClaimOutcome.SUPPORTED
     if high < 0:
         return ClaimOutcome.REFUTED
@@ -170,6 +177,8 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.why_invalid:
         return ClaimOutcome.INVALID
+    if found.why_not_tested:
+        return ClaimOutcome.NOT_TESTED
     if found.diverged:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
@@ -182,7 +191,11 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
 
 
 def _kind(about: About, outcome: ClaimOutcome, *, is_exploratory: bool) -> str:
-    remarks = {"exploratory": is_exploratory, "indicative": about.is_indicative}
+    is_check = about.claim is not None and about.claim.is_check
+    remarks = {
+        "a check": is_check, "exploratory": is_exploratory and not is_check,
+        "indicative": about.is_indicative and not is_check,
+    }  # fmt: skip
     return ", ".join([outcome, *(word for word, holds in remarks.items() if holds)])
 
 
@@ -224,6 +237,8 @@ def _what_was_seen(registration: Registration) -> str:
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
+    if found.why_not_tested:
+        return f"no verdict at this scale, since {found.why_not_tested}"
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
@@ -231,7 +246,7 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
             "others would flatter"
         )
     compare = _comparison_of_times if found.is_ratio else _comparison
-    return f"{compare(found, advantage, family)}{_remark(found, outcome)}"
+    return f"{compare(found, advantage, family)}{_remark(found, advantage, outcome)}"
 
 
 def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
@@ -273,12 +288,23 @@ def _basis(
     return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
-def _remark(found: Evidence, outcome: ClaimOutcome) -> str:
+def _place(advantage: Estimate, size: float) -> str:
+    """Where a claimed size lies."""
+    assert advantage.low is not None, "what is supported has an interval"
+    assert advantage.high is not None, "what is supported has an interval"
+    if size < advantage.low:
+        return "below the interval"
+    return "above the interval" if size > advantage.high else "inside the interval"
+
+
+def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     claim, series = found.claim, found.series
     unit = "" if series is None or series.unit == "1" else f" {series.unit}"
     match outcome:
         case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
+        case ClaimOutcome.SUPPORTED if claim.by:
+            return f"; the claimed size of {claim.by:g}{unit} is {_place(advantage, claim.by)}"
         case ClaimOutcome.EQUIVALENT:
             return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
         case ClaimOutcome.REFUTED if claim.by:
@@ -293,6 +319,7 @@ def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict
     """The verdicts under Holm's rule: the more claims are shown, the clearer each must be.
 
     Every claim counts, also one that lacks seeds: so the level does not hang on what is missing.
+    A check does not: it holds by construction, and is judged alone.
 
     Args:
         cases: Ablation -> what it says and what was measured, as `verdict` takes them.
@@ -302,5 +329,9 @@ def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict
     """
     found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
     claims = {name: each for name, each in found.items() if each is not None}
-    families = holm({name: smallest_levels(each) for name, each in claims.items()})
-    return {name: judged(cases[name][0], each, families[name]) for name, each in claims.items()}
+    tested = {name: each for name, each in claims.items() if not each.claim.is_check}
+    families = holm({name: smallest_levels(each) for name, each in tested.items()})
+    return {
+        name: judged(cases[name][0], each, families.get(name, Family()))
+        for name, each in claims.items()
+    }

@@ -38,6 +38,7 @@ _UNPROVEN = (
     "all the same."
 )
 _ALONE = "There is no other to be judged with, so nothing is corrected."
+_CHECKS = "A check holds by construction: it is judged alone, and no claim must be clearer for it."
 _TOGETHER = (
     "They are judged together: of many claims one may come out by chance alone, so each of them "
     "must meet a stricter level (Holm's method), and the chance of any false verdict among them "
@@ -89,7 +90,10 @@ class Overview:
         words = Counter(str(entry.together.outcome) for entry in self.claims if entry.together)
         tally = ", ".join(f"{number} {word}" for word, number in words.items())
         num = len(self.claims)
-        return f"1 claim: {tally}. {_ALONE}" if num == 1 else f"{num} claims: {tally}. {_TOGETHER}"
+        are_several = any(entry.together and entry.together.num_claims > 1 for entry in self.claims)
+        has_checks = any(entry.together and entry.together.is_check for entry in self.claims)
+        rules = [_TOGETHER if are_several else _ALONE, *([_CHECKS] if has_checks else [])]
+        return f"{num} claim{'' if num == 1 else 's'}: {tally}. {' '.join(rules)}"
 
 
 def overview(shown: Mapping[str, Sweep]) -> Overview:

@@ -169,6 +169,24 @@ def smallest_effect(spread: float, n: int, alpha: float = 0.05) -> float:
     return steps * spread / math.sqrt(n)
 
 
+def num_seeds_to_find(effect: float, spread: float, alpha: float = 0.05) -> int | None:
+    """The fewest pairs that tell a true difference from zero four times in five.
+
+    Args:
+        effect: The true difference; positive.
+        spread: Standard deviation of the paired differences.
+        alpha: The level.
+
+    Returns:
+        None where it takes more than `MOST_SEEDS`.
+    """
+    counts = range(MIN_PAIRS, MOST_SEEDS + 1)
+    found = bisect.bisect_left(
+        counts, True, key=lambda n: smallest_effect(spread, n, alpha) <= effect
+    )
+    return counts[found] if found < len(counts) else None
+
+
 def num_seeds_to_settle(gap: float, spread: float, alpha: float = 0.05) -> int | None:
     """The fewest seeds whose interval decides, if mean and spread stay as they are.
 

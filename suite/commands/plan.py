@@ -40,10 +40,10 @@ def show(
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        _show_plan(p, states[p.key])
+        _show_plan(p, states[p.key], _power(p, out))
 
 
-def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
+def _show_plan(p: Plan, states: Sequence[TrialState], power: str) -> None:
     print(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
@@ -53,6 +53,8 @@ def _show_plan(p: Plan, states: Sequence[TrialState]) -> None:
     if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
         rates = rates_in_words(p.trials, p.about.scale).split("; ")
         print("\n    ".join([f"  learning rates of {FILE}:", *rates]))
+    if power:
+        print(f"  {power}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print(f"{len(states)} trials: {counts}; {_left(p, states)}\n")
 
@@ -149,6 +151,16 @@ class TrialState:
     state: State
     reason: str
     at: str = ""
+
+
+def _power(plan: Plan, out: Path) -> str:
+    """What its seeds can find; empty where nothing was ever run."""
+    if plan.about.claim is None or not os.path.isfile(journal_in(out)):
+        return ""
+    from suite.reporting.power import power_of
+
+    with Journal(journal_in(out), read_only=True) as journal:
+        return power_of(plan, journal)
 
 
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:

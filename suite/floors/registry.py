@@ -11,6 +11,8 @@ FLOORS: dict[str, str] = {
     # of any classification, and of text
     "uniform": "suite.floors.uniform:Uniform",
     "majority": "suite.floors.majority:Majority",
+    # of examples that show their answers
+    "shown_answers": "suite.floors.shown_answers:ShownAnswers",
     # of text, symbol by symbol
     "trigram": "suite.floors.ngram:Trigram",
     "five_gram": "suite.floors.ngram:FiveGram",

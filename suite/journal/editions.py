@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -58,15 +59,20 @@ class KeptEdition:
 def edition_sha256(plan: Plan) -> str:
     """SHA-256 of what determines the plan, 64 hexadecimal digits."""
     about = plan.about
-    claim = asdict(about.claim) if about.claim else {}
     content = {
         "baseline": about.baseline, "variants": about.variants, "tasks": about.tasks,
         "probes": about.probes, "seeds": about.num_seeds, "model": in_hashed_words(about.model),
-        "claim": {name: value for name, value in claim.items() if name not in CITED},
+        "claim": what_is_claimed(about),
         "settings": settings_of(about),
         "trials": sorted(trial.trial_id for trial in plan.trials),
     }  # fmt: skip
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def what_is_claimed(about: About) -> dict[str, Any]:
+    """All of the claim that its test depends on; empty where there is none."""
+    claim = asdict(about.claim) if about.claim else {}
+    return {n: v for n, v in claim.items() if n not in CITED and (n, v) != ("is_check", False)}
 
 
 def settings_of(about: About) -> dict[str, Knob]:

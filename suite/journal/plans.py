@@ -16,12 +16,11 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from models.model_spec import canonical_json
 from suite.journal.editions import (
-    CITED,
     JournalEditions,
     KeptEdition,
     Source,
@@ -29,6 +28,7 @@ from suite.journal.editions import (
     bare_json,
     parsed_plan,
     settings_of,
+    what_is_claimed,
 )
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
 from suite.schema import About, Cell, Plan, Registration, Status, Trial
@@ -61,10 +61,12 @@ def content_of(about: About) -> str | None:
     """All that fixes the test of the claim, as canonical JSON; None where there is no claim."""
     if about.claim is None:
         return None
-    claim = {name: value for name, value in asdict(about.claim).items() if name not in CITED}
     return canonical_json(
-        {"alpha": ALPHA, "claim": claim, "seeds": about.num_seeds, "settings": settings_of(about)}
-    )
+        {
+            "alpha": ALPHA, "claim": what_is_claimed(about), "seeds": about.num_seeds,
+            "settings": settings_of(about),
+        }
+    )  # fmt: skip
 
 
 def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:

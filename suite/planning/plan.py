@@ -75,7 +75,7 @@ def checked_claim(
     return ClaimSpec(
         statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
         source=claim.source, task=task, at=claim.at,
-        published=claim.published,
+        published=claim.published, is_check=claim.is_check,
     )  # fmt: skip
 
 

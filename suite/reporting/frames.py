@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from suite.journal.journal import Journal
 from suite.journal.plans import claim_cells, registration_of
 from suite.schema import (
+    FLOORS,
+    QUALITY,
     About,
     Cell,
     Edition,
@@ -253,7 +255,10 @@ class _History:
         cells = tuple(
             cell
             for cell in plan.cells
-            if cell.task == claim.task and any(m.name == claim.metric for m in cell.metrics)
+            if cell.task == claim.task
+            and (
+                cell.probe in (QUALITY, FLOORS) or any(m.name == claim.metric for m in cell.metrics)
+            )
         )
         trial_ids = dict.fromkeys(cell.trial_id for cell in cells)
         held = tuple(e for e in self.journal.entries() if e.trial_id in trial_ids)

@@ -267,7 +267,8 @@ class Cell:
 class ClaimSpec:
     """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`.
 
-    `at` is the coordinate of a sweep, `published` the source's figure in a few words, or empty.
+    `at` is the coordinate of a sweep, `published` the source's figure in a few words, or empty. A
+    check holds by construction, and is judged alone.
     """
 
     statement: str
@@ -279,6 +280,7 @@ class ClaimSpec:
     task: str
     at: str = ""
     published: str = ""
+    is_check: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,6 +194,7 @@ class _ClaimFields(TypedDict):
     task: NotRequired[str | None]
     at: NotRequired[str]
     published: NotRequired[str]
+    is_check: NotRequired[bool]
 
 
 class Claim(FrozenSpec):
@@ -210,6 +211,8 @@ class Claim(FrozenSpec):
         task: Where the claim is tested, if the ablation has several tasks with that metric;
             ``mixer_alone`` for what is measured of the mixers alone.
         at: The coordinate of the sweep, as ``length=4096``, where the mixers stand alone.
+        is_check: Whether it holds by construction, as bytes and sums do: it is judged alone, and
+            no other claim must be clearer because of it.
     """
 
     statement: Text
@@ -221,6 +224,7 @@ class Claim(FrozenSpec):
     task: Name | None = None
     at: Note = ""
     published: Note = ""
+    is_check: bool = False
 
     if not TYPE_CHECKING:
 

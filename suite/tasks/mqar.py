@@ -65,6 +65,8 @@ class Mqar(GeneratedTask):
     version = VERSION
     architecture = "language_model"
     asks_for = "next_symbols"
+    answers_are_shown = True
+    floors = ("uniform", "majority", "shown_answers")
     source = _source("mqar", 8_192)
     num_held_out: ClassVar[dict[Split, int]] = {"validation": 500, "test": 1_500}
     lengths = (FEWEST_PAIRS * TOKENS_PER_PAIR, 16_384)

@@ -48,6 +48,8 @@ class SelectiveCopying(GeneratedTask):
     version = VERSION
     architecture = "language_model"
     asks_for = "next_symbols"
+    answers_are_shown = True
+    floors = ("uniform", "majority", "shown_answers")
     source = SOURCE
     lengths = (2 * NUM_DATA, 16_384)
     input_size = NUM_SYMBOLS

@@ -64,6 +64,7 @@ class Task(ABC):
     token_name: ClassVar[str] = "tokens"  # in the plural, as in the refusal of a length
     fixed_length: ClassVar[int | None] = None  # tokens, where the data dictate them
     is_padded: ClassVar[bool] = False  # its sequences differ in length: batches have a mask
+    answers_are_shown: ClassVar[bool] = False  # an example's input holds all that it is asked for
     reads_answers: ClassVar[bool] = False  # an input is what the place before it was asked for
     source: ClassVar[DataSource]
     floors: ClassVar[tuple[str, ...]] = ("uniform", "majority")  # keys of suite.floors.FLOORS

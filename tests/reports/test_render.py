@@ -328,4 +328,10 @@ def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
     words = " ".join(ReadPage(render_overview(sweeps, tmp_path)).words.split())
     assert "40 claims:" in words
     assert words.count("judged among the 40 claims here; alone: supported") == 40
+    markdown = (tmp_path / "index.md").read_text()
+    levels = {f"{100 * (1 - 0.05 / number):.4g}" for number in range(1, 41)}
+    for text in (words, markdown):  # intervals are of the levels at which claims are judged
+        shown = re.findall(r"\(([0-9.]+) % interval", text)
+        assert len(shown) == 40
+        assert set(shown) == levels
     assert "Holm's method" in words

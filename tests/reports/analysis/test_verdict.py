@@ -27,13 +27,14 @@ from tests.reports.simulated import series as made_series
         (0.01, 0.03, 0.05, 0.02, ClaimOutcome.SUPPORTED),
         (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # reaches exactly what is claimed
         (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
-        (0.01, 0.019, 0.03, 0.02, ClaimOutcome.INCONCLUSIVE),  # better, but perhaps not by as much
+        (0.01, 0.019, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # better, perhaps not by as much
         (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
         (-0.05, -0.03, -0.01, 0.02, ClaimOutcome.REFUTED),
         (-0.015, -0.01, -0.005, 0.02, ClaimOutcome.REFUTED),  # small, and surely the wrong way
         (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),  # never as much as claimed, perhaps worse
         (-0.01, 0.0, 0.01, 0.02, ClaimOutcome.EQUIVALENT),
-        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.EQUIVALENT),  # surely better, surely too little
+        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SUPPORTED),  # surely better, surely by less
+        (-0.005, 0.005, 0.015, 0.02, ClaimOutcome.EQUIVALENT),
         (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin: not inside
         (0.01, 0.02, 0.03, 0.0, ClaimOutcome.SUPPORTED),
         (0.0, 0.0, 0.0, 0.0, ClaimOutcome.INCONCLUSIVE),
@@ -72,7 +73,8 @@ def test_lower_is_better_and_the_sentence_says_it_all() -> None:
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.sentence == (
         "A beats B: supported, indicative; a is better than b by 0.0310 bit "
-        "(95 % interval 0.0285 to 0.0335, 3 paired seeds)."
+        "(95 % interval 0.0285 to 0.0335, 3 paired seeds); the claimed size of 0.02 bit is below "
+        "the interval."
     )
 
 

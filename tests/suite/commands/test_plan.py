@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import suite.commands.plan as plan_command
 from suite.commands.plan import TrialState, count_states, show, trial_states
 from suite.journal.journal import Journal
 from suite.planning.plan import plan
 from suite.provenance import provenance
 from suite.schema import Plan, Result, Status, Trial
 from suite.spec import vary
+from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 FIELDS = [
@@ -136,3 +138,28 @@ def test_reading_changes_nothing(planned: Plan, tmp_path: Path) -> None:
 
 def test_a_folder_name_that_is_too_long_has_no_journal(planned: Plan) -> None:
     assert count_states(trial_states(planned, Path("a" * 300)))["missing"] == 6
+
+
+def _uneven(trial: Trial, result: Result) -> Result:
+    """One head gains more with some seeds than with others."""
+    (found,) = result.measurements
+    more = 0.01 * trial.seed**2 if trial.subjects[0].knobs["heads"] == 1 else 0.0
+    return replace(result, measurements=(replace(found, value=(found.value or 0.0) + more),))
+
+
+def test_the_smallest_effect_that_the_seeds_can_find_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By results of the same edition with fewer seeds, or of an earlier edition."""
+    earlier = FinishedSweep("heads")
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.keep_plan(earlier.plan)
+        for trial in earlier.plan.trials:
+            result = _uneven(trial, earlier.result(trial))
+            journal.commit(result, journal.begin(trial.trial_id, "here"))
+    for planned in (FinishedSweep("heads", num_seeds=9), FinishedSweep("heads", steps=30)):
+        monkeypatch.setattr(plan_command, "plans_of", lambda *_, p=planned, **__: [p.plan])
+        show([], scale="quick", seeds=None, out=tmp_path, as_json=False)
+        said = capsys.readouterr().out
+        assert f"{planned.num_seeds} seeds find a difference of " in said
+        assert "by the spread of 3 earlier pairs" in said

@@ -1,0 +1,46 @@
+"""Says what the seeds of a plan can find, by the spread that earlier results show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.analysis.claim_data import pairs_so_far
+from reports.results.series import Series
+from reports.stats.intervals import for_scores, standard_deviation
+from reports.stats.significance import (
+    MIN_PAIRS,
+    MOST_SEEDS,
+    POWER,
+    num_seeds_to_find,
+    smallest_effect,
+)
+from suite.schema import About
+
+
+def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> str:
+    """A sentence on the claim; empty where there is none on scores, or too few pairs show a spread.
+
+    Args:
+        about: With the claim.
+        measured: Of the same ablation, at this edition or an earlier one.
+        num_seeds: That are planned.
+    """
+    found = pairs_so_far(about, measured)
+    if found is None or found.series is None or found.series.is_bound_to_environment:
+        return ""
+    num_pairs, by = len(found.differences), found.claim.by
+    spread = standard_deviation(found.differences)
+    if num_pairs < MIN_PAIRS or num_seeds < MIN_PAIRS or not spread:
+        return ""
+    effect = smallest_effect(spread, num_seeds)
+    notation = for_scores(found.series.unit, [], [effect])
+    text = (
+        f"{num_seeds} seeds find a difference of {notation.with_unit(notation.write(effect))} in "
+        f"{100 * POWER:.0f} of 100 sweeps, by the spread of {num_pairs} earlier pairs "
+        f"({notation.write(spread)})"
+    )
+    if not 0 < by < effect:
+        return f"{text}."
+    needed = num_seeds_to_find(by, spread)
+    asked = f"more than {MOST_SEEDS:,}" if needed is None else f"about {needed:,}"
+    return f"{text}. The claim is of {by:g}: that takes {asked} seeds."

@@ -1,0 +1,29 @@
+"""What the seeds of a plan can find, by what the journal holds of it and of earlier editions."""
+
+from __future__ import annotations
+
+from suite.journal.journal import Journal
+from suite.journal.plans import claim_cells
+from suite.reporting.frames import by_trial, sweep_of
+from suite.schema import Plan
+
+
+def power_of(plan: Plan, journal: Journal) -> str:
+    """A sentence on the claim, by the newest edition with pairs enough; empty where none has."""
+    editions = (plan, *(earlier for _, earlier in journal.history(plan)))
+    said = (_by(each, plan, journal) for each in editions)
+    return next(filter(None, said), "")
+
+
+def _by(edition: Plan, plan: Plan, journal: Journal) -> str:
+    from reports.analysis.power import power_in_words  # with scipy, which takes a while
+    from reports.results.series import all_series
+
+    trial_ids = dict.fromkeys(cell.trial_id for cell in claim_cells(edition))
+    results = by_trial(journal.results(trial_ids))
+    if not results:
+        return ""
+    sweep = sweep_of(edition, results)
+    return power_in_words(
+        edition.about, all_series(edition.about, sweep.results), plan.about.num_seeds
+    )
