@@ -61,8 +61,8 @@ _MEANINGS = {
     ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
     "none; that is not to say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
-    ClaimOutcome.NOT_TESTED: "The baseline does not beat a predictor without an architecture at "
-    "this scale, so that no comparison with it says anything.",
+    ClaimOutcome.NOT_TESTED: "The models do not beat a predictor without an architecture at this "
+    "scale, so that no comparison of them says anything.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
+from reports.analysis.gate import below_floor
 from reports.analysis.time_comparison import TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows, readable
 from reports.results.series import (
@@ -61,7 +62,11 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     is_partial = any("†" in entry.text for row in rows for entry in row.entries)
     words = [text for row in rows for text in (row.coverage, *(e.note for e in row.entries))]
     has_noise = any("noisy" in text for text in words)
-    notes = {FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise, FLOORS_FOOTNOTE: bool(floors)}
+    missed = below_floor(about, judged) if judged and floors else ""
+    notes = {
+        missed: bool(missed), FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise,
+        FLOORS_FOOTNOTE: bool(floors),
+    }  # fmt: skip
     return Table(
         name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
