@@ -231,7 +231,8 @@ class Strength:
         improvement: Of `a` over `b`, diverged seeds counted; None where a seed is lost.
         spread: Standard deviation of the paired differences; NaN of fewer than two.
         num_seeds_to_settle: None where it takes more than 1,000.
-        smallest_effect: Found four times in five by as many seeds with that spread.
+        smallest_effect: Found four times in five by as many seeds; that the spread is an estimate
+            is counted in.
     """
 
     sign_flip: SignFlip | None = None
@@ -266,7 +267,7 @@ def strength(found: Evidence, family: Family) -> Strength:
         num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread, family.level)
         if is_known
         else None,
-        smallest_effect=smallest_effect(spread, n, family.level) if is_known else None,
+        smallest_effect=smallest_effect(spread, n, family.level, n) if is_known else None,
     )
 
 

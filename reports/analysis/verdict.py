@@ -89,7 +89,7 @@ class Verdict:
         sign_flip: Of no difference; its `p` is None where the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
-        smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        smallest_effect: What as many seeds tell from zero four times in five.
         is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated as it is, or an
             earlier edition tested it with other settings.
