@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reports.document import listed
 from reports.results.series import QUALITY, Series, beside_scores, floors_of
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
 from suite.schema import About, ClaimSpec
 
 CONFIDENCE = 0.99
+_VALIDATION = "validation_"  # before the name of a metric
 _ROUNDING = 1e-9  # of the floor: the mean of equal scores may differ from them in its last bit
 
 
@@ -47,11 +49,17 @@ def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -
 def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> str:
     """A sentence where the gate does not see all of the claim; else empty."""
     score = _claimed(claim, measured)
+    if claim.metric.startswith(_VALIDATION):
+        return "The claim is on validation data, of which no floor is known."
     if score is None:
         is_beside_scores = QUALITY in about.probes
         return "The claim is on no score: it says nothing of quality." if is_beside_scores else ""
-    if not floors_of(about, score):
+    labels = floors_of(about, score)
+    if not labels:
         return f"No floor of {score.task} is known: nothing shows that its models have learnt it."
+    missing = [label for label in labels if not score.values(label)]
+    if missing:
+        return f"Not computed, and so not asked for: the floor {listed(missing)}."
     return f"The floors are those of the whole score: none is known at {claim.at}." * bool(claim.at)
 
 

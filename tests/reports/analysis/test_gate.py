@@ -139,6 +139,12 @@ def test_floors_that_could_not_be_computed_open_no_gate() -> None:
     assert found.finding == "no verdict at this scale, since no floor of t could be computed"
 
 
+def test_a_floor_that_was_left_out_is_named() -> None:
+    found = judged(BETTER, GOOD, {"trigram": 2.7, "tf-idf": None})
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == "Not computed, and so not asked for: the floor tf-idf."
+
+
 def test_two_seeds_are_too_few_before_all_else() -> None:
     found = judged(BETTER[:2], GOOD[:2], {"five-gram": 2.3})
     assert found.outcome is ClaimOutcome.UNDERPOWERED
