@@ -135,7 +135,8 @@ def test_it_trains_for_real_and_differs_by_rate(trial: Trial, tmp_path: Path) ->
 def tuned(**scale: object) -> Plan:
     return plan(
         Ablation(
-            question="How many heads?", baseline=Model("language_model", mixer="attention", heads=4),
+            question="How many heads?",
+            baseline=Model("language_model", mixer="attention", heads=4),
             axes=[vary("heads", [1, 4])], tasks=["shakespeare_characters"], probes=["quality"],
             claim=Claim(
                 "four beat one", metric="bits_per_character", a="heads=4", b="heads=1", by=0.0,
