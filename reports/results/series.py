@@ -77,12 +77,19 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How many of the expected readings are ok; the others by what became of them."""
+    """How many of the expected readings are ok; the others by what became of them.
+
+    Attributes:
+        num_timings: Of the whole sweep: times with a number. Rates that follow from them are none.
+        num_noisy_timings: Those of them that did not settle.
+    """
 
     num_ok: int
     num_total: int
     others: Mapping[str, int]
     skipped_because: str = ""
+    num_timings: int = 0
+    num_noisy_timings: int = 0
 
     def __str__(self) -> str:
         if self.skipped_because:
@@ -133,6 +140,11 @@ def median_of(readings: Sequence[Reading]) -> Estimate:
     if not only.spread_low <= only.spread_high:  # so too where they are NaN
         return Estimate(n=1, point=only.value)
     return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
+    """The times of a variant that have a number; none of what follows from times, as rates."""
+    return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
 def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:

@@ -27,6 +27,7 @@ from reports.results.series import (
     is_noisy,
     median_of,
     num_expected,
+    timings_of,
 )
 from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import (
@@ -39,7 +40,7 @@ from reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
-from suite.schema import CONTROLS, About, Better
+from suite.schema import CONTROLS, About, Better, Status
 
 FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
 
@@ -136,16 +137,21 @@ def variant_coverage(about: About, judged: Series | None, variant: str) -> Cover
 def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
     """Coverage of every cell of the sweep: task, variant or floor, probe, seed; no controls."""
     readings: list[Reading] = []
+    timings: list[Reading] = []
     total = 0
     for series in without_controls(measured):
         for variant in about.variants:
             if belongs(variant, series.task):
                 readings.extend(series.of(variant))
+                timings.extend(timings_of(series, variant))
                 total += max(num_expected(series, about), len(series.of(variant)))
         for floor in floors_of(about, series):
             readings.extend(series.of(floor))
             total += 1
-    return replace(coverage(readings, total), skipped_because="")
+    return replace(
+        coverage(readings, total), skipped_because="", num_timings=len(timings),
+        num_noisy_timings=sum(reading.status is Status.NOISY for reading in timings),
+    )  # fmt: skip
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

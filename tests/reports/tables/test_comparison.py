@@ -136,11 +136,30 @@ def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
 def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
     cover = Coverage(num_ok=3, num_total=6, others={"diverged": 1, "noisy": 2})
     assert coverage_in_words(cover, 4).startswith(
-        "4 trials ran and gave 5 of 6 planned measurements, 2 of them noisy; 1 diverged."
+        "4 trials ran and gave 5 of 6 planned measurements; 1 diverged."
     )
     sweep = synthetic.sweep()
     num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
     assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
+
+
+def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
+    """A rate follows from a time, and bytes are counted: neither is a timing of its own."""
+    rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
+    said = synthetic.about(
+        variants=("a",), baseline="a", tasks=("t",), probes=("decode",),
+        metrics={"t": {"decode": (synthetic.SECONDS, rate)}}, claim=None,
+    )  # fmt: skip
+    rows = [
+        synthetic.row(said, "a", "t", "decode", spec, seed=seed, value=1.0, status=status)
+        for spec in (synthetic.SECONDS, rate)
+        for seed, status in enumerate(["ok", "noisy", "noisy"])
+    ]
+    cover = whole_coverage(said, all_series(said, results_frame(rows)))
+    assert (cover.num_total, cover.num_timings, cover.num_noisy_timings) == (6, 3, 2)
+    assert coverage_in_words(cover, 3).endswith(
+        "2 of 3 timings are noisy: the samples did not settle."
+    )
 
 
 def test_each_machine_has_a_column_of_its_own() -> None:
