@@ -23,7 +23,7 @@ _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
-NOISY_FOOTNOTE = (
+NOISY_MEANING = (
     "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
     "interval says what it is worth."
 )

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows, readable
+from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
-    NOISY_FOOTNOTE,
+    NOISY_MEANING,
     Coverage,
     Reading,
     Series,
@@ -42,7 +42,8 @@ from reports.stats.intervals import (
 )
 from suite.schema import CONTROLS, About, Better, Status
 
-FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
+PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
+NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
@@ -59,10 +60,9 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
         for row in _variant_rows(about, filled, variants)
     )
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
-    is_partial = any("†" in entry.text for row in rows for entry in row.entries)
-    words = [text for row in rows for text in (row.coverage, *(e.note for e in row.entries))]
-    has_noise = any("noisy" in text for text in words)
-    notes = {FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise, FLOORS_FOOTNOTE: bool(floors)}
+    is_marked = any(NOISY in entry.marks for row in rows for entry in row.entries)
+    has_noise = not is_marked and any("noisy" in row.coverage for row in rows)
+    notes = {NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
         name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
@@ -189,7 +189,7 @@ def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
             estimate,
             written.write,
             or_else=no_number(series.of(label)),
-            mark="†" if label not in floors and estimate.n < expected else "",
+            marks=(PARTIAL,) if label not in floors and estimate.n < expected else (),
         )
         for label, estimate in estimates.items()
     }
@@ -244,7 +244,8 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
-            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
+            notes=[*_ratio(about, series, variant), *_own_place(series, variant)],
+            marks=(NOISY,) if is_noisy(series.of(variant)) else (),
         )
         for variant, estimate in estimates.items()
     }
@@ -274,7 +275,7 @@ def _entry(
     write: Callable[[float], str],
     *,
     or_else: Entry,
-    mark: str = "",
+    marks: tuple[Mark, ...] = (),
     notes: Sequence[str] = (),
     tone: str = "",
 ) -> Entry:
@@ -282,9 +283,10 @@ def _entry(
         return or_else
     return Entry(
         estimate=estimate,
-        text=write(estimate.point) + mark,
+        text=write(estimate.point),
         interval=as_interval(estimate, write),
         note=", ".join(filter(None, [tone, *notes])),
+        marks=marks,
         tone=tone,
     )
 
@@ -312,17 +314,14 @@ def _ratio(about: About, series: Series, variant: str) -> list[str]:
     found = compare(series.of(variant), series.of(about.baseline))
     if found.ratio.point is None:
         return []
-    verdict = (
-        [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]
-    )  # noise is a remark
+    verdict = [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]  # it has a mark
     return [f"{found.ratio.point:.2f} × baseline", *verdict]
 
 
-def _remarks(series: Series, variant: str) -> list[str]:
-    """The coordinate, where the column has no common one; noise."""
+def _own_place(series: Series, variant: str) -> list[str]:
+    """The coordinate, where the column has no common one."""
     own = {reading.at for reading in series.of(variant)} if not series.at else set()
-    noisy = ["noisy"] if is_noisy(series.of(variant)) else []
-    return [*sorted(filter(None, own)), *noisy]
+    return sorted(filter(None, own))
 
 
 def machine_in_words(about: About, environment_id: str) -> str:

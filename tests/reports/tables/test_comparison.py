@@ -15,7 +15,7 @@ from reports.pages.ablation import page
 from reports.pages.summary import coverage_in_words
 from reports.results.frame import results_frame
 from reports.results.series import Coverage, all_series, belongs
-from reports.tables.comparison import comparison_table, whole_coverage
+from reports.tables.comparison import NOISY, comparison_table, whole_coverage
 from suite.schema import About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, entry, series_of, t_interval
@@ -52,8 +52,8 @@ def test_a_diverged_seed_stays_in_the_denominator() -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "2 of 3; 1 diverged"
-    assert entry(table, "heads=16", "bits_per_character").text.endswith("†")
-    assert len(table.footnotes) == 1
+    assert entry(table, "heads=16", "bits_per_character").marked.endswith("†")
+    assert [note[0] for note in table.notes] == ["†"]
 
 
 def test_a_skipped_variant_says_why() -> None:
@@ -62,7 +62,7 @@ def test_a_skipped_variant_says_why() -> None:
     assert row.coverage == "skipped: heads=16 does not divide dim=24"
     assert entry(table, "heads=16", "accuracy").text == "skipped"
     assert entry(table, "heads=16", "accuracy").estimate.point is None
-    assert table.footnotes == ()
+    assert table.notes == ()
 
 
 def test_whole_coverage_counts_every_cell() -> None:
@@ -98,7 +98,7 @@ def test_all_nan_is_no_result() -> None:
 
 def test_single_seed_has_no_interval() -> None:
     table = _small(synthetic.BITS, "quality", [("a", {"value": 2.5})])
-    assert table.rows[0].entries[0].text == "2.500†"
+    assert table.rows[0].entries[0].marked == "2.500†"
     assert table.rows[0].entries[0].interval == ""
     assert table.rows[0].coverage == "1 of 3; 2 missing"
 
@@ -121,8 +121,8 @@ def test_one_process_shows_its_own_spread() -> None:
 def test_noisy_times_are_shown_marked_and_get_no_verdict() -> None:
     rows = [("a", {"value": 0.010, "status": "noisy"}), ("b", {"value": 0.020})]
     entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
-    assert entry.text == "10"
-    assert entry.note == "0.50 × baseline, noisy"
+    assert (entry.text, entry.marks) == ("10", (NOISY,))
+    assert entry.note == "0.50 × baseline"
 
 
 def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
@@ -130,7 +130,16 @@ def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
     rows = [("a", noisy), ("a", noisy | {"seed": 1}), ("b", {"value": 0.02})]
     table = _small(synthetic.SECONDS, "step_time", [*rows, ("b", noisy | {"seed": 1})])
     assert [row.coverage for row in table.rows] == ["2 of 2, noisy", "2 of 2, 1 noisy"]
-    assert [note.partition(":")[0] for note in table.footnotes] == ["Noisy"]
+    assert [note.partition(":")[0] for note in table.notes] == ["‡ Noisy"]
+
+
+def test_one_noisy_time_of_many_is_explained_without_a_mark() -> None:
+    rows = [("a", {"value": 0.010, "seed": seed}) for seed in range(3)]
+    table = _small(
+        synthetic.SECONDS, "step_time", [*rows[:2], ("a", rows[2][1] | {"status": "noisy"})]
+    )
+    assert [row.coverage for row in table.rows][0] == "3 of 3, 1 noisy"
+    assert [note.partition(":")[0] for note in table.notes] == ["Noisy"]
 
 
 def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
