@@ -51,8 +51,9 @@ _DEFINITION = (
     "is the slope of its time against length on logarithmic axes over the longest lengths, and is "
     "marked pre-asymptotic where the slope still changes. Two times are compared by the interval "
     "of their ratio, paired by process: faster and slower where it lies beyond 0.5 % of 1, same "
-    "where it lies within 2 %, ambiguous where the data do not say, noisy where a measurement did "
-    "not settle. Controls say how often this is wrong."
+    "where it lies within 2 %. Neither is said where the data do not say, or where the ratio is no "
+    "larger than what the baseline showed against itself at that length. Controls say how often "
+    "this is wrong."
 )
 
 

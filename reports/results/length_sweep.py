@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pandas as pd
 
-from reports.results.series import Reading, first_of_seeds, is_bound, is_noisy, reading_of
-from suite.schema import CONTROLS, MIXER_ALONE, About, Status
+from reports.results.series import (
+    Reading,
+    first_of_seeds,
+    is_bound,
+    is_noisy,
+    reading_of,
+    resolution_of,
+)
+from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
@@ -38,6 +45,8 @@ class Growth:
         environment_id: Where it was measured, if that changes the number; else empty.
         readings: Variant -> place -> one reading a process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
+        resolutions: Of times: place -> what the baseline showed against itself there; see
+            `reports.results.series.resolution_of`.
     """
 
     metric: str
@@ -46,6 +55,7 @@ class Growth:
     environment_id: str
     readings: _ByVariant
     places: tuple[int, ...]
+    resolutions: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -63,6 +73,10 @@ class Growth:
     def is_noisy(self, variant: str, place: int) -> bool:
         """Whether most processes there did not meet their stopping criterion."""
         return is_noisy(self.of(variant, place))
+
+    def resolution(self, place: int) -> float:
+        """The logarithm of the smallest ratio there that says something; 0 where none is known."""
+        return self.resolutions.get(place, 0.0)
 
     def point(self, variant: str, place: int) -> float | None:
         """Median over processes; None where there is no number."""
@@ -88,8 +102,18 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
             by_variant = found.setdefault((row["metric"], row["unit"], where[1]), {})
             by_place = by_variant.setdefault(row["variant"], {})
             by_place.setdefault(int(where[2]), []).append(reading_of(row))
-    return tuple(
-        growth for key, by_variant in found.items() for growth in _split(about, key, by_variant)
+    every = [growth for key, some in found.items() for growth in _split(about, key, some)]
+    return tuple(_with_resolutions(growth, every) for growth in every)
+
+
+def _with_resolutions(growth: Growth, among: Iterable[Growth]) -> Growth:
+    """Of times; from the baseline against itself, along the same axis in the same environment."""
+    again = find(among, BASELINE_AGAIN, growth.axis, growth.environment_id)
+    if growth.unit != "s" or again is None:
+        return growth
+    of_place = {p: [r for v in again.variants for r in again.of(v, p)] for p in again.places}
+    return replace(
+        growth, resolutions={place: resolution_of(some) for place, some in of_place.items()}
     )
 
 

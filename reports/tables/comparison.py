@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
-from reports.analysis.time_comparison import TimeOutcome, compare
+from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
 from reports.results.series import (
     FLOOR_NOTE,
@@ -44,6 +44,11 @@ from suite.schema import CONTROLS, About, Better, Status
 
 PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
+UNTOLD = Mark(
+    sign="§", name="not told apart",
+    meaning="No difference from the baseline that this machine could tell: the interval of the "
+    "ratio leaves it open, or the ratio is no larger than what the baseline showed against itself.",
+)  # fmt: skip
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
@@ -239,13 +244,14 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
     }
     points = [one.point for one in estimates.values() if one.point is not None]
     written = for_quantities(series.unit, points)
+    beside = {variant: _beside(about, series, variant) for variant in variants}
     entries = {
         variant: _entry(
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
             notes=[*_ratio(about, series, variant), *_own_place(series, variant)],
-            marks=(NOISY,) if is_noisy(series.of(variant)) else (),
+            marks=time_marks(beside[variant], is_noisy=is_noisy(series.of(variant))),
         )
         for variant, estimate in estimates.items()
     }
@@ -311,11 +317,28 @@ def _ratio(about: About, series: Series, variant: str) -> list[str]:
     if series.unit != "s":
         ratio = paired_ratio(series.values(variant), series.values(about.baseline))
         return [] if ratio is None else [f"{ratio:.2f} × baseline"]
-    found = compare(series.of(variant), series.of(about.baseline))
-    if found.ratio.point is None:
+    found = _beside(about, series, variant)
+    if found is None:
         return []
-    verdict = [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]  # it has a mark
+    verdict = [str(found.outcome)] if found.is_certain else []  # else it has a mark
     return [f"{found.ratio.point:.2f} × baseline", *verdict]
+
+
+def _beside(about: About, series: Series, variant: str) -> TimeComparison | None:
+    """The verdict on a time beside the baseline's; None of what is no time, or has no ratio."""
+    if variant == about.baseline or series.unit != "s":
+        return None
+    found = compare(series.of(variant), series.of(about.baseline), series.resolution)
+    return None if found.ratio.point is None else found
+
+
+def time_marks(beside: TimeComparison | None, *, is_noisy: bool) -> tuple[Mark, ...]:
+    """The one mark of a time, mostly none: noise explains why it is not told apart, if it does."""
+    is_untold = beside is not None and not beside.is_certain
+    is_why = beside is None or beside.outcome is TimeOutcome.NOISY
+    if is_noisy and (is_why or not is_untold):
+        return (NOISY,)
+    return (UNTOLD,) if is_untold else ()
 
 
 def _own_place(series: Series, variant: str) -> list[str]:

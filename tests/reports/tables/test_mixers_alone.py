@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,6 +15,7 @@ from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_g
 from reports.analysis.time_comparison import compare
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
+from reports.tables.comparison import NOISY, UNTOLD
 from reports.tables.exponents import exponents_table, theory_remarks
 from reports.tables.length_sweep import (
     costs_table,
@@ -48,12 +51,28 @@ def test_times_are_medians_with_ratio_and_verdict() -> None:
         entry = _entry(table, "mixer=linformer", column)
         values = _growth().values("mixer=linformer", place).values()
         assert entry.estimate.point == statistics.median(values)
-        found = compare(*(_growth().of(v, place) for v in ("mixer=linformer", "baseline")))
-        assert f" ×, {found.outcome}" in entry.note
+        sides = (_growth().of(v, place) for v in ("mixer=linformer", "baseline"))
+        found = compare(*sides, _growth().resolution(place))
+        assert (f" ×, {found.outcome}" in entry.note) == found.is_certain
+        assert (UNTOLD in entry.marks) == (not found.is_certain)
     assert _entry(table, "mixer=fnet", 6).tone == "better"
     assert _entry(table, "mixer=lstm", 0).tone == "worse"
     assert _entry(table, "baseline", 0).note == ""
-    assert _entry(table, "mixer=performer", 1).note.endswith(", slower, noisy")
+    assert _entry(table, "mixer=performer", 1).note.endswith(", slower")
+    assert _entry(table, "mixer=performer", 1).marks == (NOISY,)
+    assert any(note.startswith("‡ Noisy: ") for note in table.notes)
+
+
+def test_a_ratio_that_the_baseline_shows_against_itself_is_marked_and_no_verdict() -> None:
+    growth = _growth()
+    blind = replace(growth, resolutions=dict.fromkeys(growth.places, math.log(100.0)))
+    for make in (costs_table, ratios_table):
+        sure, unsure = (_entry(make(ABOUT, one, "T"), "mixer=lstm", 2) for one in (growth, blind))
+        assert (sure.marks, sure.tone) == ((), "worse")
+        assert sure.note.endswith("slower")
+        assert (unsure.marks, unsure.tone) == ((UNTOLD,), "")
+        assert "slower" not in unsure.note
+        assert unsure.estimate == sure.estimate
 
 
 def test_ratios_have_intervals() -> None:
