@@ -38,9 +38,9 @@ _FOLDED = {
 _RATIOS = "Forward and backward, ratio to the baseline"
 _TABLE_ONE = (
     "With which power of the length n and of the width d each cost grows, measured at the longest "
-    "lengths and largest widths. Beside it what theory says of the same range, and under each "
-    "name theory’s count of operations, constant factors aside. Time and memory are of forward "
-    "and backward, FLOPs of forward."
+    "lengths and largest widths; what theory’s formula does not give over the same range is "
+    "marked. Under each name stands theory’s count of operations, constant factors aside. Time and "
+    "memory are of forward and backward, FLOPs of forward."
 )
 _CROSSOVER = (
     "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "

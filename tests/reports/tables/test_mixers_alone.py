@@ -127,9 +127,8 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
             assert entry.estimate == found.estimate
             held = {"noisy": found.is_noisy, "not theory's": found.disagrees,
                     "pre-asymptotic": found.is_pre_asymptotic}  # fmt: skip
-            assert [mark.name for mark in entry.marks] == [n for n, is_so in held.items() if is_so][
-                :1
-            ]
+            first = [name for name, is_so in held.items() if is_so][:1]
+            assert [mark.name for mark in entry.marks] == first
             assert not entry.note
     assert any(note.startswith("† Pre-asymptotic: ") for note in table.notes)
     assert _entry(table, "mixer=lstm", 6).note == "theory n"
