@@ -195,8 +195,8 @@ def bytes_of(state: Any) -> int:
     return sum(found.values())
 
 
-def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    """The step of a mixer alone, after `spec.length` tokens.
+def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass | Missing:
+    """The step of a mixer alone, after `spec.length` tokens of each of so many sequences.
 
     It is built again, causal, with room for one token more.
     """
@@ -209,7 +209,9 @@ def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
         ).eval()
     except ModelError as error:
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
-    return _step(cast("CausalMixerAlone", model).mixers[0], spec, device, seed)
+    drawn = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(spec.length + 1, batch, spec.dim, generator=drawn).to(device)
+    return _step(cast("CausalMixerAlone", model).mixers[0], spec, tokens)
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
@@ -221,10 +223,9 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 
 
 @torch.no_grad()
-def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    drawn = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(spec.length + 1, 1, spec.dim, generator=drawn).to(device)
-    last, state = _all_but_last(mixer, tokens, mixer.initial_state(1))
+def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> Pass | Missing:
+    """Of `[time, batch, dim]`."""
+    last, state = _all_but_last(mixer, tokens, mixer.initial_state(tokens.shape[1]))
     before = [part.clone() for part in state]
     mixer.step(last, state)
     if not all(map(_are_equal, before, state)):

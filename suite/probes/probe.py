@@ -83,6 +83,7 @@ class Probe(ABC):
         may_start: Whether its training may start from another trial's weights, or learn from them.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
         is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
+        is_at_loads: Whether a sweep has the scale's `batches` and `thread_counts` too.
     """
 
     name: ClassVar[str]
@@ -95,6 +96,7 @@ class Probe(ABC):
     may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
     is_at_decoding: ClassVar[bool] = False
+    is_at_loads: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""

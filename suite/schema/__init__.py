@@ -73,6 +73,7 @@ class Trial:
         start: The trial from whose final weights the training starts; None starts as drawn.
         teacher: The trial whose final model the training learns from, if there is one.
         decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
+        threads: That torch computes with, if others than the worker has.
     """
 
     probe: str
@@ -89,6 +90,7 @@ class Trial:
     start: Trial | None = None
     teacher: Trial | None = None
     decoding: tuple[tuple[int, int], ...] = ()
+    threads: int | None = None
 
     @cached_property
     def trial_id(self) -> str:
@@ -103,6 +105,7 @@ class Trial:
                     if getattr(self, each) is not None}  # fmt: skip
         idle = {
             "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
+            "threads": None,
         }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 
