@@ -276,11 +276,11 @@ def flops_per_second(
 
 
 def machine_peak(here: Iterable[Growth], metric: str) -> float | None:
-    """The peak rate of the machine: the median of all processes at all coordinates."""
+    """The peak rate of the machine, with the threads of the worker: the median of all processes."""
     found = [
         value
         for growth in here
-        if growth.metric == metric
+        if growth.metric == metric and growth.axis in AXIS_SYMBOLS
         for variant in growth.variants
         for place in growth.places
         for value in growth.values(variant, place).values()

@@ -6,7 +6,7 @@ When is it faster (crossover), how does it grow (Table 1, figures, times), and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -34,6 +34,11 @@ _FOLDED = {
     "decode_token_seconds": "Decoding one token, after as many tokens",
     _MEMORY: "Peak memory, forward and backward",
     "forward_peak_bytes": "Peak memory, forward without gradients",
+}
+_BY_OTHERS: Mapping[Axis, str] = {
+    "dim": "Forward and backward, by width",
+    "batch": "Forward and backward, of several sequences at once",
+    "threads": "Forward and backward, with several threads",
 }
 _RATIOS = "Forward and backward, ratio to the baseline"
 _TABLE_ONE = (
@@ -199,10 +204,10 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
 
 
 def _other_costs(case: _Case) -> Iterator[Table]:
-    """The ratios with their intervals, the other costs, and times by width."""
-    time, wide = case.growth(_TIME), case.growth(_TIME, "dim")
+    """The ratios with their intervals, the other costs, and times by width, batch and threads."""
+    time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
-    others.append((wide, "Forward and backward, by width"))
+    others += [(case.growth(_TIME, axis), title) for axis, title in _BY_OTHERS.items()]
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
     made += [costs_table(case.about, growth, title) for growth, title in others if growth]
     yield from filter(None, made)

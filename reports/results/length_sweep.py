@@ -24,9 +24,12 @@ from reports.results.series import (
 )
 from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
-Axis = Literal["length", "dim"]
-AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
-_COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
+Axis = Literal["length", "dim", "batch", "threads"]
+AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # of those that theory speaks of
+_AXES: Mapping[str, Axis] = {
+    "length": "length", "dim": "dim", "batch": "batch", "threads": "threads",
+}  # fmt: skip
+_COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
 MATERIALISED = "kernel=materialised"  # in labels: attention with its matrix written out
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
@@ -41,7 +44,7 @@ class Growth:
     Attributes:
         metric: Its name, as ``forward_seconds``.
         unit: Of the values.
-        axis: ``length`` in tokens, or ``dim``, the width.
+        axis: ``length`` in tokens, ``dim`` (width), ``batch`` (sequences at once) or ``threads``.
         environment_id: Where it was measured, if that changes the number; else empty.
         readings: Variant -> place -> one reading a process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
@@ -125,7 +128,7 @@ def find(
     Args:
         among: As `growths` gives them.
         metric: Its name.
-        axis: Along lengths, or along widths.
+        axis: Along which.
         environment_id: Where measured; empty takes the first. Counts belong to every environment.
     """
     there = measured_in(among, environment_id) if environment_id else among
@@ -138,8 +141,9 @@ def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, .
 
 
 def place_label(axis: Axis, place: int) -> str:
-    """A place with its unit: ``1,024 tokens``, ``width 64``."""
-    return f"{place:,} tokens" if axis == "length" else f"width {place:,}"
+    """A place with its unit: ``1,024 tokens``, ``width 64``, ``batch 8``, ``2 threads``."""
+    words = {"length": "{:,} tokens", "dim": "width {:,}", "batch": "batch {:,}"}
+    return words.get(axis, f"{{:,}} thread{'' if place == 1 else 's'}").format(place)
 
 
 def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
@@ -160,7 +164,7 @@ def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
         yield Growth(
             metric=metric,
             unit=unit,
-            axis=next(axis for axis in AXIS_SYMBOLS if axis == name),
+            axis=_AXES[name],
             environment_id=environment_id,
             readings=readings,
             places=tuple(sorted({place for at in readings.values() for place in at})),

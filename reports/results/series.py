@@ -219,6 +219,11 @@ class Series:
         """Whether numbers of two machines must not be compared: times, rates, memory."""
         return is_bound(self.unit)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it holds times, or rates that follow from them."""
+        return self.unit == "s" or self.unit.endswith("/s")
+
     @cached_property
     def num_seen(self) -> int:
         """The most seeds that any variant has a reading of."""
@@ -294,8 +299,8 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
 
 
 def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Series:
-    """Of times, the coarsest of the coordinates that it holds."""
-    if series.unit != "s" or not resolutions:
+    """Of times and rates, the coarsest of the coordinates that it holds."""
+    if not series.is_timed or not resolutions:
         return series
     places = {r.at for some in series.readings.values() for r in some}
     named = ((series.task, series.probe, series.environment_id, at) for at in sorted(places))

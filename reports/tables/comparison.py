@@ -167,6 +167,8 @@ _TITLES = {
     "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
     "decode_token_seconds": "decoding a token",
+    "training_tokens_per_second": "trained tokens",
+    "prefill_tokens_per_second": "prefilled tokens",
     "decode_tokens_per_second": "decoded tokens",
     "decode_state_bytes": "state of a decoder",
     "peak_memory_bytes": "peak memory of a training step",
@@ -314,21 +316,23 @@ def _ratio(about: About, series: Series, variant: str) -> list[str]:
     """How many times the baseline's number, of what depends on the machine; for times, how sure."""
     if variant == about.baseline or not series.is_bound_to_environment:
         return []
-    if series.unit != "s":
+    if not series.is_timed:
         ratio = paired_ratio(series.values(variant), series.values(about.baseline))
         return [] if ratio is None else [f"{ratio:.2f} × baseline"]
     found = _beside(about, series, variant)
-    if found is None:
+    if found is None or found.ratio.point is None:
         return []
+    ratio = found.ratio.point if series.unit == "s" else 1 / found.ratio.point
     verdict = [str(found.outcome)] if found.is_certain else []  # else it has a mark
-    return [f"{found.ratio.point:.2f} × baseline", *verdict]
+    return [f"{ratio:.2f} × baseline", *verdict]
 
 
 def _beside(about: About, series: Series, variant: str) -> TimeComparison | None:
-    """The verdict on a time beside the baseline's; None of what is no time, or has no ratio."""
-    if variant == about.baseline or series.unit != "s":
+    """The verdict on the time of a variant beside the baseline's; of a rate on that of a unit."""
+    if variant == about.baseline or not series.is_timed:
         return None
-    found = compare(series.of(variant), series.of(about.baseline), series.resolution)
+    sides = [series.of(variant), series.of(about.baseline)]
+    found = compare(*(sides if series.unit == "s" else sides[::-1]), series.resolution)
     return None if found.ratio.point is None else found
 
 

@@ -134,7 +134,7 @@ def _teacher(
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
-    """The variant's mixer at the coordinate: one layer, one sequence of vectors unless it says more.
+    """The variant's mixer at the coordinate: one layer, and one sequence where it names no batch.
 
     Raises:
         SpecError: for what is misspelt or mistyped.
@@ -149,10 +149,8 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     dim = size_of(scale, "dim", model.mixer)
     vectors = Input(kind="vectors", size=dim, length=scale.length)
     interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=dim)
-    threads, usual = (
-        coordinate.changes.get("threads"),
-        baseline.scale.threads or baseline.scale.cpus,
-    )
+    threads = coordinate.changes.get("threads")
+    usual = baseline.scale.threads or baseline.scale.cpus
     return Subject(
         task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
         training=None, length=scale.length, batch=coordinate.changes.get("batch", 1),

@@ -28,7 +28,7 @@ from models import Decoder, Input, Mixer, ModelError, ModelSpec, architecture_cl
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state
 from models.interface import INPUTS
-from suite.probes.probe import Probe, at_length, measurement, seconds
+from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import task_class
 from suite.timing.clock import clock_of
@@ -140,14 +140,9 @@ def _rate_and_state(
     timed: Measurement, batch: int, state_bytes: int | None
 ) -> Iterator[Measurement]:
     """What follows from the seconds of a step, and what was counted beside them."""
-    why = {"status": timed.status, "reason": timed.reason}
-    place: dict[str, Any] = {"subject": timed.subject, "at": timed.at}
-    rate, high, low = (
-        None if each is None else batch / each
-        for each in (timed.value, timed.spread_low, timed.spread_high)
-    )
-    yield measurement(_RATE, rate, spread_low=low, spread_high=high, **place, **why)
-    yield measurement(_STATE, state_bytes, **place, **(why if state_bytes is None else {}))
+    yield rate_of(_RATE, batch, timed)
+    why = {"status": timed.status, "reason": timed.reason} if state_bytes is None else {}
+    yield measurement(_STATE, state_bytes, subject=timed.subject, at=timed.at, **why)
 
 
 @torch.no_grad()

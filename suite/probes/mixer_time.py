@@ -1,11 +1,11 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
 One layer over one sequence, with nothing around it; at ``batch=8`` over eight, and at ``threads=2``
-with as many threads on as many CPUs, where other times are of the worker's. Controls are timed beside the first subject:
-itself built again and slowed, kernels of known growth, and what the device can do at best: matrix
-products and copies, the best of a few passes. A share of these peaks says more of a mixer than
-seconds do: neither the maker's figure nor that of all cores can be reached with the threads that a
-trial has.
+with two threads on two CPUs, in place of as many as the worker has. Controls are timed beside the
+first subject: itself built again and slowed, kernels of known growth, and what the device can do at
+best: matrix products and copies, the best of a few passes. A share of these peaks says more of a
+mixer than seconds do: neither the maker's figure nor that of all cores can be reached with the
+threads that a trial has.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MixerTime(Probe):
             yield from self._measured(trial, device)
 
     def _skipped(self, trial: Trial) -> Iterator[Measurement]:
-        reason = f"threads={trial.threads}, and this process may use {num_cpus()} CPUs"
+        reason = f"threads={trial.threads} need as many CPUs, and this process may use {num_cpus()}"
         for spec, subject in itertools.product(self.specs, range(len(trial.subjects))):
             yield measurement(spec, None, subject=subject, status=Status.SKIPPED, reason=reason)
 

@@ -176,6 +176,18 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
     )  # fmt: skip
 
 
+def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
+    """What is done in a second where `amount` takes as long as was timed; as noisy, as missing."""
+    rate, high, low = (
+        None if each is None else amount / each
+        for each in (timed.value, timed.spread_low, timed.spread_high)
+    )
+    return measurement(
+        spec, rate, subject=timed.subject, at=timed.at, spread_low=low, spread_high=high,
+        status=timed.status, reason=timed.reason,
+    )  # fmt: skip
+
+
 class SpreadProbe(Probe):
     """A probe whose trials may be spread; those that are not take `measure`."""
 

@@ -253,8 +253,8 @@ class Scale(Recipe):
             have a table then have one for the longest of them.
         lengths: Tokens at which probes of the mixer alone measure, ascending.
         dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
-        batches: Sequences at once at which mixers alone are timed too, ascending, at as many tokens.
-        thread_counts: Threads at which they are timed too, ascending, at as many tokens.
+        batches: Sequences at once at which mixers alone are timed too, likewise.
+        thread_counts: Threads at which they are timed too, likewise.
         dims_length: Tokens of these three; by default the middle one of `lengths`.
         decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
         beams: Widths of beam search, ascending, at which it measures besides one; each with each

@@ -153,6 +153,14 @@ def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
     assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
 
 
+def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
+    rate = MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher")
+    rows = [("a", {"seed": s, "value": 2.0 + 0.01 * s}) for s in range(3)]
+    rows += [("b", {"seed": s, "value": 1.0}) for s in range(3)]
+    entry = _small(rate, "step_time", rows).rows[0].entries[0]
+    assert entry.note == "2.01 × baseline, faster"
+
+
 def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
     """A rate follows from a time, and bytes are counted: neither is a timing of its own."""
     rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")

@@ -79,7 +79,7 @@ def test_a_batch_is_that_many_sequences_and_threads_that_many_threads(
     assert torch.get_num_threads() == 1
     monkeypatch.setattr(mixer_time, "num_cpus", lambda: 1)
     (skipped,) = {(m.status, m.reason) for m in MixerTime().measure(loaded, "cpu")}
-    assert skipped == (Status.SKIPPED, "threads=2, and this process may use 1 CPUs")
+    assert skipped == (Status.SKIPPED, "threads=2 need as many CPUs, and this process may use 1")
 
 
 def test_backward_takes_longer_than_forward_and_both_longer_than_a_step(table: Table) -> None:
