@@ -14,6 +14,21 @@ _NO_ESTIMATE = Estimate(n=0)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A sign beside a number; the table says once, below its rows, what it means.
+
+    Attributes:
+        sign: As ``†``, distinct within a table.
+        name: The same as a word, for CSV.
+        meaning: A whole sentence.
+    """
+
+    sign: str
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One entry: exact numbers, and how they are written.
 
@@ -22,6 +37,7 @@ class Entry:
         estimate: In the unit of the measurements, unrounded.
         interval: As ``[2.40, 2.43]``; empty where there is none.
         note: What must be said beside it; the page keeps its line breaks.
+        marks: Of what holds for several entries of a table, in the order of their signs.
         tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
             number; else empty.
     """
@@ -30,7 +46,13 @@ class Entry:
     estimate: Estimate = _NO_ESTIMATE
     interval: str = ""
     note: str = ""
+    marks: tuple[Mark, ...] = ()
     tone: str = ""
+
+    @property
+    def marked(self) -> str:
+        """The text with its signs, as ``2.41†``."""
+        return self.text + "".join(mark.sign for mark in self.marks)
 
 
 NO_ENTRY = Entry(text="–", tone="none")  # where there is no number and nothing to say of it
@@ -92,6 +114,7 @@ class Table:
         task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
         introduction: What a reader must know before reading it; empty where nothing.
         row_title: What its rows are.
+        footnotes: Whole sentences; what the marks of its entries mean is added in `notes`.
     """
 
     name: str
@@ -103,6 +126,13 @@ class Table:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
     has_coverage: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What stands below: the meaning of each mark in use, once, and the footnotes."""
+        used = (mark for row in self.rows for entry in row.entries for mark in entry.marks)
+        legend = (f"{mark.sign} {mark.meaning}" for mark in dict.fromkeys(used))
+        return (*legend, *self.footnotes)
 
     @property
     def is_of_variants(self) -> bool:

@@ -6,7 +6,7 @@ When is it faster (crossover), how does it grow (Table 1, figures, times), and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -35,12 +35,17 @@ _FOLDED = {
     _MEMORY: "Peak memory, forward and backward",
     "forward_peak_bytes": "Peak memory, forward without gradients",
 }
+_BY_OTHERS: Mapping[Axis, str] = {
+    "dim": "Forward and backward, by width",
+    "batch": "Forward and backward, of several sequences at once",
+    "threads": "Forward and backward, with several threads",
+}
 _RATIOS = "Forward and backward, ratio to the baseline"
 _TABLE_ONE = (
     "With which power of the length n and of the width d each cost grows, measured at the longest "
-    "lengths and largest widths. Beside it what theory says of the same range, and under each "
-    "name theory’s count of operations, constant factors aside. Time and memory are of forward "
-    "and backward, FLOPs of forward."
+    "lengths and largest widths; what theory’s formula does not give over the same range is "
+    "marked. Under each name stands theory’s count of operations, constant factors aside. Time and "
+    "memory are of forward and backward, FLOPs of forward."
 )
 _CROSSOVER = (
     "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "
@@ -51,8 +56,9 @@ _DEFINITION = (
     "is the slope of its time against length on logarithmic axes over the longest lengths, and is "
     "marked pre-asymptotic where the slope still changes. Two times are compared by the interval "
     "of their ratio, paired by process: faster and slower where it lies beyond 0.5 % of 1, same "
-    "where it lies within 2 %, ambiguous where the data do not say, noisy where a measurement did "
-    "not settle. Controls say how often this is wrong."
+    "where it lies within 2 %. Neither is said where the data do not say, or where the ratio is no "
+    "larger than what the baseline showed against itself at that length. Controls say how often "
+    "this is wrong."
 )
 
 
@@ -198,10 +204,10 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
 
 
 def _other_costs(case: _Case) -> Iterator[Table]:
-    """The ratios with their intervals, the other costs, and times by width."""
-    time, wide = case.growth(_TIME), case.growth(_TIME, "dim")
+    """The ratios with their intervals, the other costs, and times by width, batch and threads."""
+    time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
-    others.append((wide, "Forward and backward, by width"))
+    others += [(case.growth(_TIME, axis), title) for axis, title in _BY_OTHERS.items()]
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
     made += [costs_table(case.about, growth, title) for growth, title in others if growth]
     yield from filter(None, made)

@@ -25,7 +25,7 @@ from reports.analysis.time_comparison import (
 )
 from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
-from reports.results.series import Reading, Series, all_series
+from reports.results.series import Reading, Series, all_series, timings_of
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
 from reports.tables.comparison import machine_in_words
 from suite.schema import (
@@ -89,9 +89,8 @@ class Instrument:
             (variant, series.metric, reading)
             for series in self.series
             if series.metric not in CONTROLS
-            for variant, some in series.readings.items()
-            for reading in some
-            if reading.has_number
+            for variant in series.readings
+            for reading in timings_of(series, variant)
         ]
 
 
@@ -179,7 +178,7 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
         "smallest difference found four times in five": _entry(
             as_percent(effect or 0.0), len(again), effect
         ),
-        "measurements that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
+        "timings that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
         "load of other programs on the machine: median": _median(
             one.numbers("other_load"), as_percent
         ),

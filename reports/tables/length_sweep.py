@@ -1,8 +1,9 @@
 """Tabulate what the mixers alone cost: by length or width, against a rival, of the machine's peak.
 
 One row a variant. Each time stands beside its ratio to the baseline and the verdict on that ratio;
-a word such as faster stands only where the interval of the ratio says so. A second table says from
-which length each is faster than the baseline, and than attention with its matrix written out, which
+a word such as faster stands only where the interval of the ratio says so, and the ratio is larger
+than what the baseline showed against itself; else it has a mark. A second table says from which
+length each is faster than the baseline, and than attention with its matrix written out, which
 papers compare with.
 """
 
@@ -28,7 +29,7 @@ from reports.stats.intervals import (
     for_quantities,
     median_range,
 )
-from reports.tables.comparison import no_number, table_of_variants
+from reports.tables.comparison import no_number, table_of_variants, time_marks
 from suite.schema import MIXER_ALONE, About
 
 _REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
@@ -78,29 +79,35 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     if estimate.point is None:
         return no_number(readings, "–")
     text = notation.write(estimate.point)
-    noise = "noisy" if growth.is_noisy(variant, place) else ""
+    is_noisy = growth.is_noisy(variant, place)
     if variant == about.baseline:
-        return Entry(estimate=estimate, text=text, note=noise)
-    found = compare(readings, growth.of(about.baseline, place))
-    times = "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
+        marks = time_marks(None, is_noisy=is_noisy)
+        return Entry(estimate=estimate, text=text, marks=marks)
+    found = compare(readings, growth.of(about.baseline, place), growth.resolution(place))
+    if found.ratio.point is None:
+        return Entry(estimate=estimate, text=text, marks=time_marks(None, is_noisy=is_noisy))
+    times = f"{as_ratio(found.ratio.point)} ×"
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
         return Entry(estimate=estimate, text=text, note=times)
-    verdict = str(found.outcome) if times else ""  # which may be the word for noise
-    words = dict.fromkeys((times, verdict, noise))
-    note = ", ".join(filter(None, words))
-    return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
+    return Entry(
+        estimate=estimate, text=text, tone=_TONES.get(found.outcome, ""),
+        note=f"{times}, {found.outcome}" if found.is_certain else times,
+        marks=time_marks(found, is_noisy=is_noisy),
+    )  # fmt: skip
 
 
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if variant == about.baseline:
         return Entry(text="baseline")
-    found = compare(growth.of(variant, place), growth.of(about.baseline, place))
+    sides = (growth.of(label, place) for label in (variant, about.baseline))
+    found = compare(*sides, resolution=growth.resolution(place))
     ratio = found.ratio
     if ratio.point is None:
         return no_number(growth.of(variant, place), "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
-        note=str(found.outcome), tone=_TONES.get(found.outcome, ""),
+        note=str(found.outcome) if found.is_certain else "",
+        marks=time_marks(found, is_noisy=False), tone=_TONES.get(found.outcome, ""),
     )  # fmt: skip
 
 

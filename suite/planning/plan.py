@@ -249,7 +249,8 @@ def _refuse_too_many(
     ablation: Ablation, scale: Scale, variants: tuple[Variant, ...], num_seeds: int
 ) -> None:
     is_swept = any(probe(name).is_swept for name in ablation.probes)
-    num_places = len(scale.lengths) + len(scale.dims) if is_swept else 0
+    swept = (scale.lengths, scale.dims, scale.batches, scale.thread_counts)
+    num_places = sum(map(len, swept)) if is_swept else 0
     count = len(variants) * (len(ablation.tasks) + num_places) * num_seeds
     if count > MOST_TRIALS:
         places = f" and {num_places} places of a sweep" if num_places else ""
@@ -318,6 +319,8 @@ class _Groups:
                 yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             return
         for place, group in self.of_mixers:
+            if place.is_load and not probe.is_at_loads:
+                continue
             if probe.measures_at(
                 place.changes["length"], is_along_lengths="dim" not in place.changes
             ):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from models import ModelSpec
 from suite.probes import mixer_time
@@ -14,7 +17,7 @@ from suite.schema import CONTROLS, Measurement, Status
 from suite.timing.clock import CpuClock
 from suite.timing.comparison import Disproved
 from suite.timing.kernels import QUADRATIC
-from suite.timing.passes import Call
+from suite.timing.passes import Call, Pass
 from tests.suite.probes.conftest import by_subject
 from tests.suite.timing.scripted import ScriptedClock
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
@@ -52,6 +55,31 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(table: Table
     assert found["matrix_peak_flops_per_second", 0].value == 5e9
     assert found["copy_peak_bytes_per_second", 0].value == 7e9
     assert found["copy_peak_bytes_per_second", 0].unit == "B/s"
+
+
+def test_a_batch_is_that_many_sequences_and_threads_that_many_threads(
+    brief: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int, int]] = []
+    original = mixer_time.over_vectors
+
+    def noted(model: nn.Module, spec: ModelSpec, *more: object) -> tuple[Pass, Pass]:
+        passes = original(model, spec, *more)  # type: ignore[arg-type]
+        model.register_forward_pre_hook(
+            lambda _, inputs: seen.append((*inputs[0].shape[:2], torch.get_num_threads()))
+        )
+        return passes
+
+    monkeypatch.setattr(mixer_time, "over_vectors", noted)
+    monkeypatch.setattr(mixer_time, "num_cpus", lambda: 2)
+    loaded = replace(trial_of(alone("fnet", 8)), batch=3, threads=2)
+    found = by_subject(MixerTime().measure(loaded, "cpu"))
+    assert found[MAIN, 0].status is Status.OK
+    assert set(seen) == {(3, 8, 2)}
+    assert torch.get_num_threads() == 1
+    monkeypatch.setattr(mixer_time, "num_cpus", lambda: 1)
+    (skipped,) = {(m.status, m.reason) for m in MixerTime().measure(loaded, "cpu")}
+    assert skipped == (Status.SKIPPED, "threads=2 need as many CPUs, and this process may use 1")
 
 
 def test_backward_takes_longer_than_forward_and_both_longer_than_a_step(table: Table) -> None:
