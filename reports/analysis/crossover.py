@@ -96,8 +96,8 @@ def _is_uncertain(growth: Growth, pair: tuple[str, str], place: int) -> bool:
     is_noisy = any(growth.is_noisy(variant, place) for variant in pair)
     if not is_noisy:
         return False
-    sides = (growth.of(variant, place) for variant in pair)
-    return not compare(*sides, resolution=growth.resolution(place)).is_certain
+    a, b = (growth.of(variant, place) for variant in pair)
+    return not compare(a, b, growth.resolution(place)).is_certain
 
 
 def _ratios(growth: Growth, variant: str, baseline: str) -> LogMeans:

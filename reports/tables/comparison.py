@@ -331,8 +331,9 @@ def _beside(about: About, series: Series, variant: str) -> TimeComparison | None
     """The verdict on the time of a variant beside the baseline's; of a rate on that of a unit."""
     if variant == about.baseline or not series.is_timed:
         return None
-    sides = [series.of(variant), series.of(about.baseline)]
-    found = compare(*(sides if series.unit == "s" else sides[::-1]), series.resolution)
+    a, b = series.of(variant), series.of(about.baseline)
+    first, second = (a, b) if series.unit == "s" else (b, a)
+    found = compare(first, second, series.resolution)
     return None if found.ratio.point is None else found
 
 

@@ -99,11 +99,11 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if variant == about.baseline:
         return Entry(text="baseline")
-    sides = (growth.of(label, place) for label in (variant, about.baseline))
-    found = compare(*sides, resolution=growth.resolution(place))
+    readings = growth.of(variant, place)
+    found = compare(readings, growth.of(about.baseline, place), growth.resolution(place))
     ratio = found.ratio
     if ratio.point is None:
-        return no_number(growth.of(variant, place), "–")
+        return no_number(readings, "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
         note=str(found.outcome) if found.is_certain else "",
