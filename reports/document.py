@@ -160,10 +160,10 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One of several ways to look at the same thing, as at equal steps or at equal FLOPs.
+    """One of several ways to look at the same thing, as before and after training.
 
     Attributes:
-        title: On its button, as ``equal steps``; distinct within the exhibit.
+        title: On its button, as ``after training``; distinct within the exhibit.
     """
 
     title: str

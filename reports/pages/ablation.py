@@ -15,12 +15,12 @@ from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.axis_series import axis_exhibits
 from reports.pages.best_learning_rates import chosen_rates_exhibit
-from reports.pages.budgets import budgets_exhibit
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
 from reports.pages.summary import SummaryPoint, summary_points, why_no_verdict
+from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
@@ -51,6 +51,10 @@ _READING = (
     "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
     "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
     "planned seeds were measured."
+)
+_ONLY_THE_ENDS = (
+    "Scores of the validation split while training. The learning rate is annealed only at the end, "
+    "so that only the last points of two curves compare."
 )
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
@@ -262,13 +266,20 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
 
 
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
-    """In the three views, and against what the score costs."""
+    """How the score was reached, and what it costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
-    at_budgets = budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None
     of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
-    yield from filter(None, (at_budgets, of_costs))
+    yield from filter(None, (_learning_curves(sweep, judged), of_costs))
+
+
+def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
+    curves = learning_curves(sweep.about, sweep.curves, judged) if len(sweep.curves) else None
+    drawing = curves_figure(sweep.about, curves) if curves else None
+    if drawing is None:
+        return None
+    return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
