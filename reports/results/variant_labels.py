@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
 _Named = Mapping[str, str]
 _PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 MAX_SHOWN = 4
-MAX_LETTERS = 34  # of a name beside a line of a figure
+MAX_LETTERS = 30  # of a line of a name beside a figure
 
 
 def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) -> list[str]:
