@@ -7,7 +7,7 @@ floor beyond is named at that edge, with an arrow and its number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ from suite.schema import MIXER_ALONE, About
 
 MAX_ROWS = 60  # beyond, the table is the better picture
 _CAPTION = (
-    "Dots are seeds; diamonds are means with 95 % intervals; the dashed line is the mean of the "
+    "Dots are {}; diamonds are means with 95 % intervals; the dashed line is the mean of the "
     "baseline."
 )
 _FLOORS_CAPTION = (
@@ -40,7 +40,8 @@ _FLOORS_CAPTION = (
     "edge, with its number."
 )
 _NAME_WIDTH = 30  # letters of a line of a name
-_ROW_INCHES, _LINE_INCHES = 0.36, 0.19
+_ROW_INCHES = 0.36
+_LINE_ROOM = 0.47  # of a row, for each line of its name
 _SEEDS_BELOW = 0.22  # of a row, so that dots do not hide the mean
 _FLOOR_COLOUR = "#6b6f76"
 _GROWTH = 3.0  # of the axis, at most, over what the variants span
@@ -98,34 +99,43 @@ def score_figure(
     if len(variants) > MAX_ROWS or not any(series.values(v) for v in variants):
         return None
     floors = floors_of(about, series)
-    parts = filter(None, (series.task, series.metric, series.at.replace("=", "-")))
-    name = "-".join(map(slug, parts))
+    num_all = sum(belongs(variant, series.task) for variant in about.variants)
+    name = figure_name(series) + ("" if len(variants) == num_all else "-chosen")
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""
     title = f"{capitalized(readable(series.metric))} on {where}{at}"
     names = [label(shown_name(about, variant), width=_NAME_WIDTH) for variant in variants]
-    num_lines = 1 + max(text.count("\n") for text in names)
-    row_height = max(_ROW_INCHES, _LINE_INCHES * num_lines)
+    rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in names]
+    places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]
     with drawing_style():
-        size = (7.2, 1.1 + row_height * len(variants))
+        size = (7.2, 1.1 + _ROW_INCHES * sum(rooms))
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         mean = mean_interval(tuple(series.values(about.baseline).values())).point
         if mean is not None:
             axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
-        for row, variant in enumerate(variants):
+        for row, variant in zip(places, variants, strict=True):
             colour = GREY if compared and variant not in compared else BLUE
             _draw_scores(axes, row, series, variant, colour=colour)
             _draw_coverage(axes, row, coverage(series.of(variant), num_expected(series, about)))
-        _draw_axes(axes, series, names)
+        _draw_axes(axes, series, dict(zip(places, names, strict=True)), sum(rooms))
         draw_floors(axes, series, floors)
         description = _describe(series, (*variants, *floors))
         svg = to_svg(figure, name=name, title=title, description=description)
-    caption = _CAPTION + (_FLOORS_CAPTION if floors else "")
+    what = "processes" if series.is_bound_to_environment else "seeds"
+    caption = _CAPTION.format(what) + (_FLOORS_CAPTION if floors else "")
+    if len(variants) < num_all:
+        caption += f" Shown are {len(variants)} of {num_all} variants."
     return Drawing(name=name, title=title, caption=caption, svg=svg)
 
 
-def _draw_coverage(axes: Axes, row: int, cover: Coverage) -> None:
+def figure_name(series: Series) -> str:
+    """Of the figure that shows all variants; one of some of them has another."""
+    parts = filter(None, (series.task, series.metric, series.at.replace("=", "-")))
+    return "-".join(map(slug, parts))
+
+
+def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
     """What is not there; why, the table says."""
     if cover.lost:
         axes.annotate(
@@ -135,7 +145,7 @@ def _draw_coverage(axes: Axes, row: int, cover: Coverage) -> None:
         )  # fmt: skip
 
 
-def _draw_scores(axes: Axes, row: int, series: Series, variant: str, colour: str) -> None:
+def _draw_scores(axes: Axes, row: float, series: Series, variant: str, colour: str) -> None:
     values = tuple(series.values(variant).values())
     estimate = mean_interval(values)
     if estimate.low is not None and estimate.high is not None:
@@ -148,9 +158,9 @@ def _draw_scores(axes: Axes, row: int, series: Series, variant: str, colour: str
     )  # fmt: skip
 
 
-def _draw_axes(axes: Axes, series: Series, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: float) -> None:
+    axes.set_yticks(list(names), list(names.values()))
+    axes.set_ylim(height - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
     axes.xaxis.set_major_locator(MaxNLocator(6))

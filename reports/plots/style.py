@@ -37,7 +37,7 @@ _DARK = {
     GREY: "#6b7480", "#e3e5e8": "#2b313a", "#8a4b00": "#e5c06a", "#0072b2": "#4aa3df",
 }  # fmt: skip
 _DARK_RULES = "".join(
-    f'svg [style*="{of}: {light}"]{{{of}:{dark}!important}}'
+    f'[style*="{of}: {light}"]{{{of}:{dark}!important}}'
     for light, dark in _DARK.items()
     for of in ("fill", "stroke")
 )
@@ -48,7 +48,7 @@ _MARKERS = ("o", "s")
 _STYLE = {
     "font.family": [FONT], "font.size": 10.0, "text.parse_math": False,
     "svg.fonttype": "path", "svg.hashsalt": "bakeoff", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK,
+    "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK, "text.color": INK,
     "xtick.color": "#5f6368", "ytick.color": INK, "axes.axisbelow": True,
     "grid.color": "#e3e5e8", "grid.linewidth": 0.8, "axes.unicode_minus": True,
 }  # fmt: skip
