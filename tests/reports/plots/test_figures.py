@@ -16,7 +16,7 @@ from reports.document import Drawing
 from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.line_chart import spread
 from reports.plots.scores import score_figure
-from reports.plots.style import MAX_LINES, line_look, marker
+from reports.plots.style import GREY, MAX_LINES, label, line_look, marker
 from reports.results.frame import Sweep, curves_frame, results_frame
 from tests.reports import conftest as synthetic
 from tests.reports import hostile
@@ -127,6 +127,31 @@ def test_absurd_points_do_not_break_or_squeeze_the_figure(value: float) -> None:
 def test_too_many_variants_for_a_figure() -> None:
     assert [drawn.name for drawn in _drawn(hostile.many(60), "t")] == ["t-bits_per_character"]
     assert _drawn(hostile.many(61), "t") == []
+
+
+def test_a_long_name_is_wrapped_and_stays_whole() -> None:
+    name = "baseline (gated delta, kernel=materialised, norm_placement=res_post, heads=8, dim=64)"
+    lines = label(name, width=30).split("\n")
+    assert " ".join(lines) == name
+    assert max(map(len, lines)) <= 30
+    many = label("word " * 100, width=30)
+    assert (many.count("\n"), many[-1]) == (3, "…")
+
+
+def test_names_of_several_lines_are_moved_further_apart() -> None:
+    placed = spread([0.5, 0.5, 0.5], [0.1, 0.3, 0.1])
+    assert [round(a - b, 6) for a, b in pairwise(placed)] == [0.2, 0.2]
+
+
+def test_a_figure_of_two_sides_shows_the_others_in_grey() -> None:
+    sweep = synthetic.sweep()
+    series = judged(sweep)
+    plain = known(score_figure(sweep.about, series))
+    marked = known(score_figure(sweep.about, series, compared=("heads=1", "heads=8")))
+    assert plain.svg.count(GREY) < marked.svg.count(GREY)
+    some = known(score_figure(sweep.about, series, variants=["heads=8", "heads=1"]))
+    assert some.name == f"{plain.name}-chosen"
+    assert some.caption.endswith("Shown are 2 of 5 variants.")
 
 
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)
