@@ -86,7 +86,7 @@ def _open(page: Page, folder: Path, name: str = "heads/index.html") -> None:
 
 
 def _picture(page: Page, reports: Path, name: str) -> None:
-    """The first screen, beside the reports; the whole page into BAKEOFF_PICTURES, if that is set."""
+    """The first screen, beside the reports; the whole page where BAKEOFF_PICTURES names one."""
     folder = os.environ.get("BAKEOFF_PICTURES")
     place = Path(folder or reports / "pictures") / f"{name}.png"
     page.screenshot(path=str(place), full_page=bool(folder))
