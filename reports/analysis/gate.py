@@ -39,7 +39,7 @@ def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -
 def _floors(about: About, score: Series, measured: Sequence[Series]) -> Mapping[str, float]:
     """The score of each floor of the task, by label."""
     shown = floors_of(about, score)
-    of_floors = (s for s in measured if s.probe == FLOORS)
+    of_floors = (s for s in measured if s.probe == FLOORS or s is score)  # or beside it
     readings = {
         label: reading.value
         for series in of_floors
