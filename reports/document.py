@@ -135,6 +135,15 @@ class Table:
         return (*legend, *self.footnotes)
 
     @property
+    def texts(self) -> Iterator[str]:
+        """All that is written in it."""
+        yield from (text for c in self.columns for text in (c.title, c.unit, c.arrow, c.note))
+        for row in self.rows:
+            yield from (row.name, row.note, row.coverage)
+            yield from (text for e in row.entries for text in (e.text, e.interval, e.note))
+        yield from self.notes
+
+    @property
     def is_of_variants(self) -> bool:
         """Whether a row is a variant, so that one may be the baseline."""
         return self.row_title == "variant"
@@ -160,10 +169,10 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One of several ways to look at the same thing, as at equal steps or at equal FLOPs.
+    """One of several ways to look at the same thing, as before and after training.
 
     Attributes:
-        title: On its button, as ``equal steps``; distinct within the exhibit.
+        title: On its button, as ``after training``; distinct within the exhibit.
     """
 
     title: str
@@ -182,7 +191,8 @@ class Exhibit:
         views: Of which a reader sees one at a time, the first one first; on paper, in Markdown
             and without scripts all of them.
         remarks: What stands after them, a list under `remarks_title`.
-        folded: Tables that are shown on request; Markdown shows them all.
+        folded: Tables that are shown on request.
+        is_folded: Whether all of it is shown on request only, under its title.
     """
 
     title: str
@@ -193,6 +203,22 @@ class Exhibit:
     remarks_title: str = ""
     remarks: tuple[Remark, ...] = ()
     folded: tuple[Table, ...] = ()
+    is_folded: bool = False
+
+    @property
+    def heading(self) -> str:
+        """What it is folded under."""
+        return self.title or (self.tables[0].title if self.tables else "More")
+
+    @property
+    def num_words(self) -> int:
+        """About as many as a reader sees unfolded."""
+        texts = [self.title, *self.sentences]
+        texts += [text for table in self.tables for text in table.texts]
+        texts += [text for one in self.all_drawings for text in (one.title, one.caption)]
+        for view in self.views:
+            texts += [*view.sentences, *(text for table in view.tables for text in table.texts)]
+        return sum(len(text.split()) for text in texts)
 
     @property
     def all_tables(self) -> Iterator[Table]:
@@ -216,12 +242,14 @@ class Section:
 
     Attributes:
         definition: How to read its numbers; empty where nothing is to be added.
+        is_folded: Whether it is shown on request only, under its title.
     """
 
     title: str
     sentences: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     definition: str = ""
+    is_folded: bool = False
 
     @property
     def tables(self) -> tuple[Table, ...]:

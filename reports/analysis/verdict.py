@@ -62,8 +62,8 @@ _MEANINGS = {
     "none, or times differ by no more than those of the baseline against itself; that is not to "
     "say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
-    ClaimOutcome.NOT_TESTED: "The baseline does not beat a predictor without an architecture at "
-    "this scale, so that no comparison with it says anything.",
+    ClaimOutcome.NOT_TESTED: "The models do not beat a predictor without an architecture at this "
+    "scale, so that no comparison of them says anything.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }
@@ -90,7 +90,7 @@ class Verdict:
         sign_flip: Of no difference; its `p` is None where the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
-        smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        smallest_effect: What as many seeds tell from zero four times in five.
         is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated as it is, or an
             earlier edition tested it with other settings.

@@ -99,9 +99,13 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
 def controls_section(about: About, results: pd.DataFrame) -> Section | None:
     """The controls of timings on tasks, for a report without mixers alone; None without any."""
     # One exhibit, which needs no second heading.
-    exhibits = tuple(replace(one, title="") for one in _controls(_Case(about, results, (), "")))
+    exhibits = tuple(
+        replace(one, title="", is_folded=False) for one in _controls(_Case(about, results, (), ""))
+    )
     return (
-        Section(title="How far the times can be trusted", exhibits=exhibits) if exhibits else None
+        Section(title="How far the times can be trusted", exhibits=exhibits, is_folded=True)
+        if exhibits
+        else None
     )
 
 
@@ -147,7 +151,7 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
     if used:
         peaks = peaks_in_words(case.growths, case.environment_id)
         said = _said(use_in_words(used), peaks)
-        yield Exhibit(title=used.title, sentences=said, tables=(used,))
+        yield Exhibit(title=used.title, sentences=said, tables=(used,), is_folded=True)
     yield from _controls(case)
     known = published_table(case.about, case.growths, case.environment_id)
     if known:
@@ -229,5 +233,6 @@ def _controls(case: _Case) -> Iterator[Exhibit]:
     if kept:
         table = controls_table(case.about, kept, case.growths)
         yield Exhibit(
-            title="Can these times be trusted?", sentences=describe_controls(kept), tables=(table,)
-        )
+            title="Can these times be trusted?", sentences=describe_controls(kept),
+            tables=(table,), is_folded=True,
+        )  # fmt: skip

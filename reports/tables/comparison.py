@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
+from reports.analysis.gate import below_floor
 from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
 from reports.results.series import (
@@ -67,7 +68,8 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
     is_marked = any(NOISY in entry.marks for row in rows for entry in row.entries)
     has_noise = not is_marked and any("noisy" in row.coverage for row in rows)
-    notes = {NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
+    missed = below_floor(about, judged) if judged and floors else ""
+    notes = {missed: bool(missed), NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
         name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,

@@ -151,10 +151,10 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
         decoding=first.decoding if probe.is_at_decoding else (),
-        threads=first.threads if probe.is_at_loads else None,
         search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
         if probe.trains and first.search
         else None,
+        threads=first.threads if probe.is_at_loads else None,
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
         trained=_parent(first, seed) if probe.reads_trained else None,

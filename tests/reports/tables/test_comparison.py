@@ -139,7 +139,7 @@ def test_one_noisy_time_of_many_is_explained_without_a_mark() -> None:
     table = _small(
         synthetic.SECONDS, "step_time", [*rows[:2], ("a", rows[2][1] | {"status": "noisy"})]
     )
-    assert [row.coverage for row in table.rows][0] == "3 of 3, 1 noisy"
+    assert table.rows[0].coverage == "3 of 3, 1 noisy"
     assert [note.partition(":")[0] for note in table.notes] == ["Noisy"]
 
 
