@@ -18,12 +18,15 @@ from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, describe_controls, instruments
-from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from reports.tables.length_sweep import (
     costs_table,
     crossover_table,
+    crossovers_in_words,
+    extremes_in_words,
     peaks_in_words,
     ratios_table,
+    use_in_words,
     utilisation_table,
 )
 from suite.schema import MIXER_ALONE, About, Provenance
@@ -147,7 +150,8 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
     used = utilisation_table(case.about, case.growths, case.environment_id)
     if used:
         peaks = peaks_in_words(case.growths, case.environment_id)
-        yield Exhibit(title=used.title, sentences=(peaks,), tables=(used,), is_folded=True)
+        said = _said(use_in_words(used), peaks)
+        yield Exhibit(title=used.title, sentences=said, tables=(used,), is_folded=True)
     yield from _controls(case)
     known = published_table(case.about, case.growths, case.environment_id)
     if known:
@@ -160,11 +164,16 @@ def _table_one(case: _Case) -> Iterator[Exhibit]:
     if table:
         yield Exhibit(
             title=table.title,
-            sentences=(_TABLE_ONE,),
+            sentences=_said(powers_in_words(case.about, rows), _TABLE_ONE),
             tables=(table,),
             remarks_title="Where measurement and theory disagree, and why",
             remarks=theory_remarks(case.about, rows),
         )
+
+
+def _said(*sentences: str) -> tuple[str, ...]:
+    """Those that are not empty, the answer to the title first."""
+    return tuple(filter(None, sentences))
 
 
 def _crossover(case: _Case) -> Iterator[Exhibit]:
@@ -175,7 +184,8 @@ def _crossover(case: _Case) -> Iterator[Exhibit]:
     if table:
         drawn = {kind: crossover_figure(case.about, growth, kind) for kind, growth in timed.items()}
         views = tuple(View(title=kind, drawings=(one,)) for kind, one in drawn.items() if one)
-        yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,), views=views)
+        said = _said(crossovers_in_words(case.about, timed), _CROSSOVER)
+        yield Exhibit(title=table.title, sentences=said, tables=(table,), views=views)
 
 
 def _figures(case: _Case) -> Iterator[Exhibit]:
@@ -194,15 +204,16 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
     table = costs_table(case.about, time, "Forward and backward") if time else None
     others = tuple(_other_costs(case))
     name = what_baseline_is(case.about) or case.about.baseline
-    if table:
+    if table and time:
         sentence = (
             "Forward and backward: the median over processes, and how many times as long as the "
             f"baseline ({name}) it takes, with the verdict. That ratio is taken process by process "
             "and then averaged, so it is not quite the quotient of the medians shown."
         )
         yield Exhibit(
-            title="Times by length", sentences=(sentence,), tables=(table,), folded=others
-        )
+            title="Times by length", tables=(table,), folded=others,
+            sentences=_said(extremes_in_words(case.about, time), sentence),
+        )  # fmt: skip
     elif others:
         yield Exhibit(title="Costs by length", folded=others)
 

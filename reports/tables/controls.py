@@ -147,7 +147,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
-    """What the checks are, and what they came to; two sentences for someone who is new to it."""
+    """What the checks came to, and what they are; two sentences for someone who is new to it."""
     again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
@@ -156,14 +156,14 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     least = f"{words} {as_percent(effect)}" if effect else ""
     alarms = "No pair of equals was quiet enough to be judged"
     if wrong.num_total:
-        alarms = f"Here it saw a difference that is none in {wrong} pairs"
+        alarms = f"The instrument saw a difference that is none in {wrong} pairs"
     missed = right.num_total - right.num
     caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
     return (
+        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
         "An instrument that can be trusted sees no difference between the baseline and the "
         f"baseline timed again, and does see one where the baseline is made {_SLOWED} slower on "
         "purpose.",
-        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
     )
 
 

@@ -59,6 +59,18 @@ def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
     return replace(made, rows=named)
 
 
+def powers_in_words(about: About, rows: Sequence[TableOneRow]) -> str:
+    """The least and the greatest power of the length that a time grows with; empty without any."""
+    found = {row.variant: row.exponents[TIME, "length"].estimate.point for row in rows}
+    known = sorted((power, variant) for variant, power in found.items() if power is not None)
+    if len(known) < 2:
+        return ""
+    (least, low), (most, high) = (
+        (shown_name(about, variant), _two(power)) for power, variant in (known[0], known[-1])
+    )
+    return f"Time grows with n^{low} ({least}) at the least and n^{high} ({most}) at the most."
+
+
 def theory_remarks(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
     """Where measurement and theory disagree: one sentence a variant that does."""
     texts = ((row.variant, capitalized("; ".join(theory_gaps(row)))) for row in rows)

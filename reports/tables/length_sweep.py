@@ -10,12 +10,12 @@ papers compare with.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.analysis.crossover import CrossoverKind, crossover
 from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_second, machine_peak
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Table
+from reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
 from reports.escape import slug
 from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
 from reports.results.variant_labels import shown_name
@@ -135,6 +135,58 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     )  # fmt: skip
 
 
+def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
+    """From which length each variant is faster than the baseline, in one sentence a kind of pass.
+
+    Args:
+        about: Names the baseline.
+        timed: As of `crossover_table`.
+    """
+    rival = shown_name(about, about.baseline)
+    return " ".join(
+        f"{capitalized(kind)}, faster than {rival}: {'; '.join(_answers(about, growth))}."
+        for kind, growth in timed.items()
+        if set(growth.variants) - {about.baseline}
+    )
+
+
+def _answers(about: About, growth: Growth) -> Iterator[str]:
+    """Variants that are faster at every length, from some on, not at all, and what is open."""
+    others = [variant for variant in growth.variants if variant != about.baseline]
+    found = {variant: crossover(growth, variant, about.baseline) for variant in others}
+
+    def named(*kinds: CrossoverKind) -> str:
+        return listed([v for v, one in found.items() if one.kind in kinds])
+
+    if always := named(CrossoverKind.ALWAYS):
+        yield f"{always} at every length"
+    for variant, one in found.items():
+        place = _REST.split(one.text, maxsplit=1)[0]
+        if one.kind is CrossoverKind.FASTER_FROM:
+            yield f"{variant} from {place} tokens on"
+        elif one.kind is CrossoverKind.FASTER_BELOW:
+            yield f"{variant} {place.removeprefix('faster ')} tokens"
+    if never := named(CrossoverKind.NEVER):
+        yield f"{never} not up to {growth.places[-1]:,} tokens"
+    if unsure := named(*_UNSURE):
+        yield f"open for {unsure}"
+
+
+def extremes_in_words(about: About, growth: Growth) -> str:
+    """Who takes least and who most at the last place, in one sentence; empty for less than two."""
+    last = growth.places[-1]
+    points = {v: point for v in growth.variants if (point := growth.point(v, last)) is not None}
+    if len(points) < 2:
+        return ""
+    ranked = sorted(points.items(), key=lambda item: item[1])
+    (least, low), (most, high) = ranked[0], ranked[-1]
+    return (
+        f"At {place_label(growth.axis, last)} {shown_name(about, least)} takes least, "
+        f"{as_quantity(growth.unit, low)}, and {shown_name(about, most)} most, "
+        f"{as_quantity(growth.unit, high)}."
+    )
+
+
 def _rivals(about: About, growth: Growth) -> list[str]:
     """The baseline, and the first with its matrix written out."""
     written_out = [v for v in growth.variants if MATERIALISED in v.split(", ")]
@@ -173,6 +225,17 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
         about, [_rates_column(times, rates, last), shares_column],
         name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,
     )  # fmt: skip
+
+
+def use_in_words(used: Table) -> str:
+    """The least and the most of the shares in that table, in one sentence; empty where none is."""
+    shares = {row.name: row.entries[1] for row in used.rows}
+    known = {name: e for name, e in shares.items() if e.estimate.point is not None}
+    if not known:
+        return ""
+    ranked = sorted(known.items(), key=lambda item: item[1].estimate.point or 0.0)
+    (least, low), (most, high) = ranked[0], ranked[-1]
+    return f"From {low.text} ({least}) to {high.text} ({most}) of the machine's matrix peak."
 
 
 def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:

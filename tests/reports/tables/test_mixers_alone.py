@@ -10,18 +10,21 @@ from functools import cache
 
 import pytest
 
-from reports.analysis.crossover import crossover
+from reports.analysis.crossover import CrossoverKind, crossover
 from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from reports.analysis.time_comparison import compare
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
 from reports.tables.comparison import NOISY, UNTOLD
-from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from reports.tables.length_sweep import (
     costs_table,
     crossover_table,
+    crossovers_in_words,
+    extremes_in_words,
     peaks_in_words,
     ratios_table,
+    use_in_words,
     utilisation_table,
 )
 from tests.reports import mixers_alone
@@ -156,3 +159,31 @@ def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
     assert _entry(table, "mixer=conv", 1).estimate.point == pytest.approx(rate / peak)
     assert "at 118 GFLOP/s and copies memory at 11.2 GB/s" in peaks_in_words(_growths(), HERE)
     assert utilisation_table(ABOUT, _growths(), "elsewhere") is None
+
+
+def test_each_table_is_opened_by_its_answer() -> None:
+    timed = {"forward": _growth("forward_seconds"), "forward and backward": _growth()}
+    forward, both = crossovers_in_words(ABOUT, timed).split(". ")
+    for said, growth in ((forward, timed["forward"]), (both, _growth())):
+        assert said.partition(":")[0].endswith(", faster than baseline (attention, kernel=fused)")
+        for variant in ABOUT.variants[1:]:
+            found = crossover(growth, variant, "baseline")
+            assert said.count(variant) == 1
+            if found.kind is CrossoverKind.FASTER_FROM:
+                assert f"{variant} from {found.text.partition(' ')[0]} tokens on" in said
+    assert "kernel=materialised and mixer=lstm not up to 4,096 tokens" in both
+    costs = {v: _growth().point(v, 4096) or 0.0 for v in ABOUT.variants}
+    least, most = (choose(costs, key=lambda v: costs[v]) for choose in (min, max))
+    said = extremes_in_words(ABOUT, _growth())
+    assert said.startswith(f"At 4,096 tokens {least} takes least, ")
+    assert f" and {most} most, " in said
+    rows = table_one(ABOUT, _growths(), HERE)
+    powers = {row.variant: row.exponents[TIME, "length"].estimate.point or 0.0 for row in rows}
+    top = max(powers, key=lambda v: powers[v])
+    assert f"and n^{powers[top]:.2f} ({top}" in powers_in_words(ABOUT, rows)
+    used = known(utilisation_table(ABOUT, _growths(), HERE))
+    shares = {row.name: row.entries[1] for row in used.rows}
+    best = max(shares, key=lambda v: shares[v].estimate.point or 0.0)
+    assert use_in_words(used).endswith(
+        f" to {shares[best].text} ({best}) of the machine's matrix peak."
+    )
