@@ -15,7 +15,6 @@ from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
 from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
-from reports.pages.best_learning_rates import chosen_rates_exhibit
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
 from reports.pages.folding import folded
@@ -283,9 +282,7 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
-    has_rates = any("learning_rate=" in variant for variant in about.labels)
     exhibits = (
-        chosen_rates_exhibit(about, sweep.results) if has_rates else None,
         pooled_exhibit(about, measured) if len(about.tasks) > 1 else None,
         published_exhibit(about, measured) if has_counterpart(about.ablation) else None,
     )

@@ -338,6 +338,14 @@ def _smaller(scale: Scale, axes: Sequence[Axis]) -> Scale:
     return Scale(**{**own, **lists, **small})
 
 
+def _hardly_trained(axis: Axis) -> Axis:
+    """Of numbers of steps so few that the most are those of smoke; any other axis as it is."""
+    if axis.name != "steps":
+        return axis
+    numbers = [value for value in axis.values if isinstance(value, int)]
+    return vary("steps", [max(1, n * _AT_SMOKE["steps"] // max(numbers)) for n in numbers])
+
+
 class Ablation(FrozenSpec):
     """A question about an architecture, and how it is to be answered.
 
@@ -378,6 +386,7 @@ class Ablation(FrozenSpec):
             update["axes"] = tuple(vary(a.name, a.quick or a.values) for a in self.axes)
         if scale == SMOKE:
             update["claim"] = None
+            update["axes"] = tuple(map(_hardly_trained, update.get("axes", self.axes)))
             if "quick" in self.scales:
                 small = _smaller(self.scales["quick"], update.get("axes", self.axes))
                 update["scales"] = {SMOKE: small, **self.scales}

@@ -65,7 +65,7 @@ class ShakespeareCharacters(TextWindows):
     @cache
     def read() -> Corpus:
         """See `TextWindows.read`."""
-        plays = {name: _encode(name, text) for name, text in read_plays().items()}
+        plays = {name: encoded(name, text) for name, text in read_plays().items()}
         held_out: dict[Split, tuple[NDArray[np.uint8], ...]] = {}
         for split, names in HELD_OUT_PLAYS.items():
             held_out[split] = tuple(plays.pop(name) for name in names)
@@ -93,7 +93,12 @@ def read_plays() -> dict[str, str]:
     return plays
 
 
-def _encode(name: str, text: str) -> NDArray[np.uint8]:
+def encoded(name: str, text: str) -> NDArray[np.uint8]:
+    """The tokens of a text, `[characters]`.
+
+    Raises:
+        TaskError: for a character that is no symbol; `name` says where.
+    """
     code_points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
     known = np.frombuffer(VOCABULARY.encode("utf-32-le"), dtype=np.uint32)
     tokens = np.searchsorted(known, code_points).clip(max=len(known) - 1)
