@@ -150,7 +150,7 @@ def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
     )
     sweep = synthetic.sweep()
     num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
-    assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
+    assert page(sweep, ["quick"]).certainty[-1].text.startswith(f"{num_run} trials ran")
 
 
 def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
