@@ -18,7 +18,7 @@ from reports.escape import slug
 from reports.export.printers import frame_to_csv, to_csv, to_latex
 from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
-from reports.pages.summary import overview
+from reports.pages.overview import overview
 from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
 from reports.results.variant_labels import with_axes
 

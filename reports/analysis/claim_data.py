@@ -67,6 +67,7 @@ class Evidence:
             score, so infinite where one side has none, zero where neither has.
         diverged: Both sides, where any seed of either diverged; else empty.
         is_mostly_noisy: Times of which most processes of a side were noisy: never called alike.
+        is_unresolved: Times whose ratio is no larger than what the baseline showed against itself.
     """
 
     claim: ClaimSpec
@@ -79,6 +80,7 @@ class Evidence:
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
     is_mostly_noisy: bool = False
+    is_unresolved: bool = False
 
     @property
     def num_pairs(self) -> int:
@@ -132,6 +134,7 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
+        is_unresolved=_is_unresolved(claim, series),
     )
 
 
@@ -143,6 +146,14 @@ def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], b
     if series.unit == "s" and claim.by == 0 and is_positive:
         return tuple(log_ratios(better, worse).values()), True
     return paired_differences(better, worse), False
+
+
+def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
+    """Never of what is no time, or where the baseline was not timed against itself."""
+    logs = log_ratios(series.values(claim.a), series.values(claim.b)).values()
+    return bool(series.resolution and logs) and (
+        abs(math.fsum(logs) / len(logs)) <= series.resolution
+    )
 
 
 def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:

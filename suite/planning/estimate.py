@@ -12,7 +12,7 @@ from functools import cache
 from models import ModelError, ModelSpec, build_shapes
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
-from suite.schema import Resources, Trial
+from suite.schema import LEARNING_RATE, Resources, Trial
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
 _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
@@ -20,6 +20,7 @@ _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
 _SECONDS_OF_FLOORS = 10.0  # counts of n-grams, a linear classifier
+_TRAININGS_OF_A_SEARCH = 8  # mostly four rates, with two seeds; see probes/learning_rate.py
 _STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
 _SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
 _ROUNDS_OF_A_CONTEST = 12  # where a round takes long
@@ -40,7 +41,9 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
-        return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
+        trainings = _TRAININGS_OF_A_SEARCH if trial.probe == LEARNING_RATE else 1
+        steps = trainings * trial.training.steps
+        return _SECONDS_AT_LEAST + per_step * steps * (1 + _EVALUATION_SHARE)
     rounds = per_step * _ROUNDS_OF_A_CONTEST
     num_contests = 1 + len(trial.decoding)
     contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)

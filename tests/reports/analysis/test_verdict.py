@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -324,6 +326,19 @@ def test_times_are_judged_by_their_ratio() -> None:
     assert steady.finding == disturbed.finding
     assert steady.finding == (
         "a is faster than b, 2.00 times as fast (95 % interval 1.90 to 2.10, 3 paired processes)"
+    )
+
+
+def test_a_claim_on_times_stays_open_within_what_the_baseline_shows_against_itself() -> None:
+    times = made_series([0.99, 1.0, 1.01], [1.04, 1.05, 1.06], unit="s", better="lower")
+    for by in (0.0, 0.01):
+        assert verdict(made_about(3, by), [times]).outcome is ClaimOutcome.SUPPORTED
+        answer = verdict(made_about(3, by), [replace(times, resolution=math.log(1.07))])
+        assert answer.outcome is ClaimOutcome.INCONCLUSIVE
+        assert answer.finding.endswith("; the baseline showed a ratio of up to 1.07 against itself")
+    assert (
+        "came out faster"
+        in verdict(made_about(3, 0.0), [replace(times, resolution=math.log(1.07))]).finding
     )
 
 

@@ -89,7 +89,8 @@ def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
         if cell.variant == heads.about.baseline and cell.probe != "step_time"
     }
     assert shared == baseline | {cell.trial_id for cell in heads.cells if cell.probe == "floors"}
-    assert len(shared) == 6  # quality under three seeds, parameters, flops, and the floors
+    # Quality under ten seeds, the search for the learning rate, parameters, flops, and the floors.
+    assert len(shared) == 14
 
 
 def test_ids_know_neither_names_nor_questions_nor_order(write_ablation: WriteAblation) -> None:
