@@ -23,9 +23,9 @@ SECONDS = MetricSpec(name="step", unit="s", better="lower")
 def measured(
     a: Sequence[float], b: Sequence[float], floors: Mapping[str, float | None], *,
     spec: MetricSpec = BITS, claimed: str = "", at: str = "",
-    others: Mapping[str, Sequence[float | None]] | None = None,
+    others: Mapping[str, Sequence[float | None]] | None = None, other: MetricSpec = SECONDS,
 ) -> tuple[About, tuple[Series, ...]]:  # fmt: skip
-    """Variants, of which `b` is the baseline, with a time that says that `a` is faster.
+    """Variants, of which `b` is the baseline, with another metric that says that `a` is better.
 
     Scores at `at`, if any, are the same as the whole ones. None is a seed, or a floor, that failed.
     """
@@ -36,7 +36,7 @@ def measured(
     )  # fmt: skip
     said = synthetic.about(
         variants=tuple(scores), baseline="b", tasks=("t",), probes=("quality", "floors", "time"),
-        metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (SECONDS,)}},
+        metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (other,)}},
         floors={"t": tuple(floors)}, num_seeds=len(b), claim=claim,
     )  # fmt: skip
     rows = [
@@ -46,7 +46,7 @@ def measured(
         for place in dict.fromkeys(("", at))
     ]
     rows += [
-        synthetic.row(said, name, "t", "time", SECONDS, seed=seed) | {"value": value + seed / 100}
+        synthetic.row(said, name, "t", "time", other, seed=seed) | {"value": value + seed / 100}
         for name, value in (("a", 1.0), ("b", 2.0))
         for seed in range(len(b))
     ]
@@ -157,6 +157,17 @@ def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
     found = judged(BETTER, GOOD, {"trigram": 2.7}, at=at)
     assert found.outcome is ClaimOutcome.SUPPORTED
     assert found.details[-1] == f"The floors are those of the whole score: none is known at {at}."
+
+
+@pytest.mark.parametrize("metric", ["training_bits", "validation_bits", "bits_by_position"])
+def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
+    """Else a claim on training data could be made of models that have learnt nothing."""
+    named = replace(SECONDS, name=metric)
+    poor = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed=metric, other=named)
+    assert poor.outcome is ClaimOutcome.NOT_TESTED
+    found = judged(BETTER, GOOD, {"trigram": 2.7}, claimed=metric, other=named)
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == f"The floors are those of bits: none is known of {metric}."
 
 
 def test_what_is_no_score_needs_nothing_learnt_and_says_so() -> None:
