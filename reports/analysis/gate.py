@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from reports.document import listed
 from reports.results.series import QUALITY, Series, beside_scores, floors_of
-from reports.results.variant_labels import shown_name
+from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
 from suite.schema import About, ClaimSpec, rests_on
 
@@ -74,8 +74,11 @@ def below_floor(about: About, score: Series) -> str:
     floor = _best_floor(about, score)
     if floor is None or _beats(score, about.baseline, floor[1]):
         return ""
-    name = shown_name(about, about.baseline)
-    return f"{name} does not beat {floor[0]} here: nothing about quality follows from this table."
+    name = what_baseline_is(about) or about.baseline
+    return (
+        f"The baseline ({name}) does not beat the floor {floor[0]} here: nothing about quality "
+        "follows from this table."
+    )
 
 
 def _claimed(claim: ClaimSpec, measured: Sequence[Series]) -> Series | None:

@@ -192,7 +192,11 @@ def test_an_untested_claim_counts_among_others() -> None:
 @pytest.mark.parametrize(
     ("floor", "note"),
     [
-        (2.3, "b (baseline) does not beat f here: nothing about quality follows from this table."),
+        (
+            2.3,
+            "The baseline (b) does not beat the floor f here: nothing about quality follows from "
+            "this table.",
+        ),
         (2.7, ""),
     ],
 )
