@@ -8,7 +8,8 @@ Cost: n d^2; n sequential operations; positions n apart are n steps apart.
 Departures: the output is h itself, without a projection, so that the row is the recurrence of
     Table 1 and nothing else. Two biases where one would do; all parameters are drawn uniformly
     from within 1 / sqrt(hidden) of zero, as torch has it; `forget_bias` is added to the forget
-    gate's (Jozefowicz et al. 2015, ICML, section 2.2, advise 1). Two directions unless causal or asked for one; see `models/kernels/recurrence.py`.
+    gate's (Jozefowicz et al. 2015, ICML, section 2.2, advise 1). Two directions unless causal
+    or asked for one; see `models/kernels/recurrence.py`.
 Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.LSTM`.
 """

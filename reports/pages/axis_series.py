@@ -36,8 +36,8 @@ _STAGES = {"initial_": "before training", "trained_": "after training"}
 _WHOLE = "all together"
 _SEARCH = (
     "Each variant is trained at its own best rate, found on the validation split by the mean of "
-    "two seeds: the rates go on until the best one lies between two that are worse. Trainings of "
-    "the search may be shorter; see the settings."
+    "two seeds: rates go on until the best one lies between two that are worse. Trainings of the "
+    "search may be shorter; see the settings."
 )
 _EXPLORATORY = "This is exploratory: the verdict rests on the one claim alone."
 

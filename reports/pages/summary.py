@@ -106,13 +106,21 @@ def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
     if not coverage.num_total:
         return "Nothing was planned."
     part = "" if coverage.num_measured == coverage.num_total else f"{coverage.num_measured:,} of "
-    noisy = f", {coverage.num_noisy:,} of them noisy" if coverage.num_noisy else ""
     lost = ", ".join(f"{number:,} {fate}" for fate, number in coverage.lost.items())
     return (
         f"{_count(num_trials, 'trial')} ran and gave {part or 'all '}"
-        f"{_count(coverage.num_total, 'planned measurement')}{noisy}{f'; {lost}' if lost else ''}. "
-        "A trial may give several: one of times measures all variants."
+        f"{_count(coverage.num_total, 'planned measurement')}{f'; {lost}' if lost else ''}. "
+        f"A trial may give several: one of times measures all variants.{_noise_in_words(coverage)}"
     )
+
+
+def _noise_in_words(coverage: Coverage) -> str:
+    """Of how many timings; empty where all settled."""
+    if not coverage.num_noisy_timings:
+        return ""
+    of = f"{coverage.num_noisy_timings:,} of {_count(coverage.num_timings, 'timing')}"
+    verb = "is" if coverage.num_noisy_timings == 1 else "are"
+    return f" {of} {verb} noisy: the samples did not settle."
 
 
 def why_no_verdict(about: About) -> str:

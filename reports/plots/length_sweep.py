@@ -112,7 +112,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         estimates: dict[float, Estimate] = {}
         for place in growth.places:
             readings = [growth.of(one, place) for one in timed]
-            estimate = compare(*readings).ratio if is_ratio else median_of(*readings)
+            estimate = compare(readings[0], readings[1]).ratio if is_ratio else median_of(*readings)
             if estimate.point and estimate.point > 0:
                 estimates[place] = estimate
         hollow = [at for at in growth.places if any(growth.is_noisy(v, at) for v in timed)]

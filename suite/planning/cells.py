@@ -154,6 +154,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
         if probe.trains and first.search
         else None,
+        threads=first.threads if probe.is_at_loads else None,
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
         trained=_parent(first, seed) if probe.reads_trained else None,

@@ -1,6 +1,6 @@
 """Plan an ablation: expand its axes, mark impossible cells with their reason, name the trials.
 
-The claim is checked: it compares two variants by what the ablation measures of both.
+The claim is checked, and floors are added where it is on a score (`suite.planning.claims`).
 Pure: no clock, no randomness, no store; the same ablation gives the same ids.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from suite.errors import unknown_name
 from suite.planning.about import Expanded, about_of
 from suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
+from suite.planning.claims import checked_claim, with_floors
 from suite.planning.knobs import (
     Impossible,
     refuse_foreign_axes,
@@ -32,85 +33,11 @@ from suite.schema import (
     MIXER_ALONE,
     QUALITY,
     Cell,
-    ClaimSpec,
     Plan,
     Resources,
     Trial,
 )
-from suite.spec import SCALES, SEEDS, Ablation, Claim, Scale, SpecError
-
-
-def checked_claim(
-    baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
-) -> ClaimSpec | None:
-    """The ablation's claim with its task filled in; refuse one that this plan cannot test.
-
-    Raises:
-        SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
-    """
-    claim = baseline.ablation.claim
-    if claim is None:
-        return None
-    _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])
-    metrics = {metric.name for cell in cells for metric in cell.metrics}
-    if claim.metric not in metrics:
-        raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
-    measuring = [cell for cell in cells if claim.metric in {m.name for m in cell.metrics}]
-    tasks = {cell.task for cell in measuring}
-    if claim.task is not None and claim.task not in tasks:
-        raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
-    task = claim.task or measuring[0].task  # without one, the first with the metric
-    on_task = [cell for cell in measuring if cell.task == task]
-    _refuse_foreign_place(claim, on_task)
-    _refuse_impossible_sides(claim, on_task)
-    return ClaimSpec(
-        statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=task, at=claim.at,
-        published=claim.published, is_check=claim.is_check,
-    )  # fmt: skip
-
-
-def _refuse_foreign_sides(
-    claim: Claim, baseline: Baseline, reference: Variant, labels: Sequence[str]
-) -> None:
-    if claim.a == claim.b:
-        raise SpecError(f"the claim: a and b are both {claim.a!r}; they must be two variants.")
-    for label in (claim.a, claim.b):
-        if label in {baseline.label(axis.name) for axis in baseline.ablation.axes} - set(labels):
-            raise SpecError(
-                f"the claim: {label!r} is what the baseline has, and with several axes the "
-                f"baseline's variant is called {reference.label!r}."
-            )
-        if label not in labels:
-            raise SpecError(
-                f"the claim: {unknown_name('variant', label, labels)} `--set claim=none` runs "
-                "without the claim."
-            )
-
-
-def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
-    metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
-    places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
-    if claim.at not in places:
-        allowed = ", ".join(filter(None, places)) or "only at='', since nothing is swept there"
-        raise SpecError(
-            f"the claim: at={claim.at!r} is not a coordinate of {claim.metric}; allowed: {allowed}."
-        )
-
-
-def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
-    """A side whose every cell is skipped could never be compared."""
-    for label in (claim.a, claim.b):
-        reasons = [
-            cell.reason
-            for cell in cells
-            if cell.variant == label and claim.at in (cell.at, *(m.at for m in cell.metrics))
-        ]
-        if reasons and all(reasons):
-            raise SpecError(
-                f"the claim: {label!r} cannot be measured on {cells[0].task}: {reasons[0]}."
-            )
-
+from suite.spec import SCALES, SEEDS, Ablation, Scale, SpecError
 
 MOST_TRIALS = 100_000
 
@@ -167,7 +94,7 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
-    entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
+    entry = replace(entry, ablation=with_floors(entry.ablation.at_scale(scale_name)))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
@@ -249,7 +176,8 @@ def _refuse_too_many(
     ablation: Ablation, scale: Scale, variants: tuple[Variant, ...], num_seeds: int
 ) -> None:
     is_swept = any(probe(name).is_swept for name in ablation.probes)
-    num_places = len(scale.lengths) + len(scale.dims) if is_swept else 0
+    swept = (scale.lengths, scale.dims, scale.batches, scale.thread_counts)
+    num_places = sum(map(len, swept)) if is_swept else 0
     count = len(variants) * (len(ablation.tasks) + num_places) * num_seeds
     if count > MOST_TRIALS:
         places = f" and {num_places} places of a sweep" if num_places else ""
@@ -318,6 +246,8 @@ class _Groups:
                 yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             return
         for place, group in self.of_mixers:
+            if place.is_load and not probe.is_at_loads:
+                continue
             if probe.measures_at(
                 place.changes["length"], is_along_lengths="dim" not in place.changes
             ):

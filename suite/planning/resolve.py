@@ -65,6 +65,7 @@ class Subject:
     teacher: Subject | None = None  # whose final model it learns from
     search: Subject | None = None  # the trainings that find its learning rate
     decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
+    threads: int | None = None  # likewise
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -146,7 +147,7 @@ def _teacher(
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
-    """The variant's mixer at the coordinate: one layer, one sequence of vectors a batch.
+    """The variant's mixer at the coordinate: one layer, and one sequence where it names no batch.
 
     Raises:
         SpecError: for what is misspelt or mistyped.
@@ -161,9 +162,12 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     dim = size_of(scale, "dim", model.mixer)
     vectors = Input(kind="vectors", size=dim, length=scale.length)
     interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=dim)
+    threads = coordinate.changes.get("threads")
+    usual = baseline.scale.threads or baseline.scale.cpus
     return Subject(
         task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
-        training=None, length=scale.length, batch=1, parallel=None,
+        training=None, length=scale.length, batch=coordinate.changes.get("batch", 1),
+        parallel=None, threads=None if threads == usual else threads,
     )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ class Probe(ABC):
         may_start: Whether its training may start from another trial's weights, or learn from them.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
         is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
+        is_at_loads: Whether a sweep has the scale's `batches` and `thread_counts` too.
     """
 
     name: ClassVar[str]
@@ -97,6 +98,7 @@ class Probe(ABC):
     may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
     is_at_decoding: ClassVar[bool] = False
+    is_at_loads: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""
@@ -173,6 +175,18 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
     return Measurement(
         metric=spec.name, value=None if value is None else float(value), unit=spec.unit,
         better=spec.better, **{"at": spec.at, **fields},
+    )  # fmt: skip
+
+
+def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
+    """What is done in a second where `amount` takes as long as was timed; as noisy, as missing."""
+    rate, high, low = (
+        None if each is None else amount / each
+        for each in (timed.value, timed.spread_low, timed.spread_high)
+    )
+    return measurement(
+        spec, rate, subject=timed.subject, at=timed.at, spread_low=low, spread_high=high,
+        status=timed.status, reason=timed.reason,
     )  # fmt: skip
 
 

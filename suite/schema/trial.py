@@ -33,6 +33,7 @@ class Trial:
         start: The trial from whose final weights the training starts; None starts as drawn.
         teacher: The trial whose final model the training learns from, if there is one.
         decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
+        threads: That torch computes with, if others than the worker has.
         trained: The trial whose final model the probe looks at, if it does not train one itself.
         search: The trial that finds the learning rate of the training; `training` then holds the
             first rate that it tries.
@@ -53,6 +54,7 @@ class Trial:
     start: Trial | None = None
     teacher: Trial | None = None
     decoding: tuple[tuple[int, int], ...] = ()
+    threads: int | None = None
     trained: Trial | None = None
     search: Trial | None = None
     found_rate: float | None = None
@@ -71,7 +73,7 @@ class Trial:
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
         idle = {
             "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
-            "trained": None, "search": None,
+            "threads": None, "trained": None, "search": None,
         }  # fmt: skip
         return content_hash(without_idle(content, **idle))
 
