@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo catalogue test slow-test battery timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench learning-rates lint audit types ui clean
+.PHONY: setup demo catalogue test slow-test battery timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
 setup: .venv/done
 
@@ -56,10 +56,13 @@ bench: .venv/bench
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	touch .venv/bench
 
-# Write ablations/learning_rates.csv from the committed results of the ablation learning_rate.
-learning-rates: setup
-	$(BIN)/python -m reports.results.best_learning_rates docs/results/learning_rate/results.csv > ablations/learning_rates.csv.new
-	mv ablations/learning_rates.csv.new ablations/learning_rates.csv
+# Keep the finished reports NAME of the output folder OUT in docs/results; then make all pages there again.
+results: setup
+	$(BIN)/python -m tools.results $(NAME) --out $(or $(OUT),out)
+
+# Make the pages in docs/results again from their frames, after a change of code.
+pages: setup
+	$(BIN)/python -m tools.results
 
 # Write docs/catalogue.md from the registries, and ablations/overview.json, which `bakeoff list` shows.
 catalogue: setup

@@ -14,6 +14,21 @@ _NO_ESTIMATE = Estimate(n=0)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A sign beside a number; the table says once, below its rows, what it means.
+
+    Attributes:
+        sign: As ``†``, distinct within a table.
+        name: The same as a word, for CSV.
+        meaning: A whole sentence.
+    """
+
+    sign: str
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One entry: exact numbers, and how they are written.
 
@@ -22,6 +37,7 @@ class Entry:
         estimate: In the unit of the measurements, unrounded.
         interval: As ``[2.40, 2.43]``; empty where there is none.
         note: What must be said beside it; the page keeps its line breaks.
+        marks: Of what holds for several entries of a table, in the order of their signs.
         tone: ``better`` or ``worse`` where an interval says so; ``none`` where there is no
             number; else empty.
     """
@@ -30,7 +46,13 @@ class Entry:
     estimate: Estimate = _NO_ESTIMATE
     interval: str = ""
     note: str = ""
+    marks: tuple[Mark, ...] = ()
     tone: str = ""
+
+    @property
+    def marked(self) -> str:
+        """The text with its signs, as ``2.41†``."""
+        return self.text + "".join(mark.sign for mark in self.marks)
 
 
 NO_ENTRY = Entry(text="–", tone="none")  # where there is no number and nothing to say of it
@@ -92,6 +114,7 @@ class Table:
         task: What it was measured on; `suite.schema.MIXER_ALONE` where that is no task.
         introduction: What a reader must know before reading it; empty where nothing.
         row_title: What its rows are.
+        footnotes: Whole sentences; what the marks of its entries mean is added in `notes`.
     """
 
     name: str
@@ -103,6 +126,22 @@ class Table:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
     has_coverage: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What stands below: the meaning of each mark in use, once, and the footnotes."""
+        used = (mark for row in self.rows for entry in row.entries for mark in entry.marks)
+        legend = (f"{mark.sign} {mark.meaning}" for mark in dict.fromkeys(used))
+        return (*legend, *self.footnotes)
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All that is written in it."""
+        yield from (text for c in self.columns for text in (c.title, c.unit, c.arrow, c.note))
+        for row in self.rows:
+            yield from (row.name, row.note, row.coverage)
+            yield from (text for e in row.entries for text in (e.text, e.interval, e.note))
+        yield from self.notes
 
     @property
     def is_of_variants(self) -> bool:
@@ -130,10 +169,10 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One of several ways to look at the same thing, as at equal steps or at equal FLOPs.
+    """One of several ways to look at the same thing, as before and after training.
 
     Attributes:
-        title: On its button, as ``equal steps``; distinct within the exhibit.
+        title: On its button, as ``after training``; distinct within the exhibit.
     """
 
     title: str
@@ -152,7 +191,8 @@ class Exhibit:
         views: Of which a reader sees one at a time, the first one first; on paper, in Markdown
             and without scripts all of them.
         remarks: What stands after them, a list under `remarks_title`.
-        folded: Tables that are shown on request; Markdown shows them all.
+        folded: Tables that are shown on request.
+        is_folded: Whether all of it is shown on request only, under its title.
     """
 
     title: str
@@ -163,6 +203,22 @@ class Exhibit:
     remarks_title: str = ""
     remarks: tuple[Remark, ...] = ()
     folded: tuple[Table, ...] = ()
+    is_folded: bool = False
+
+    @property
+    def heading(self) -> str:
+        """What it is folded under."""
+        return self.title or (self.tables[0].title if self.tables else "More")
+
+    @property
+    def num_words(self) -> int:
+        """About as many as a reader sees unfolded."""
+        texts = [self.title, *self.sentences]
+        texts += [text for table in self.tables for text in table.texts]
+        texts += [text for one in self.all_drawings for text in (one.title, one.caption)]
+        for view in self.views:
+            texts += [*view.sentences, *(text for table in view.tables for text in table.texts)]
+        return sum(len(text.split()) for text in texts)
 
     @property
     def all_tables(self) -> Iterator[Table]:
@@ -186,12 +242,14 @@ class Section:
 
     Attributes:
         definition: How to read its numbers; empty where nothing is to be added.
+        is_folded: Whether it is shown on request only, under its title.
     """
 
     title: str
     sentences: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     definition: str = ""
+    is_folded: bool = False
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -18,7 +18,7 @@ from reports.escape import slug
 from reports.export.printers import frame_to_csv, to_csv, to_latex
 from reports.export.templating import html_templates, markdown_templates
 from reports.pages.ablation import ordered, page, shown_sweep
-from reports.pages.summary import overview
+from reports.pages.overview import overview
 from reports.results.frame import RESULT_COLUMNS, FrameError, Sweep, to_parquet_bytes
 from reports.results.variant_labels import with_axes
 
@@ -30,8 +30,8 @@ def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | No
         ablation: Its name.
         sweeps: One a scale.
         folder: The reports' folder; the report stands in a folder of its own inside.
-        scale: What the page shows; by default the largest scale that has results. The data
-            files hold every scale.
+        scale: What the page shows; by default the largest scale that has results. Files of
+            results hold every scale, that of curves the one shown.
 
     Returns:
         Path of `index.html`.
@@ -116,7 +116,7 @@ def _check(ablation: str, sweeps: Sequence[Sweep]) -> None:
 
 def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     """File name -> bytes, the page last."""
-    in_order = replace(shown, results=_sorted(shown))
+    in_order = replace(shown, results=_sorted(shown), curves=_sorted_curves(shown))
     made = page(in_order, [sweep.about.scale for sweep in sweeps if len(sweep.results)])
     # Every scale's rows, in an order of their own: that of the store does not matter.
     frames = [with_axes(sweep.about, _sorted(sweep)) for sweep in sweeps if len(sweep.results)]
@@ -127,7 +127,12 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
         texts[f"tables/{slug(table.name)}.tex"] = to_latex(table)
     texts |= {f"figures/{drawing.name}.svg": drawing.svg for drawing in made.all_drawings}
-    content = {"results.parquet": to_parquet_bytes(results)}
+    # Of a single scale they say what it was too: the page can be made again from these two files.
+    about = shown.about if len(frames) == 1 else None
+    content = {
+        "results.parquet": to_parquet_bytes(results, about),
+        "curves.parquet": to_parquet_bytes(in_order.curves),
+    }
     content |= {name: text.encode() for name, text in texts.items()}
     return content | {
         "report.md": markdown_templates().get_template("report.md").render(page=made).encode(),
@@ -141,3 +146,8 @@ def _sorted(sweep: Sweep) -> pd.DataFrame:
     keys = sweep.results.assign(_rank=sweep.results["variant"].map(rank))
     order = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
     return keys.sort_values(order, kind="stable").drop(columns="_rank")
+
+
+def _sorted_curves(sweep: Sweep) -> pd.DataFrame:
+    order = ["task", "metric", "variant", "seed", "environment_id", "trial_id", "step"]
+    return sweep.curves.sort_values(order, kind="stable", ignore_index=True)

@@ -6,20 +6,24 @@ Equation: (i, f, g, o) = W x_t + b + U h_{t-1} + b'; c_t = sigmoid(f) c_{t-1} + 
     h_t = sigmoid(o) tanh(c_t).
 Cost: n d^2; n sequential operations; positions n apart are n steps apart.
 Departures: the output is h itself, without a projection, so that the row is the recurrence of
-    Table 1 and nothing else. Two biases where one would do; all parameters, the forget gate's
-    biases too, are drawn uniformly from within 1 / sqrt(hidden) of zero, as torch has it. Two
-    directions unless causal or asked for one; see `models/kernels/recurrence.py`.
+    Table 1 and nothing else. Two biases where one would do; all parameters are drawn uniformly
+    from within 1 / sqrt(hidden) of zero, as torch has it; `forget_bias` is added to the forget
+    gate's (Jozefowicz et al. 2015, ICML, section 2.2, advise 1). Two directions unless causal
+    or asked for one; see `models/kernels/recurrence.py`.
 Padding: a padded token is neither read nor written; see `models/kernels/recurrence.py`.
 Fast form: `torch.nn.LSTM`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from models.kernels.recurrence import Recurrence
 from models.mixer import State
+from models.model_spec import late_knob
 
 _SMALL_SCRATCH = 17160  # bytes, whatever the length
 
@@ -32,6 +36,26 @@ class LSTM(Recurrence):
     torch_class = nn.LSTM
     num_gates = 4
     num_state_vectors = 2
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Recurrence.Config):
+        """Knobs of an LSTM.
+
+        Attributes:
+            forget_bias: Added to the forget gate's bias as it is drawn; 1 lets a new cell keep
+                about three quarters of its content a step, 0 half of it.
+        """
+
+        forget_bias: float = late_knob(0.0)
+
+    def make_parameters(self, config: Config) -> None:  # type: ignore[override]
+        """Torch's module; the second of four gates is the forget gate."""
+        super().make_parameters(config)
+        if config.forget_bias:
+            with torch.no_grad():
+                for name, parameter in self.network.named_parameters():
+                    if name.startswith("bias_ih"):
+                        parameter[self.hidden : 2 * self.hidden] += config.forget_bias
 
     def forward_bytes(
         self, length: int, batch: int = 1, context_length: int | None = None

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.analysis.gate import why_not_tested
+from reports.analysis.gate import what_no_floor_shows, why_not_tested
 from reports.analysis.time_comparison import log_ratios
 from reports.results.series import Series, advantages, coverage, is_noisy, num_expected
 from reports.stats.aggregate import Improvement, improvement
@@ -56,7 +56,8 @@ class Evidence:
 
     Attributes:
         why_invalid: Why the claim cannot be judged; empty where it can.
-        why_not_tested: What its baseline has not learnt; see `reports.analysis.gate`.
+        why_not_tested: What was not learnt; see `reports.analysis.gate`.
+        beyond_floors: A sentence on what no floor says; empty where they say it all.
         series: None where nothing was measured.
         differences: Advantage of `a`, seed by seed, where both have a number: positive is better.
             In the metric's unit, or natural logarithms where `is_ratio`.
@@ -66,17 +67,20 @@ class Evidence:
             score, so infinite where one side has none, zero where neither has.
         diverged: Both sides, where any seed of either diverged; else empty.
         is_mostly_noisy: Times of which most processes of a side were noisy: never called alike.
+        is_unresolved: Times whose ratio is no larger than what the baseline showed against itself.
     """
 
     claim: ClaimSpec
     why_invalid: str = ""
     why_not_tested: str = ""
+    beyond_floors: str = ""
     series: Series | None = None
     differences: tuple[float, ...] = ()
     is_ratio: bool = False
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
     is_mostly_noisy: bool = False
+    is_unresolved: bool = False
 
     @property
     def num_pairs(self) -> int:
@@ -119,15 +123,18 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     if why_invalid:
         return Evidence(claim=claim, series=series, why_invalid=why_invalid)
     differences, is_ratio = _differences(claim, series)
+    is_enough = len(ordered) >= MIN_PAIRS
     return Evidence(
         claim=claim,
-        why_not_tested=why_not_tested(about, claim, measured),
+        why_not_tested=why_not_tested(about, claim, measured) if is_enough else "",
+        beyond_floors=what_no_floor_shows(about, claim, measured),
         series=series,
         differences=differences,
         is_ratio=is_ratio,
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
+        is_unresolved=_is_unresolved(claim, series),
     )
 
 
@@ -139,6 +146,14 @@ def _differences(claim: ClaimSpec, series: Series) -> tuple[tuple[float, ...], b
     if series.unit == "s" and claim.by == 0 and is_positive:
         return tuple(log_ratios(better, worse).values()), True
     return paired_differences(better, worse), False
+
+
+def _is_unresolved(claim: ClaimSpec, series: Series) -> bool:
+    """Never of what is no time, or where the baseline was not timed against itself."""
+    logs = log_ratios(series.values(claim.a), series.values(claim.b)).values()
+    return bool(series.resolution and logs) and (
+        abs(math.fsum(logs) / len(logs)) <= series.resolution
+    )
 
 
 def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
@@ -227,7 +242,8 @@ class Strength:
         improvement: Of `a` over `b`, diverged seeds counted; None where a seed is lost.
         spread: Standard deviation of the paired differences; NaN of fewer than two.
         num_seeds_to_settle: None where it takes more than 1,000.
-        smallest_effect: Found four times in five by as many seeds with that spread.
+        smallest_effect: Found four times in five by as many seeds; that the spread is an estimate
+            is counted in.
     """
 
     sign_flip: SignFlip | None = None
@@ -262,7 +278,7 @@ def strength(found: Evidence, family: Family) -> Strength:
         num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread, family.level)
         if is_known
         else None,
-        smallest_effect=smallest_effect(spread, n, family.level) if is_known else None,
+        smallest_effect=smallest_effect(spread, n, family.level, n) if is_known else None,
     )
 
 
@@ -283,6 +299,8 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
         yield _family(family)
+    if found.beyond_floors and not found.why_not_tested:
+        yield found.beyond_floors
 
 
 def _boundary(found: Evidence) -> float:

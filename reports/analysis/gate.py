@@ -1,69 +1,120 @@
-"""Decides whether a claim on scores may be judged: its baseline must have learnt the task.
+"""Decides whether a claim on scores may be judged: the models must have learnt the task.
 
 Models that do not beat a predictor without an architecture tell nothing about architectures,
-however exact the interval between them is. So the whole interval of the baseline must lie beyond
-the best floor of its task, on the same test split. Otherwise the claim is not tested at this scale.
+however exact the interval between them is. So the whole interval of the baseline, and that of the
+better side of the claim, must lie beyond the best floor of the task, on the same test split.
+Otherwise the claim is not tested at this scale.
+
+The interval is that of 99 %: a model exactly as good as the floor passes once in 200 sweeps,
+whatever the number of seeds, and a worse one less often. docs/statistics.md says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from reports.results.series import QUALITY, Series, floors_of
+from reports.results.series import QUALITY, Series, beside_scores, floors_of
+from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
-from suite.schema import FLOORS, About, ClaimSpec
+from suite.schema import About, ClaimSpec
+
+CONFIDENCE = 0.99
+_ROUNDING = 1e-9  # of the floor: the mean of equal scores may differ from them in its last bit
 
 
 def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> str:
-    """What the baseline misses, as a clause; empty where nothing, or no score is claimed.
+    """What has not been learnt, as a clause; empty where nothing, or no score is claimed.
 
     Args:
         about: Names the baseline and the floors.
         claim: On a metric that was measured.
-        measured: All series of the sweep, those of floors among them.
+        measured: All series of the sweep; floors among them, or beside the scores.
     """
-    probes = {s.probe for s in measured if (s.task, s.metric) == (claim.task, claim.metric)}
-    score = next((s for s in measured if s.task == claim.task and s.is_whole_score), None)
-    if QUALITY not in probes or score is None:
+    score = _claimed(claim, measured)
+    if score is None or not floors_of(about, score):
         return ""
-    floors = _floors(about, score, measured)
-    scored = mean_interval([*score.values(about.baseline).values()])
-    if not floors or scored.n < 2:
+    floor = _best_floor(about, score)
+    if floor is None:
+        return f"no floor of {score.task} could be computed"
+    better = max((claim.a, claim.b), key=lambda side: _rank(score, _scored(score, side).point))
+    for variant in (about.baseline, better):
+        if score.of(variant) and not _beats(score, variant, floor[1]):
+            name = "the baseline" if variant == about.baseline else variant
+            return f"{name} has not learnt {score.task}: {_in_words(score, variant, *floor)}"
+    return ""
+
+
+def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> str:
+    """A sentence where the gate does not see all of the claim; else empty."""
+    score = _claimed(claim, measured)
+    if score is None:
+        is_beside_scores = QUALITY in about.probes
+        return "The claim is on no score: it says nothing of quality." if is_beside_scores else ""
+    if not floors_of(about, score):
+        return f"No floor of {score.task} is known: nothing shows that its models have learnt it."
+    return f"The floors are those of the whole score: none is known at {claim.at}." * bool(claim.at)
+
+
+def below_floor(about: About, score: Series) -> str:
+    """A sentence where the baseline does not beat the best floor of a task; else empty.
+
+    Args:
+        about: Names the baseline and the floors.
+        score: What a table shows, the floors beside it.
+    """
+    floor = _best_floor(about, score)
+    if floor is None or _beats(score, about.baseline, floor[1]):
         return ""
-    best = (max if score.better == "higher" else min)(floors, key=floors.__getitem__)
-    if _is_beyond(scored, floors[best], score.better):
-        return ""
-    return _in_words(score, scored, best, floors[best])
+    name = shown_name(about, about.baseline)
+    return f"{name} does not beat {floor[0]} here: nothing about quality follows from this table."
 
 
-def _floors(about: About, score: Series, measured: Sequence[Series]) -> Mapping[str, float]:
-    """The score of each floor of the task, by label."""
-    shown = floors_of(about, score)
-    of_floors = (s for s in measured if s.probe == FLOORS)
-    readings = {
-        label: reading.value
-        for series in of_floors
-        if (series.task, series.metric) == (score.task, score.metric)
-        for label, some in series.readings.items()
-        for reading in some
-        if reading.is_ok
-    }
-    return {label: readings[label] for label in shown if label in readings}
+def _claimed(claim: ClaimSpec, measured: Sequence[Series]) -> Series | None:
+    """The whole score that the claim is on, or on a part of; None where it is on no score."""
+    scores = beside_scores(measured)
+    named = (s for s in scores if (s.task, s.metric) == (claim.task, claim.metric))
+    return next((series for series in named if series.is_whole_score), None)
 
 
-def _is_beyond(scored: Estimate, floor: float, better: str) -> bool:
-    assert scored.low is not None, "two seeds at least have an interval"
-    assert scored.high is not None, "two seeds at least have an interval"
-    return scored.low > floor if better == "higher" else scored.high < floor
+def _best_floor(about: About, score: Series) -> tuple[str, float] | None:
+    """Its label and its score; None where none was computed."""
+    found = {
+        label: value
+        for label in floors_of(about, score)
+        for value in score.values(label).values()
+    }  # fmt: skip
+    return max(found.items(), key=lambda each: _rank(score, each[1]), default=None)
 
 
-def _in_words(score: Series, scored: Estimate, label: str, floor: float) -> str:
-    assert scored.point is not None, "two seeds at least have a mean"
+def _rank(score: Series, value: float | None) -> float:
+    """The better, the larger."""
+    if value is None:
+        return float("-inf")
+    return -value if score.better == "lower" else value
+
+
+def _scored(score: Series, variant: str) -> Estimate:
+    return mean_interval([*score.values(variant).values()], CONFIDENCE)
+
+
+def _beats(score: Series, variant: str, floor: float) -> bool:
+    """Whether its whole interval lies beyond; of a single seed, the score."""
+    scored = _scored(score, variant)
+    worst = scored.high if score.better == "lower" else scored.low
+    nearest = scored.point if worst is None else worst
+    return _rank(score, nearest) > _rank(score, floor) + _ROUNDING * abs(floor)
+
+
+def _in_words(score: Series, variant: str, label: str, floor: float) -> str:
+    scored = _scored(score, variant)
+    if scored.point is None:
+        return f"none of its seeds has a score, and the floor {label} has {floor:.4g}"
     width = [] if scored.half_width is None else [scored.half_width]
     notation = for_scores(score.unit, width, [scored.point, floor])
+    interval = as_interval(scored, notation.write)
     return (
-        f"the baseline has not learnt {score.task}: its {score.metric.replace('_', ' ')} is "
-        f"{notation.with_unit(notation.write(scored.point))} "
-        f"{as_interval(scored, notation.write)}, and the floor {label} has "
-        f"{notation.write(floor)}"
+        f"its {score.metric.replace('_', ' ')} is "
+        f"{notation.with_unit(notation.write(scored.point))}"
+        f"{f' ({100 * CONFIDENCE:g} % interval {interval})' if interval else ''}, and the floor "
+        f"{label} has {notation.write(floor)}"
     )

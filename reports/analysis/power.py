@@ -32,7 +32,7 @@ def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> 
     spread = standard_deviation(found.differences)
     if num_pairs < MIN_PAIRS or num_seeds < MIN_PAIRS or not spread:
         return ""
-    effect = smallest_effect(spread, num_seeds)
+    effect = smallest_effect(spread, num_seeds, num_pairs=num_pairs)
     notation = for_scores(found.series.unit, [], [effect])
     text = (
         f"{num_seeds} seeds find a difference of {notation.with_unit(notation.write(effect))} in "
@@ -41,6 +41,6 @@ def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> 
     )
     if not 0 < by < effect:
         return f"{text}."
-    needed = num_seeds_to_find(by, spread)
+    needed = num_seeds_to_find(by, spread, num_pairs=num_pairs)
     asked = f"more than {MOST_SEEDS:,}" if needed is None else f"about {needed:,}"
     return f"{text}. The claim is of {by:g}: that takes {asked} seeds."

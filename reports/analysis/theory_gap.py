@@ -87,16 +87,15 @@ def table_one(
 
 
 def theory_gaps(row: TableOneRow) -> Iterator[str]:
-    """Every disagreement of measurement and theory, in a sentence that gives its cause."""
+    """Every disagreement of measurement and theory, as a clause with its cause in parentheses."""
     for axis in AXIS_SYMBOLS:
         of_flops = row.exponents[FLOPS, axis]
         if of_flops.disagrees:
-            grown = _beside_theory(of_flops, axis)
-            yield f"FLOPs grow with {grown}: {_why_flops(row, axis)}."
+            yield f"FLOPs grow with {_beside_theory(of_flops, axis)} ({_why_flops(row, axis)})"
         yield from _about_time(row, axis)
     yield from _about_memory(row)
-    yield from _about_steps(row, STEPS, "Sequential operations grow")
-    yield from _about_steps(row, PATH, "The maximum path length grows")
+    yield from _about_steps(row, STEPS, "sequential operations grow")
+    yield from _about_steps(row, PATH, "the maximum path length grows")
     yield from _about_path(row)
 
 
@@ -127,12 +126,10 @@ def _why_flops(row: TableOneRow, axis: Axis) -> str:
     first, last = (place_label(axis, place) for place in (min(pairs), max(pairs)))
     is_split = np.abs(shares.sum(axis=1) - 1).max() < _EXACT and (shares >= 0).all()
     if is_split and len(places) > shares.shape[1]:
-        return (
-            "the projections (n d^2), which Table 1 leaves out, make up "
-            f"{_percent(shares[0, 1])} of them at {first} and {_percent(shares[-1, 1])} at {last}"
-        )
+        most, where = max((shares[0, 1], first), (shares[-1, 1], last))
+        return f"projections, which Table 1 leaves out, are {_percent(most)} of them at {where}"
     a, b = flops[0] / theory[0], flops[-1] / theory[-1]
-    return f"to each operation of the formula belong {a:.3g} FLOPs at {first} and {b:.3g} at {last}"
+    return f"{a:.3g} to an operation of the formula at {first}, {b:.3g} at {last}"
 
 
 def _about_time(row: TableOneRow, axis: Axis) -> Iterator[str]:
@@ -146,16 +143,16 @@ def _about_time(row: TableOneRow, axis: Axis) -> Iterator[str]:
         reasons += [_why_use(row, axis), _why_fixed(row, axis)]
     grown = _beside_theory(time, axis)
     if not time.disagrees and of_flops is not None:
-        grown += f", its FLOPs with {_power(of_flops, axis)}"
-    because = "; ".join(filter(None, reasons))
-    yield f"Time grows with {grown}: {because or 'it has no FLOPs by formula that could say why'}."
+        reasons = [f"its FLOPs with {_power(of_flops, axis)}", *reasons[1:]]
+    because = ", ".join(filter(None, reasons))
+    yield f"time grows with {grown} ({because or 'it has no FLOPs by formula to say why'})"
 
 
 def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
     theory, flops = row.exponents[TIME, axis].theory, row.exponents[FLOPS, axis]
     if theory is None or flops.estimate.point is None or not flops.excludes(theory):
         return ""
-    return f"its FLOPs themselves grow with {_power(flops.estimate.point, axis)}"
+    return f"its FLOPs with {_power(flops.estimate.point, axis)}"
 
 
 def _why_use(row: TableOneRow, axis: Axis) -> str:
@@ -166,13 +163,11 @@ def _why_use(row: TableOneRow, axis: Axis) -> str:
         return ""
     peak = machine_peak(row.growths, MATRIX_PEAK)
     verb = "rises" if last > first else "falls"
-    places = f"{start:,} and {end:,}"
-    between = f"the widths {places}" if axis == "dim" else f"{places} tokens"
     if peak is None:
         low, high = _distinct(first / 1e9, last / 1e9)
-        return f"the rate of work {verb} from {low} to {high} GFLOP/s between {between}"
+        return f"the rate of work {verb} from {low} to {high} GFLOP/s"
     low, high = _distinct(100 * first / peak, 100 * last / peak)
-    return f"the machine's use {verb} from {low} % to {high} % of its matrix peak between {between}"
+    return f"use of the machine's matrix peak {verb} from {low} % to {high} %"
 
 
 def _why_fixed(row: TableOneRow, axis: Axis) -> str:
@@ -184,7 +179,7 @@ def _why_fixed(row: TableOneRow, axis: Axis) -> str:
     if share < _LEAST_FIXED:
         return ""
     symbol, where = AXIS_SYMBOLS[axis], place_label(axis, place)
-    return f"what does not grow with {symbol} is still {_percent(share)} of it at {where}"
+    return f"what does not grow with {symbol} is {_percent(share)} of it at {where}"
 
 
 def _about_memory(row: TableOneRow) -> Iterator[str]:
@@ -193,11 +188,7 @@ def _about_memory(row: TableOneRow) -> Iterator[str]:
         return
     last, (measured, formula) = max(pairs.items())
     if abs(measured / formula - 1) > _MEMORY_MARGIN:
-        yield (
-            f"The peak memory of the forward pass is {measured / formula:.2f} times its formula "
-            f"at {last:,} tokens: {'more' if measured > formula else 'less'} is held at once than "
-            f"the formula counts, by {abs(measured - formula) / 2**20:.3g} MiB."
-        )
+        yield f"forward memory is {measured / formula:.2f} times its formula at {last:,} tokens"
 
 
 def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
@@ -206,9 +197,8 @@ def _about_steps(row: TableOneRow, metric: str, head: str) -> Iterator[str]:
         return
     (start, (a, b)), *_, (end, (c, d)) = pairs.items()
     yield (
-        f"{head} with {_beside_theory(found, 'length')}: this form of the mixer has "
-        f"{'more' if c > d else 'fewer'} dependent steps, {a:,.4g} at {start:,} tokens and "
-        f"{c:,.4g} at {end:,} tokens, where the formula gives {b:,.4g} and {d:,.4g}."
+        f"{head} with {_beside_theory(found, 'length')} ({a:,.4g} at {start:,} tokens and "
+        f"{c:,.4g} at {end:,} tokens, by formula {b:,.4g} and {d:,.4g})"
     )
 
 
@@ -217,13 +207,11 @@ def _about_path(row: TableOneRow) -> Iterator[str]:
     pairs = _pairs(row, PATH)
     if row.exponents[PATH, "length"].disagrees or not pairs:
         return
-    last, (measured, formula) = max(pairs.items())
+    measured, formula = pairs[max(pairs)]
     if not _LEAST_FACTOR < measured / formula < 1 / _LEAST_FACTOR:
         yield (
-            f"The maximum path length grows as theory says and is {measured / formula:.2g} times "
-            f"as long, {measured:,.4g} at {last:,} tokens where the formula gives {formula:,.4g}: "
-            "Table 1 leaves constant factors out, as that a centred kernel of k taps reaches "
-            "(k - 1) / 2 tokens to a side."
+            f"the maximum path length is {measured / formula:.2g} times the formula’s, as Table 1 "
+            "leaves constant factors out"
         )
 
 
@@ -246,13 +234,13 @@ def _power(exponent: float, axis: Axis) -> str:
 
 
 def _beside_theory(found: Exponent, axis: Axis) -> str:
-    """As ``n^1.94 [1.92, 1.96] here, not n^2.00``; theory's only where it disagrees."""
+    """As ``n^1.94 [1.92, 1.96], not n^2.00``; theory's only where it disagrees."""
     estimate = found.estimate
     assert estimate.point is not None, "only what was measured disagrees"
     text = f"{_power(estimate.point, axis)} {as_interval(estimate, '{:.2f}'.format)}".rstrip()
     if found.theory is None or not found.disagrees:
-        return f"{text} here"
-    return f"{text} here, not {_power(found.theory, axis)}"
+        return text
+    return f"{text}, not {_power(found.theory, axis)}"
 
 
 def _distinct(*numbers: float) -> list[str]:
@@ -288,11 +276,11 @@ def flops_per_second(
 
 
 def machine_peak(here: Iterable[Growth], metric: str) -> float | None:
-    """The peak rate of the machine: the median of all processes at all coordinates."""
+    """The peak rate of the machine, with the threads of the worker: the median of all processes."""
     found = [
         value
         for growth in here
-        if growth.metric == metric
+        if growth.metric == metric and growth.axis in AXIS_SYMBOLS
         for variant in growth.variants
         for place in growth.places
         for value in growth.values(variant, place).values()

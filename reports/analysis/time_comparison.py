@@ -12,15 +12,17 @@ where it lies within 2 %; a small difference that is certain is a difference, so
 first. NOISY where fewer than three processes have both; and, in place of SAME and AMBIGUOUS, where
 most processes did not meet their own stopping criterion: the interval between processes has paid
 for what is noisy inside them, so a difference that it is sure of stands, but that two are alike is
-not said of restless measurements. Thresholds are taken on the logarithm, so that a beside b and b
-beside a say the same.
+not said of restless measurements. AMBIGUOUS too where the ratio is no larger than what the baseline
+showed against itself in the same processes: what the instrument sees where there is nothing is no
+difference, however narrow the interval. Thresholds are taken on the logarithm, so that a beside b
+and b beside a say the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
@@ -79,15 +81,26 @@ class Share:
         return f"{self.num} of {self.num_total}"
 
 
-def compare(a: Sequence[Reading], b: Sequence[Reading]) -> TimeComparison:
+def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0) -> TimeComparison:
     """The verdict on `a` beside `b`: one reading a process each, paired by seed.
+
+    Args:
+        a: Of the first.
+        b: Of the second.
+        resolution: The logarithm of the ratio that the baseline showed against itself; see
+            `reports.results.series.resolution_of`.
 
     Raises:
         DifferentEnvironments: if they were not all measured in one.
     """
     refuse_different_environments(a, b)
-    ratios = log_ratios(_values(a), _values(b))
-    return _judged(tuple(ratios.values()), a, b)
+    found = _judged(tuple(log_ratios(_values(a), _values(b)).values()), a, b)
+    point = found.ratio.point
+    is_within = point is not None and abs(math.log(point)) <= resolution
+    if not is_within or found.outcome not in (TimeOutcome.FASTER, TimeOutcome.SLOWER):
+        return found
+    reason = f"the baseline showed a ratio of {math.exp(resolution):.3f} against itself"
+    return replace(found, outcome=TimeOutcome.AMBIGUOUS, reason=reason)
 
 
 def judge_ratio(readings: Sequence[Reading]) -> TimeComparison:

@@ -58,11 +58,12 @@ _MEANINGS = {
     "matters, on either side of zero.",
     ClaimOutcome.IDENTICAL: "Both gave the same number with every seed, to the last bit: what "
     "differs between them did not change what was computed.",
-    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, or a seed diverged so that there is "
-    "none; that is not to say that the two are equal.",
+    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, a seed diverged so that there is "
+    "none, or times differ by no more than those of the baseline against itself; that is not to "
+    "say that the two are equal.",
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
-    ClaimOutcome.NOT_TESTED: "The baseline does not beat a predictor without an architecture at "
-    "this scale, so that no comparison with it says anything.",
+    ClaimOutcome.NOT_TESTED: "The models do not beat a predictor without an architecture at this "
+    "scale, so that no comparison of them says anything.",
     ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
     "judged.",
 }
@@ -89,7 +90,7 @@ class Verdict:
         sign_flip: Of no difference; its `p` is None where the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: Where the verdict is open; None also where it takes more than 1,000.
-        smallest_effect: What as many seeds with that spread tell from zero four times in five.
+        smallest_effect: What as many seeds tell from zero four times in five.
         is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated as it is, or an
             earlier edition tested it with other settings.
@@ -186,6 +187,8 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.differences and not found.is_ratio and not any(found.differences):
         return ClaimOutcome.IDENTICAL
     outcome = judge(advantage, found.claim.by)
+    if found.is_unresolved and outcome in (ClaimOutcome.SUPPORTED, ClaimOutcome.REFUTED):
+        return ClaimOutcome.INCONCLUSIVE
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
 
@@ -266,7 +269,7 @@ def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
 def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
-    verb = "is" if advantage.excludes_zero else "came out"
+    verb = "is" if advantage.excludes_zero and not found.is_unresolved else "came out"
     text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {_times(advantage.point)}"
     return f"{text} times as fast {_basis(found, advantage, family, _times)}"
 
@@ -309,6 +312,9 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
             return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
         case ClaimOutcome.REFUTED if claim.by:
             return f"; the claim needs +{claim.by:g}{unit}, which is above the whole interval"
+        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and series:
+            ratio = as_ratio(math.exp(series.resolution))
+            return f"; the baseline showed a ratio of up to {ratio} against itself"
         case ClaimOutcome.INCONCLUSIVE if claim.by:
             return f"; the claim needs +{claim.by:g}{unit}"
         case _:

@@ -51,7 +51,7 @@ def to_markdown(table: Table) -> str:
         heads, alignment = [*heads, "coverage"], [*alignment, ":--"]
     lines = [map(markdown_text, heads), alignment]
     lines += [map(markdown_text, _texts(read, row)) for row in read.rows]
-    notes = [f"\n{markdown_text(note)}" for note in read.footnotes]
+    notes = [f"\n{markdown_text(note)}" for note in read.notes]
     return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), *notes])
 
 
@@ -90,7 +90,7 @@ def to_latex(table: Table) -> str:
         *_latex_rows(read),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par{{\footnotesize {latex_text(note)}\par}}" for note in read.footnotes),
+        *(rf"\par{{\footnotesize {latex_text(note)}\par}}" for note in read.notes),
     ]
     return "\n".join(lines) + "\n"
 
@@ -123,7 +123,7 @@ def _texts(table: Table, row: Row) -> list[str]:
 
 def _entry_text(entry: Entry) -> str:
     note = f"({entry.note})" if entry.note else ""
-    return " ".join(filter(None, (entry.text, entry.interval, note)))
+    return " ".join(filter(None, (entry.marked, entry.interval, note)))
 
 
 def _latex_row(cells: Iterable[str]) -> str:
@@ -154,7 +154,8 @@ def _latex_head(column: Column) -> str:
 
 def _numbers(entry: Entry) -> list[object]:
     estimate = entry.estimate
-    note = one_line(entry.note) or ("" if estimate.point is not None else entry.text)
+    said = ", ".join(filter(None, (entry.note, *(mark.name for mark in entry.marks))))
+    note = one_line(said) or ("" if estimate.point is not None else entry.text)
     return [estimate.point, estimate.low, estimate.high, estimate.n, note]
 
 

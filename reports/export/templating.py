@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from reports.escape import (
     markdown_code,
     markdown_inline_code,
     markdown_text,
+    one_line,
     paragraphs,
     slug,
     visible,
@@ -79,6 +81,7 @@ def markdown_templates() -> Environment:
         "table": to_markdown,
         "code": markdown_code,
         "inline_code": markdown_inline_code,
+        "html": lambda text: html.escape(one_line(text)),  # in a line that is HTML already
     }
     made.filters |= {name: _whole(escape) for name, escape in escaped.items()}
     return made

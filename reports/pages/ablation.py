@@ -9,19 +9,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.analysis.verdict import Verdict, verdict
+from reports.analysis.verdict import verdict
 from reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
 from reports.literature.csv import has_counterpart
 from reports.literature.scores import published_exhibit
+from reports.pages.answer import Answer, answer
 from reports.pages.axis_series import axis_exhibits
-from reports.pages.best_learning_rates import chosen_rates_exhibit
-from reports.pages.budgets import budgets_exhibit
 from reports.pages.editions import editions_section
 from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
+from reports.pages.folding import folded
 from reports.pages.mixers import controls_section, mixers_section
 from reports.pages.samples import specimens_section
-from reports.pages.summary import SummaryPoint, summary_points, why_no_verdict
-from reports.plots.scores import score_figure
+from reports.pages.summary import SummaryPoint, certainty, facts
+from reports.plots.learning_curves import curves_figure, learning_curves
+from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
 from reports.results.series import Coverage, Series, all_series, compared
@@ -51,6 +52,10 @@ _READING = (
     "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
     "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
     "planned seeds were measured."
+)
+_ONLY_THE_ENDS = (
+    "Scores of the validation split while training. The learning rate is annealed only at the end, "
+    "so that only the last points of two curves compare."
 )
 DEFINITIONS = (
     "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
@@ -84,22 +89,21 @@ class Page:
     """One report, ready to be printed as HTML or Markdown.
 
     Attributes:
-        summary: What stands on the first screen, below the verdict.
-        mixers: What was measured of mixers alone; stands before the tasks.
-        tasks: What was measured on each task.
-        others: Over all tasks: pooled scores, published ones, what the models look at.
+        answer: What stands on the first screen.
+        facts: What stands below it: what was compared, at which scale.
+        certainty: How sure the answer is, folded.
+        findings: What was measured: of mixers alone, on each task, over all tasks.
         controls: Of the timings, where no mixers stand alone; stands after what failed.
         failures: The first of them; `num_failures` are there.
     """
 
     about: About
     scales: tuple[str, ...]
-    verdict: Verdict | None
-    summary: tuple[SummaryPoint, ...]
+    answer: Answer
+    facts: tuple[SummaryPoint, ...]
+    certainty: tuple[SummaryPoint, ...]
     coverage: Coverage
-    mixers: Section | None
-    tasks: tuple[Section, ...]
-    others: tuple[Section, ...]
+    findings: tuple[Section, ...]
     controls: Section | None
     failures: tuple[FailureGroup, ...]
     num_failures: int
@@ -109,16 +113,6 @@ class Page:
     definitions: tuple[str, ...]
 
     @property
-    def why_no_verdict(self) -> str:
-        """What stands in place of a verdict."""
-        return why_no_verdict(self.about)
-
-    @property
-    def findings(self) -> tuple[Section, ...]:
-        """What was measured, in the order of the page."""
-        return (*((self.mixers,) if self.mixers else ()), *self.tasks, *self.others)
-
-    @property
     def all_tables(self) -> tuple[Table, ...]:
         """In the order of the page."""
         return tuple(table for section in self._sections for table in section.tables)
@@ -126,7 +120,8 @@ class Page:
     @property
     def all_drawings(self) -> tuple[Drawing, ...]:
         """In the order of the page."""
-        return tuple(drawing for section in self._sections for drawing in section.drawings)
+        own = (self.answer.drawing,) if self.answer.drawing else ()
+        return (*own, *(drawing for section in self._sections for drawing in section.drawings))
 
     @property
     def fates(self) -> tuple[Mapping[str, str], ...]:
@@ -175,15 +170,20 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     cover = whole_coverage(about, measured)
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
+    first = answer(about, measured, judged)
+    findings = folded((
+        *((mixers,) if mixers else ()),
+        *(_task(sweep, measured, task, first) for task in tasks),
+        *_others(sweep, compared(measured)),
+    ))  # fmt: skip
     return Page(
         about=about,
         scales=tuple(scales),
-        verdict=judged,
-        summary=tuple(summary_points(about, judged, cover, sweep.num_trials)),
+        answer=first,
+        facts=tuple(facts(about)),
+        certainty=tuple(certainty(about, judged, cover, sweep.num_trials)),
         coverage=cover,
-        mixers=mixers,
-        tasks=tuple(_task(sweep, measured, task) for task in tasks),
-        others=tuple(_others(sweep, compared(measured))),
+        findings=findings,
         controls=controls_section(about, sweep.results) if is_controlled else None,
         failures=failures[:MAX_FAILURES],
         num_failures=len(failures),
@@ -209,7 +209,7 @@ def metric_in_words(metric: str, unit: str, better: str) -> str:
     return f"{said}." if better == "none" else f"{said}; {better} is better."
 
 
-def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
+def _task(sweep: Sweep, measured: Sequence[Series], task: str, first: Answer) -> Section:
     """The comparison on a task, and the same numbers to look at."""
     beside = compared(measured)
     judged = primary(beside, task)
@@ -220,7 +220,8 @@ def _task(sweep: Sweep, measured: Sequence[Series], task: str) -> Section:
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     best, folded = _best(table, judged)
     shown = [row.name for row in best.rows if not row.is_floor] if folded else None
-    is_drawn = len(table.rows) > 1 and not is_elsewhere
+    is_above = judged and first.drawing and first.drawing.name == figure_name(judged)
+    is_drawn = len(table.rows) > 1 and not is_elsewhere and not is_above
     score = score_figure(sweep.about, judged, shown) if judged and is_drawn else None
     comparison = Exhibit(
         title="", sentences=(_READING,), tables=(best,), drawings=(score,) if score else (),
@@ -262,21 +263,26 @@ def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]
 
 
 def _looks(sweep: Sweep, measured: Sequence[Series], judged: Series | None) -> Iterator[Exhibit]:
-    """In the three views, and against what the score costs."""
+    """How the score was reached, and what it costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
-    at_budgets = budgets_exhibit(sweep, measured, judged) if len(sweep.curves) else None
     of_costs = tradeoff_exhibit(about, measured, judged) if len(about.variants) > 1 else None
-    yield from filter(None, (at_budgets, of_costs))
+    yield from filter(None, (_learning_curves(sweep, judged), of_costs))
+
+
+def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
+    curves = learning_curves(sweep.about, sweep.curves, judged) if len(sweep.curves) else None
+    drawing = curves_figure(sweep.about, curves) if curves else None
+    if drawing is None:
+        return None
+    return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
 def _others(sweep: Sweep, measured: Sequence[Series]) -> Iterator[Section]:
     """Each section is asked for only where its data may exist."""
     about = sweep.about
-    has_rates = any("learning_rate=" in variant for variant in about.labels)
     exhibits = (
-        chosen_rates_exhibit(about, sweep.results) if has_rates else None,
         pooled_exhibit(about, measured) if len(about.tasks) > 1 else None,
         published_exhibit(about, measured) if has_counterpart(about.ablation) else None,
     )

@@ -29,11 +29,16 @@ from reports.plots.style import MAX_LINES
 from reports.results.series import Series
 from reports.results.variant_labels import label_axis, number, value_of_baseline
 from reports.stats.intervals import as_interval, for_estimates
-from reports.tables.comparison import ARROWS, FOOTNOTE
-from suite.schema import About
+from reports.tables.comparison import ARROWS, PARTIAL
+from suite.schema import LEARNING_RATE, About
 
 _STAGES = {"initial_": "before training", "trained_": "after training"}
 _WHOLE = "all together"
+_SEARCH = (
+    "Each variant is trained at its own best rate, found on the validation split by the mean of "
+    "two seeds: rates go on until the best one lies between two that are worse. Trainings of the "
+    "search may be shorter; see the settings."
+)
 _EXPLORATORY = "This is exploratory: the verdict rests on the one claim alone."
 
 
@@ -61,10 +66,11 @@ def _exhibit(about: About, some: Sequence[AxisSeries]) -> Exhibit:
     if first.is_of_groups:
         title += f", for each {listed(readable(first.row_title).split(', '))}"
     drawn = [(s, one) for s in some if (one := axis_figure(s, _drawn_lines(about, s)))]
-    is_split = len(drawn) > 1
+    is_split, is_search = len(drawn) > 1, first.probe == LEARNING_RATE
     return Exhibit(
         title=capitalized(title),
-        sentences=(_EXPLORATORY,),
+        sentences=(_SEARCH if is_search else _EXPLORATORY,),
+        is_folded=is_search,
         drawings=() if is_split else tuple(drawing for _, drawing in drawn),
         views=tuple(View(title=_view(s), drawings=(one,)) for s, one in drawn if is_split),
         folded=tuple(map(axis_table, some)),
@@ -149,9 +155,10 @@ def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Colum
 def _entry(point: AxisPoint | None, write: _Write) -> Entry:
     if point is None or point.estimate.point is None:
         return Entry(text=point.fate if point else "–", tone="none")
-    text = write(point.estimate.point) + ("†" if point.is_partial else "")
-    interval = as_interval(point.estimate, write)
-    return Entry(estimate=point.estimate, text=text, interval=interval)
+    return Entry(
+        estimate=point.estimate, text=write(point.estimate.point),
+        interval=as_interval(point.estimate, write), marks=(PARTIAL,) if point.is_partial else (),
+    )  # fmt: skip
 
 
 def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
@@ -166,8 +173,6 @@ def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
 
 def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
     found = [_MEANS]
-    if any(point.is_partial for line in series.lines for point in line.at.values()):
-        found.append(FOOTNOTE.partition(";")[0] + ".")
     if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
         found.append("−37.93 stands for a gradient of 0, or less than float32 can tell from it.")
     if len(places) < len(series.places):

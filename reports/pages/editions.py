@@ -29,6 +29,7 @@ def editions_section(about: About) -> Section:
     return Section(
         title=table.title,
         exhibits=(Exhibit(title="", sentences=(_INTRODUCTION,), tables=(table,)),),
+        is_folded=True,
     )
 
 

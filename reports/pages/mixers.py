@@ -6,7 +6,7 @@ When is it faster (crossover), how does it grow (Table 1, figures, times), and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -18,12 +18,15 @@ from reports.plots.length_sweep import crossover_figure, growth_figure
 from reports.results.length_sweep import Axis, Growth, find, growths
 from reports.results.variant_labels import what_baseline_is
 from reports.tables.controls import controls_table, describe_controls, instruments
-from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from reports.tables.length_sweep import (
     costs_table,
     crossover_table,
+    crossovers_in_words,
+    extremes_in_words,
     peaks_in_words,
     ratios_table,
+    use_in_words,
     utilisation_table,
 )
 from suite.schema import MIXER_ALONE, About, Provenance
@@ -35,12 +38,17 @@ _FOLDED = {
     _MEMORY: "Peak memory, forward and backward",
     "forward_peak_bytes": "Peak memory, forward without gradients",
 }
+_BY_OTHERS: Mapping[Axis, str] = {
+    "dim": "Forward and backward, by width",
+    "batch": "Forward and backward, of several sequences at once",
+    "threads": "Forward and backward, with several threads",
+}
 _RATIOS = "Forward and backward, ratio to the baseline"
 _TABLE_ONE = (
     "With which power of the length n and of the width d each cost grows, measured at the longest "
-    "lengths and largest widths. Beside it what theory says of the same range, and under each "
-    "name theory’s count of operations, constant factors aside. Time and memory are of forward "
-    "and backward, FLOPs of forward."
+    "lengths and largest widths; what theory’s formula does not give over the same range is "
+    "marked. Under each name stands theory’s count of operations, constant factors aside. Time and "
+    "memory are of forward and backward, FLOPs of forward."
 )
 _CROSSOVER = (
     "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "
@@ -51,8 +59,9 @@ _DEFINITION = (
     "is the slope of its time against length on logarithmic axes over the longest lengths, and is "
     "marked pre-asymptotic where the slope still changes. Two times are compared by the interval "
     "of their ratio, paired by process: faster and slower where it lies beyond 0.5 % of 1, same "
-    "where it lies within 2 %, ambiguous where the data do not say, noisy where a measurement did "
-    "not settle. Controls say how often this is wrong."
+    "where it lies within 2 %. Neither is said where the data do not say, or where the ratio is no "
+    "larger than what the baseline showed against itself at that length. Controls say how often "
+    "this is wrong."
 )
 
 
@@ -90,9 +99,13 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
 def controls_section(about: About, results: pd.DataFrame) -> Section | None:
     """The controls of timings on tasks, for a report without mixers alone; None without any."""
     # One exhibit, which needs no second heading.
-    exhibits = tuple(replace(one, title="") for one in _controls(_Case(about, results, (), "")))
+    exhibits = tuple(
+        replace(one, title="", is_folded=False) for one in _controls(_Case(about, results, (), ""))
+    )
     return (
-        Section(title="How far the times can be trusted", exhibits=exhibits) if exhibits else None
+        Section(title="How far the times can be trusted", exhibits=exhibits, is_folded=True)
+        if exhibits
+        else None
     )
 
 
@@ -137,7 +150,8 @@ def _exhibits(case: _Case) -> Iterator[Exhibit]:
     used = utilisation_table(case.about, case.growths, case.environment_id)
     if used:
         peaks = peaks_in_words(case.growths, case.environment_id)
-        yield Exhibit(title=used.title, sentences=(peaks,), tables=(used,))
+        said = _said(use_in_words(used), peaks)
+        yield Exhibit(title=used.title, sentences=said, tables=(used,), is_folded=True)
     yield from _controls(case)
     known = published_table(case.about, case.growths, case.environment_id)
     if known:
@@ -150,11 +164,16 @@ def _table_one(case: _Case) -> Iterator[Exhibit]:
     if table:
         yield Exhibit(
             title=table.title,
-            sentences=(_TABLE_ONE,),
+            sentences=_said(powers_in_words(case.about, rows), _TABLE_ONE),
             tables=(table,),
             remarks_title="Where measurement and theory disagree, and why",
             remarks=theory_remarks(case.about, rows),
         )
+
+
+def _said(*sentences: str) -> tuple[str, ...]:
+    """Those that are not empty, the answer to the title first."""
+    return tuple(filter(None, sentences))
 
 
 def _crossover(case: _Case) -> Iterator[Exhibit]:
@@ -165,7 +184,8 @@ def _crossover(case: _Case) -> Iterator[Exhibit]:
     if table:
         drawn = {kind: crossover_figure(case.about, growth, kind) for kind, growth in timed.items()}
         views = tuple(View(title=kind, drawings=(one,)) for kind, one in drawn.items() if one)
-        yield Exhibit(title=table.title, sentences=(_CROSSOVER,), tables=(table,), views=views)
+        said = _said(crossovers_in_words(case.about, timed), _CROSSOVER)
+        yield Exhibit(title=table.title, sentences=said, tables=(table,), views=views)
 
 
 def _figures(case: _Case) -> Iterator[Exhibit]:
@@ -184,24 +204,25 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
     table = costs_table(case.about, time, "Forward and backward") if time else None
     others = tuple(_other_costs(case))
     name = what_baseline_is(case.about) or case.about.baseline
-    if table:
+    if table and time:
         sentence = (
             "Forward and backward: the median over processes, and how many times as long as the "
             f"baseline ({name}) it takes, with the verdict. That ratio is taken process by process "
             "and then averaged, so it is not quite the quotient of the medians shown."
         )
         yield Exhibit(
-            title="Times by length", sentences=(sentence,), tables=(table,), folded=others
-        )
+            title="Times by length", tables=(table,), folded=others,
+            sentences=_said(extremes_in_words(case.about, time), sentence),
+        )  # fmt: skip
     elif others:
         yield Exhibit(title="Costs by length", folded=others)
 
 
 def _other_costs(case: _Case) -> Iterator[Table]:
-    """The ratios with their intervals, the other costs, and times by width."""
-    time, wide = case.growth(_TIME), case.growth(_TIME, "dim")
+    """The ratios with their intervals, the other costs, and times by width, batch and threads."""
+    time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
-    others.append((wide, "Forward and backward, by width"))
+    others += [(case.growth(_TIME, axis), title) for axis, title in _BY_OTHERS.items()]
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
     made += [costs_table(case.about, growth, title) for growth, title in others if growth]
     yield from filter(None, made)
@@ -212,5 +233,6 @@ def _controls(case: _Case) -> Iterator[Exhibit]:
     if kept:
         table = controls_table(case.about, kept, case.growths)
         yield Exhibit(
-            title="Can these times be trusted?", sentences=describe_controls(kept), tables=(table,)
-        )
+            title="Can these times be trusted?", sentences=describe_controls(kept),
+            tables=(table,), is_folded=True,
+        )  # fmt: skip

@@ -77,7 +77,7 @@ def specimens_section(about: About) -> Section | None:
     exhibits = tuple(_exhibits(about))
     if not exhibits:
         return None
-    return Section(title=_TITLE, sentences=(_INTRODUCTION,), exhibits=exhibits)
+    return Section(title=_TITLE, sentences=(_INTRODUCTION,), exhibits=exhibits, is_folded=True)
 
 
 def _exhibits(about: About) -> Iterator[Exhibit]:

@@ -112,7 +112,7 @@ def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     ends = [end for end in bands if not is_log_of_zero(series, end)]
     values = values or [_LOG_OF_ZERO]
     named = axis_title(readable_metric(series.metric), series.unit, series.better)
-    title = label(named, length=60)
+    title = label(named, width=60)
     if not needs_log(values):
         return PlotAxis(title=title, limits=_limits(values, ends))
     low, high = _limits([*map(math.log, values)], [math.log(end) for end in ends if end > 0])

@@ -192,8 +192,8 @@ def _write(all_axes: Sequence[Axes], rows: Sequence[Sequence[Panel]], side: floa
                 _label_places(here, panel.matrix, side, "x")
             title = f"head {panel.matrix.head}" if is_grid else panel.title
             if down == 0 or not is_grid:
-                length = round(14 * side)
-                here.set_title(label(title, length=length), fontsize=8, pad=3, color=INK)
+                width = round(14 * side)
+                here.set_title(label(title, width), fontsize=8, pad=3, color=INK)
             if is_grid and across == 0:
                 here.text(
                     -0.45 / side, 0.5, f"layer {panel.matrix.layer}", transform=here.transAxes,

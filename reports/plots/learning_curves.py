@@ -1,7 +1,4 @@
-"""Reads learning curves from a sweep, and draws them against steps, FLOPs or seconds.
-
-Seconds are steps times the measured training step, never the clock of a training run.
-"""
+"""Reads learning curves from a sweep, and draws them against training steps."""
 
 from __future__ import annotations
 
@@ -21,73 +18,32 @@ from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, 
 from reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, for_quantities, mean_interval
+from reports.stats.intervals import Estimate, mean_interval
 from suite.schema import About, Better
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
-_COLUMNS = ("variant", "seed", "step", "flops", "value")
+_COLUMNS = ("variant", "seed", "step", "value")
 _SETTLED = 0.45  # of the training, from where on the values set the frame
 _FAR = 5.0  # interquartile ranges beyond which a value leaves the frame
+_STEPS = PlotAxis(
+    title="training steps", limits=(0, None), ticks=MaxNLocator(6, steps=[1, 2, 2.5, 5, 10])
+)
 _STYLE = LineStyle(
     line={"linewidth": 1.9}, baseline={"linewidth": 2.8}, band={"alpha": 0.11, "zorder": 1.5}
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingResource:
-    """What a training spends, and what its curves can be held against.
-
-    Attributes:
-        key: In names of files.
-        title: As on an axis.
-        unit: Of the amount.
-        view: What a comparison at one amount is called.
-        missing: Stands in the place of a score, where a variant has no such curve.
-        why_missing: Why no variant has one.
-    """
-
-    key: str
-    title: str
-    unit: str
-    view: str
-    missing: str
-    why_missing: str = ""
-
-
-STEPS = TrainingResource(
-    key="step", title="training steps", unit="1", view="equal steps", missing="no points"
-)
-FLOPS = TrainingResource(
-    key="flops", title="training FLOPs", unit="FLOP", view="equal FLOPs",
-    missing="no FLOPs known", why_missing="no mixer here has a formula for its FLOPs",
-)  # fmt: skip
-SECONDS = TrainingResource(
-    key="seconds", title="training time", unit="s", view="equal time", missing="not timed",
-    why_missing="no training step was timed on this task",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
 class SeedCurve:
-    """One seed: all tuples are of one length, in the order of the steps.
+    """One seed: both tuples are of one length, in the order of the steps.
 
     Attributes:
-        flops: Training FLOPs so far; NaN where the mixer gives no formula.
-        spent: What the curve is held against, so far; ascending.
         scores: Finite, and no squares of them overflow.
     """
 
     seed: int
     steps: tuple[float, ...]
-    flops: tuple[float, ...]
-    spent: tuple[float, ...]
     scores: tuple[float, ...]
-
-    def score_at(self, budget: float) -> float | None:
-        """On the straight line between two points; None beyond them: nothing is extrapolated."""
-        if not self.spent[0] <= budget <= self.spent[-1]:
-            return None
-        return float(np.interp(budget, self.spent, self.scores))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +58,11 @@ class Curves:
     metric: str
     unit: str
     better: Better
-    against: TrainingResource
     seeds: Mapping[str, tuple[SeedCurve, ...]]
 
 
 def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curves | None:
-    """Against steps, of the metric that says most about the task's score; None without points.
+    """Of the metric that says most about the task's score; None without points.
 
     Args:
         about: Gives the order of the variants.
@@ -122,29 +77,8 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
     order = [v for v in about.variants if v in found and belongs(v, judged.task)]
     return Curves(
         task=judged.task, metric=first["metric"], unit=first["unit"], better=first["better"],
-        against=STEPS, seeds={variant: found[variant] for variant in order},
+        seeds={variant: found[variant] for variant in order},
     )  # fmt: skip
-
-
-def by_flops(curves: Curves) -> Curves:
-    """The same against training FLOPs, where those are known of every point of a seed."""
-    seeds = {
-        variant: tuple(replace(c, spent=c.flops) for c in some if np.isfinite(c.flops).all())
-        for variant, some in curves.seeds.items()
-    }
-    return replace(curves, against=FLOPS, seeds={v: some for v, some in seeds.items() if some})
-
-
-def by_seconds(curves: Curves, step_seconds: Mapping[str, float]) -> Curves:
-    """The same against training time, of the variants whose step was timed."""
-    seeds = {
-        variant: tuple(
-            replace(c, spent=tuple(step * step_seconds[variant] for step in c.steps)) for c in some
-        )
-        for variant, some in curves.seeds.items()
-        if variant in step_seconds
-    }
-    return replace(curves, against=SECONDS, seeds=seeds)
 
 
 def _chosen(points: pd.DataFrame, judged: Series) -> pd.DataFrame:
@@ -169,21 +103,17 @@ def _seed_curves(chosen: pd.DataFrame) -> dict[str, tuple[SeedCurve, ...]]:
         *(numbers[name].tolist() for name in _COLUMNS), strict=True
     )
     for (variant, seed), group in groupby(rows, key=lambda row: row[:2]):
-        _, _, steps, flops, scores = (tuple(some) for some in zip(*group, strict=True))
-        curve = SeedCurve(seed=seed, steps=steps, flops=flops, spent=steps, scores=scores)
+        _, _, steps, scores = (tuple(some) for some in zip(*group, strict=True))
+        curve = SeedCurve(seed=seed, steps=steps, scores=scores)
         found.setdefault(str(variant), []).append(curve)
     return {variant: tuple(some) for variant, some in found.items()}
 
 
-def curves_figure(about: About, curves: Curves, budget: float | None = None) -> Drawing | None:
+def curves_figure(about: About, curves: Curves) -> Drawing | None:
     """Each seed thin, the mean over all seeds thick, in a band that is its 95 % interval.
 
-    The mean ends where the first seed ends, so that it is never one of survivors.
-
-    Args:
-        about: Gives names and order.
-        curves: Of at least one variant, else there is no drawing.
-        budget: Where a dotted line stands, in what the curves are held against.
+    The mean ends where the first seed ends, so that it is never one of survivors. None where no
+    variant has points.
     """
     lines = [_line(about, *some) for some in list(curves.seeds.items())[:MAX_LINES]]
     if not lines:
@@ -191,13 +121,13 @@ def curves_figure(about: About, curves: Curves, budget: float | None = None) -> 
     drawn = [curves.seeds[about.variants[line.index]] for line in lines]
     low, high = _limits(drawn)
     is_cut = not all(low <= y <= high for seeds in drawn for seed in seeds for y in seed.scores)
-    title = f"{readable(curves.metric)} against {curves.against.title} on {curves.task}"
+    title = f"{readable(curves.metric)} against training steps on {curves.task}"
     return draw(
         LineChart(
-            name=f"{slug(curves.task)}-{slug(curves.metric)}-by-{curves.against.key}",
+            name=f"{slug(curves.task)}-{slug(curves.metric)}-by-step",
             title=capitalized(title), description=_describe(about, lines, curves),
-            caption=_caption(about, lines, curves, is_cut=is_cut, has_budget=budget is not None),
-            height=3.9, x=_x_axis(drawn, curves, budget), grid="y", style=_STYLE, lines=lines,
+            caption=_caption(about, lines, curves, is_cut=is_cut),
+            height=3.9, x=_STEPS, grid="y", style=_STYLE, lines=lines,
             y=PlotAxis(
                 title=axis_title(curves.metric, curves.unit, curves.better), limits=(low, high)
             ),
@@ -206,12 +136,11 @@ def curves_figure(about: About, curves: Curves, budget: float | None = None) -> 
 
 
 def mean_curve(seeds: Sequence[SeedCurve]) -> dict[float, Estimate]:
-    """What was spent -> mean over all seeds, at the steps that every seed reached."""
+    """Step -> mean over all seeds, at the steps that every seed reached."""
     at_step = [dict(zip(seed.steps, seed.scores, strict=True)) for seed in seeds]
-    places = zip(seeds[0].steps, seeds[0].spent, strict=True) if seeds else ()
     return {
-        spent: mean_interval([scores[step] for scores in at_step])
-        for step, spent in places
+        step: mean_interval([scores[step] for scores in at_step])
+        for step in (seeds[0].steps if seeds else ())
         if all(step in scores for scores in at_step)
     }
 
@@ -223,7 +152,7 @@ def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
     mean = mean_curve(seeds)
     # One stroke with gaps: a thousand strokes would take matplotlib half a minute.
     thin = Stroke(
-        x=[x for seed in seeds for x in (*seed.spent, math.nan)],
+        x=[x for seed in seeds for x in (*seed.steps, math.nan)],
         y=[y for seed in seeds for y in (*seed.scores, math.nan)],
         look={**look, "linewidth": 0.8, "alpha": 0.45},
     )
@@ -235,9 +164,9 @@ def _line(about: About, variant: str, seeds: Sequence[SeedCurve]) -> ChartLine:
     else:  # the seeds share no step: the name stands where the first one ends
         last, width = 0.0, _STYLE.baseline if is_baseline else _STYLE.line
         end = Stroke(
-            x=seeds[0].spent[-1:], y=seeds[0].scores[-1:], look={**look, **width}, name=name
+            x=seeds[0].steps[-1:], y=seeds[0].scores[-1:], look={**look, **width}, name=name
         )
-    ends_early = last < max(seed.spent[-1] for seed in seeds)
+    ends_early = last < max(seed.steps[-1] for seed in seeds)
     return replace(line, above=[end], mark=" †" if ends_early else "")
 
 
@@ -246,13 +175,13 @@ def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
 
     The first steps are alike for all, and a diverging seed is alike to nothing: neither may
     squeeze the differences that the figure is looked at for. Of each line what it did late in its
-    own training counts, since a cheap variant is done where a dear one has just begun.
+    own training counts.
     """
     late = []
     for seeds in drawn:
-        start = _SETTLED * max(seed.spent[-1] for seed in seeds)
+        start = _SETTLED * max(seed.steps[-1] for seed in seeds)
         late += [
-            y for seed in seeds for x, y in zip(seed.spent, seed.scores, strict=True) if x >= start
+            y for seed in seeds for x, y in zip(seed.steps, seed.scores, strict=True) if x >= start
         ]
     values = np.array(late)
     low, high = np.quantile(values, [0.25, 0.75])
@@ -260,22 +189,6 @@ def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
     near = values[(values >= low - reach) & (values <= high + reach)]
     margin = 0.06 * (near.max() - near.min()) or 0.05 * abs(near.max()) or 0.05
     return near.min() - margin, near.max() + margin
-
-
-def _x_axis(drawn: Sequence[Sequence[SeedCurve]], curves: Curves, budget: float | None) -> PlotAxis:
-    dotted = {"color": "#5f6368", "linestyle": (0, (1, 2)), "linewidth": 1.1, "zorder": 1}
-    axis = PlotAxis(
-        title=curves.against.title, limits=(0, None),
-        ticks=MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]),
-        rule=None if budget is None else (budget, dotted),
-    )  # fmt: skip
-    if curves.against is STEPS:
-        return axis
-    notation = for_quantities(
-        curves.against.unit, [seed.spent[-1] for seeds in drawn for seed in seeds]
-    )
-    title = f"{axis.title} ({notation.unit})"
-    return replace(axis, title=title, write=lambda x: f"{x / notation.factor:g}")
 
 
 def _describe(about: About, lines: Sequence[ChartLine], curves: Curves) -> str:
@@ -288,9 +201,7 @@ def _describe(about: About, lines: Sequence[ChartLine], curves: Curves) -> str:
     return f"Mean {readable(curves.metric)}, first point to last: {'; '.join(parts)}."
 
 
-def _caption(
-    about: About, lines: Sequence[ChartLine], curves: Curves, *, is_cut: bool, has_budget: bool
-) -> str:
+def _caption(about: About, lines: Sequence[ChartLine], curves: Curves, *, is_cut: bool) -> str:
     has_bands = any(line.intervals for line in lines)
     num_all = sum(belongs(variant, curves.task) for variant in about.variants)
     num_missing = num_all - len(curves.seeds)
@@ -298,7 +209,6 @@ def _caption(
         "Thin lines are seeds, thick ones their mean.": not has_bands,
         "Thin lines are seeds, thick ones their mean, bands its 95 % interval. Variants share "
         "the luck of a seed, so a difference can be sure where bands overlap.": has_bands,
-        "The dotted line is the budget of the table.": has_budget,
         f"{num_missing} of {num_all} variants have no such points.": num_missing > 0,
         f"Drawn are the first {len(lines)} of {num_all} variants.": len(lines) < len(curves.seeds),
         "† A mean ends where the first of its seeds ends.": any(line.mark for line in lines),

@@ -92,7 +92,7 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
             caption=_ratio_caption(about, growth, lines, crossings),
             description=_describe_ratios(lines, crossings), height=4.4, x=_places_axis(growth),
             y=PlotAxis(
-                title=label(f"times as long as {shown_name(about, about.baseline)}", length=52),
+                title=label(f"times as long as {shown_name(about, about.baseline)}", width=52),
                 is_log=True, limits=(min(values) / _RATIO_ROOM, max(values) * _RATIO_ROOM),
                 ticks=LogLocator(subs=(1.0,) if is_wide else (1.0, 2.0, 5.0)),
                 write=lambda y: f"{y:g}", rule=(1.0, _EVEN), rule_name="1: as long as the baseline",
@@ -112,7 +112,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         estimates: dict[float, Estimate] = {}
         for place in growth.places:
             readings = [growth.of(one, place) for one in timed]
-            estimate = compare(*readings).ratio if is_ratio else median_of(*readings)
+            estimate = compare(readings[0], readings[1]).ratio if is_ratio else median_of(*readings)
             if estimate.point and estimate.point > 0:
                 estimates[place] = estimate
         hollow = [at for at in growth.places if any(growth.is_noisy(v, at) for v in timed)]

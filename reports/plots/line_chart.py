@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
@@ -22,7 +23,8 @@ from reports.stats.intervals import Estimate
 
 Look = Mapping[str, Any]  # as matplotlib's `plot` takes it
 _MAX_TICKS = 9
-_GAP = 0.068  # between two names, of the height of the plot
+_GAP = 0.068  # between two names of one line, of the height of the plot
+_LINE = 0.045  # what every further line of a name takes
 _OF_DATA = ("zorder", "scalex", "scaley")  # of a look, what does not hold beside the plot
 
 
@@ -155,7 +157,9 @@ class LineChart:
 def draw(chart: LineChart) -> Drawing:
     """The chart as SVG."""
     with drawing_style():
-        figure = Figure(figsize=(7.2, chart.height), layout="constrained")
+        names = list(_names(chart))
+        crowd = max(1.0, sum(_room(text) for _, text, _ in names))
+        figure = Figure(figsize=(7.2, chart.height * crowd), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xscale("log" if chart.x.is_log else "linear")
         axes.set_yscale("log" if chart.y.is_log else "linear")
@@ -166,7 +170,7 @@ def draw(chart: LineChart) -> Drawing:
             _draw_line(axes, line, chart.style)
         _draw_strokes(axes, chart.strokes)
         _draw_axes(axes, chart)
-        _write_names(axes, list(_names(chart)))
+        _write_names(axes, names)
         svg = to_svg(figure, name=chart.name, title=chart.title, description=chart.description)
     return Drawing(name=chart.name, title=chart.title, caption=chart.caption, svg=svg)
 
@@ -176,16 +180,28 @@ def evenly_spaced(places: Sequence[float]) -> FixedLocator:
     return FixedLocator(places[:: math.ceil(len(places) / _MAX_TICKS)])
 
 
-def spread(heights: Sequence[float]) -> list[float]:
-    """Descending heights, moved apart by at least the gap, as near to where they were as fits."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(min(height, placed[-1] - _GAP) if placed else height)
+def spread(heights: Sequence[float], rooms: Sequence[float] = ()) -> list[float]:
+    """Descending heights, moved apart as far as names need, as near to where they were as fits.
+
+    Args:
+        heights: From 1 at the top of the plot to 0 at its bottom.
+        rooms: What each name takes of that; by default one line each.
+    """
+    rooms = rooms or [_GAP] * len(heights)
+    gaps = [(above + below) / 2 for above, below in pairwise(rooms)]
+    placed = list(heights)
+    for index, gap in enumerate(gaps):
+        placed[index + 1] = min(placed[index + 1], placed[index] - gap)
     lowest = 0.0
     for index in reversed(range(len(placed))):
         placed[index] = max(placed[index], lowest)
-        lowest = placed[index] + _GAP
+        lowest = placed[index] + (gaps[index - 1] if index else 0.0)
     return placed
+
+
+def _room(name: str) -> float:
+    """Of the height of the plot, for as many lines as the name has."""
+    return _GAP + _LINE * name.count("\n")
 
 
 def _draw_line(axes: Axes, line: ChartLine, style: LineStyle) -> None:
@@ -225,7 +241,7 @@ def _draw_axes(axes: Axes, chart: LineChart) -> None:
         drawn.set_minor_locator(NullLocator())
         if axis.write:
             drawn.set_major_formatter(_formatter(axis.write))
-        drawn.set_label_text(label(axis.title, length=72))
+        drawn.set_label_text(label(axis.title, width=72))
     axes.grid(axis=chart.grid)
     if chart.x.rule and chart.x.rule_name:
         axes.annotate(
@@ -243,12 +259,12 @@ def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
     """Where each line ends, what stands beside it, and the look of the stroke before that."""
     for line in chart.lines:
         if line.points:
-            name = label(line.name, length=MAX_LETTERS) + line.mark
+            name = label(line.name, width=MAX_LETTERS) + line.mark
             yield line.ends[1][1], name, chart.style.of(line)
     strokes = [stroke for line in chart.lines for stroke in line.above]
     for stroke in (*strokes, *chart.strokes):
         if stroke.name:
-            name = label(stroke.name, length=MAX_LETTERS)
+            name = label(stroke.name, width=MAX_LETTERS)
             yield stroke.y[-1], name, stroke.name_look or stroke.look
     if chart.y.rule and chart.y.rule_name:
         yield chart.y.rule[0], chart.y.rule_name, chart.y.rule[1]
@@ -258,7 +274,8 @@ def _write_names(axes: Axes, names: Sequence[tuple[float, str, Look]]) -> None:
     """At the right edge, near the ends of their lines, from top to bottom."""
     heights = [min(max(_height(axes, end), 0.0), 1.0) for end, _, _ in names]
     ordered = sorted(zip(heights, names, strict=True), key=lambda one: -one[0])
-    free = spread([height for height, _ in ordered])
+    rooms = [_room(text) for _, (_, text, _) in ordered]
+    free = spread([height for height, _ in ordered], rooms)
     for height, (_, (_, text, look)) in zip(free, ordered, strict=True):
         shown = {key: value for key, value in look.items() if key not in _OF_DATA}
         axes.plot([1.02, 1.06], [height] * 2, transform=axes.transAxes, clip_on=False, **shown)

@@ -7,8 +7,8 @@ floor beyond is named at that edge, with an arrow and its number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,20 +17,31 @@ from matplotlib.ticker import MaxNLocator
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
-from reports.results.series import Series, belongs, coverage, floors_of, num_expected
+from reports.results.series import (
+    Coverage,
+    Series,
+    belongs,
+    coverage,
+    floors_of,
+    is_bound,
+    num_expected,
+)
 from reports.results.variant_labels import shown_name
-from reports.stats.intervals import for_scores, mean_interval
-from suite.schema import About
+from reports.stats.intervals import for_quantities, for_scores, mean_interval
+from suite.schema import MIXER_ALONE, About
 
 MAX_ROWS = 60  # beyond, the table is the better picture
 _CAPTION = (
-    "Dots are seeds; diamonds are means with 95 % intervals; the dashed line is the mean of the "
+    "Dots are {}; diamonds are means with 95 % intervals; the dashed line is the mean of the "
     "baseline."
 )
 _FLOORS_CAPTION = (
     " Dotted lines are floors, which need no architecture; one that lies far off is named at the "
     "edge, with its number."
 )
+_NAME_WIDTH = 30  # letters of a line of a name
+_ROW_INCHES = 0.36
+_LINE_ROOM = 0.47  # of a row, for each line of its name
 _SEEDS_BELOW = 0.22  # of a row, so that dots do not hide the mean
 _FLOOR_COLOUR = "#6b6f76"
 _GROWTH = 3.0  # of the axis, at most, over what the variants span
@@ -67,14 +78,18 @@ class _FloorName:
 
 
 def score_figure(
-    about: About, series: Series, variants: Sequence[str] | None = None
+    about: About,
+    series: Series,
+    variants: Sequence[str] | None = None,
+    compared: Sequence[str] = (),
 ) -> Drawing | None:
-    """Each variant's score: every seed a dot, the mean a diamond with its 95 % interval.
+    """Each variant's number: every seed a dot, the mean a diamond with its 95 % interval.
 
     Args:
         about: Of the sweep.
-        series: The score.
+        series: A score, or what else a claim is about.
         variants: Those to show, from the top; by default all that meet the task.
+        compared: Those that stand out, as the two sides of a claim; by default all alike.
 
     Returns:
         None where there is no number, or there are too many variants to see anything.
@@ -84,50 +99,80 @@ def score_figure(
     if len(variants) > MAX_ROWS or not any(series.values(v) for v in variants):
         return None
     floors = floors_of(about, series)
-    name = f"{slug(series.task)}-{slug(series.metric)}"
-    title = capitalized(f"{readable(series.metric)} of each variant on {series.task}")
+    num_all = sum(belongs(variant, series.task) for variant in about.variants)
+    name = figure_name(series) + ("" if len(variants) == num_all else "-chosen")
+    where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
+    at = f", at {series.at.replace('=', ' ')}" if series.at else ""
+    title = f"{capitalized(readable(series.metric))} on {where}{at}"
+    names = [label(shown_name(about, variant), width=_NAME_WIDTH) for variant in variants]
+    rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in names]
+    places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]
     with drawing_style():
-        figure = Figure(figsize=(7.2, 1.1 + 0.36 * len(variants)), layout="constrained")
+        size = (7.2, 1.1 + _ROW_INCHES * sum(rooms))
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         mean = mean_interval(tuple(series.values(about.baseline).values())).point
         if mean is not None:
             axes.axvline(mean, color=GREY, linestyle=(0, (5, 4)), linewidth=1.2, zorder=1)
-        for row, variant in enumerate(variants):
-            _draw_scores(axes, row, series, variant, num_expected(series, about))
-        _draw_axes(axes, series, [shown_name(about, variant) for variant in variants])
+        for row, variant in zip(places, variants, strict=True):
+            colour = GREY if compared and variant not in compared else BLUE
+            _draw_scores(axes, row, series, variant, colour=colour)
+            _draw_coverage(axes, row, coverage(series.of(variant), num_expected(series, about)))
+        _draw_axes(axes, series, dict(zip(places, names, strict=True)), sum(rooms))
         draw_floors(axes, series, floors)
         description = _describe(series, (*variants, *floors))
         svg = to_svg(figure, name=name, title=title, description=description)
-    caption = _CAPTION + (_FLOORS_CAPTION if floors else "")
+    what = "processes" if series.is_bound_to_environment else "seeds"
+    caption = _CAPTION.format(what) + (_FLOORS_CAPTION if floors else "")
+    if len(variants) < num_all:
+        caption += f" Shown are {len(variants)} of {num_all} variants."
     return Drawing(name=name, title=title, caption=caption, svg=svg)
 
 
-def _draw_scores(axes: Axes, row: int, series: Series, variant: str, expected: int) -> None:
+def figure_name(series: Series) -> str:
+    """Of the figure that shows all variants; one of some of them has another."""
+    parts = filter(None, (series.task, series.metric, series.at.replace("=", "-")))
+    return "-".join(map(slug, parts))
+
+
+def _draw_coverage(axes: Axes, row: float, cover: Coverage) -> None:
+    """What is not there; why, the table says."""
+    if cover.lost:
+        axes.annotate(
+            label(str(replace(cover, skipped_because=""))), (1.0, row), va="bottom", ha="right",
+            xycoords=("axes fraction", "data"), fontsize=8, color="#8a4b00", xytext=(0, 3),
+            textcoords="offset points",
+        )  # fmt: skip
+
+
+def _draw_scores(axes: Axes, row: float, series: Series, variant: str, colour: str) -> None:
     values = tuple(series.values(variant).values())
     estimate = mean_interval(values)
-    cover = coverage(series.of(variant), expected)
-    if not cover.is_complete:
-        axes.annotate(
-            label(str(cover)), (1.0, row), xycoords=("axes fraction", "data"), va="bottom",
-            ha="right", fontsize=8, color="#8a4b00", xytext=(0, 3), textcoords="offset points",
-        )  # fmt: skip
     if estimate.low is not None and estimate.high is not None:
-        axes.plot([estimate.low, estimate.high], [row, row], color=BLUE, linewidth=2.2)
+        axes.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=2.2)
     if estimate.point is not None and estimate.n > 1:
-        axes.plot(estimate.point, row, marker="D", markersize=6, color=BLUE, zorder=3)
+        axes.plot(estimate.point, row, marker="D", markersize=6, color=colour, zorder=3)
     axes.plot(
         values, [row + _SEEDS_BELOW] * len(values), linestyle="none", marker="o", markersize=5,
         markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1, alpha=0.9, zorder=4,
     )  # fmt: skip
 
 
-def _draw_axes(axes: Axes, series: Series, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [label(name) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
+def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: float) -> None:
+    axes.set_yticks(list(names), list(names.values()))
+    axes.set_ylim(height - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
-    axes.set_xlabel(label(axis_title(series.metric, series.unit, series.better), length=72))
     axes.xaxis.set_major_locator(MaxNLocator(6))
+    unit = series.unit
+    if is_bound(unit):
+        written = for_quantities(unit, axes.get_xlim())
+        low, high = (end / written.factor for end in axes.get_xlim())
+        ticks = MaxNLocator(6).tick_values(low, high)  # round in MiB is not round in bytes
+        places = [tick * written.factor for tick in ticks if low <= tick <= high]
+        axes.set_xticks(places, [f"{place / written.factor:g}" for place in places])
+        unit = written.unit
+    axes.set_xlabel(label(axis_title(series.metric, unit, series.better), width=72))
 
 
 def _describe(series: Series, variants: Sequence[str]) -> str:

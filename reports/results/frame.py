@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -102,12 +102,14 @@ def curves_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def to_parquet_bytes(frame: pd.DataFrame, about: About | None = None) -> bytes:
     """The frame as a Parquet file; the same frame gives the same bytes.
 
+    Of `about` too passwords inside URIs are left out.
+
     Raises:
         FrameError: if its columns are neither those of results nor those of curves.
     """
     columns = CURVE_COLUMNS if "step" in frame.columns else RESULT_COLUMNS
     _check_names("curves" if columns is CURVE_COLUMNS else "results", frame.columns, columns)
-    metadata = {METADATA_KEY: about_to_json(about).encode()} if about else None
+    metadata = {METADATA_KEY: _to_json(about, without_passwords).encode()} if about else None
     schema = pa.schema([(name, _ARROW[_dtype(name)]) for name in columns], metadata=metadata)
     arrays = [
         pa.array(frame[field.name].to_numpy(), type=field.type, from_pandas=True)
@@ -137,10 +139,23 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
 
 def about_to_json(about: About) -> str:
     """The one spelling of an `About`; mappings keep their order, which is that of the page."""
-    content = _ABOUT.dump_python(about, mode="json")
+    return _to_json(about, str)
+
+
+def _to_json(about: About, clean: Callable[[str], str]) -> str:
+    content = _cleaned(_ABOUT.dump_python(about, mode="json"), clean)
     if not about.editions:  # a file from before there were any stays as it is
         del content["editions"]
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"))
+
+
+def _cleaned(content: Any, clean: Callable[[str], str]) -> Any:
+    """Every text in it, keys too, as `clean` leaves it."""
+    if isinstance(content, dict):
+        return {clean(key): _cleaned(value, clean) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_cleaned(each, clean) for each in content]
+    return clean(content) if isinstance(content, str) else content
 
 
 def about_from_json(text: str) -> About:

@@ -9,17 +9,27 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pandas as pd
 
-from reports.results.series import Reading, first_of_seeds, is_bound, is_noisy, reading_of
-from suite.schema import CONTROLS, MIXER_ALONE, About, Status
+from reports.results.series import (
+    Reading,
+    first_of_seeds,
+    is_bound,
+    is_noisy,
+    reading_of,
+    resolution_of,
+)
+from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
-Axis = Literal["length", "dim"]
-AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}
-_COORDINATE = re.compile(rf"({'|'.join(AXIS_SYMBOLS)})=([0-9]+)")
+Axis = Literal["length", "dim", "batch", "threads"]
+AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # of those that theory speaks of
+_AXES: Mapping[str, Axis] = {
+    "length": "length", "dim": "dim", "batch": "batch", "threads": "threads",
+}  # fmt: skip
+_COORDINATE = re.compile(rf"({'|'.join(_AXES)})=([0-9]+)")
 MATERIALISED = "kernel=materialised"  # in labels: attention with its matrix written out
 _RANK = {Status.OK: 0, Status.NOISY: 1}
 
@@ -34,10 +44,12 @@ class Growth:
     Attributes:
         metric: Its name, as ``forward_seconds``.
         unit: Of the values.
-        axis: ``length`` in tokens, or ``dim``, the width.
+        axis: ``length`` in tokens, ``dim`` (width), ``batch`` (sequences at once) or ``threads``.
         environment_id: Where it was measured, if that changes the number; else empty.
         readings: Variant -> place -> one reading a process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
+        resolutions: Of times: place -> what the baseline showed against itself there; see
+            `reports.results.series.resolution_of`.
     """
 
     metric: str
@@ -46,6 +58,7 @@ class Growth:
     environment_id: str
     readings: _ByVariant
     places: tuple[int, ...]
+    resolutions: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -63,6 +76,10 @@ class Growth:
     def is_noisy(self, variant: str, place: int) -> bool:
         """Whether most processes there did not meet their stopping criterion."""
         return is_noisy(self.of(variant, place))
+
+    def resolution(self, place: int) -> float:
+        """The logarithm of the smallest ratio there that says something; 0 where none is known."""
+        return self.resolutions.get(place, 0.0)
 
     def point(self, variant: str, place: int) -> float | None:
         """Median over processes; None where there is no number."""
@@ -88,8 +105,18 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
             by_variant = found.setdefault((row["metric"], row["unit"], where[1]), {})
             by_place = by_variant.setdefault(row["variant"], {})
             by_place.setdefault(int(where[2]), []).append(reading_of(row))
-    return tuple(
-        growth for key, by_variant in found.items() for growth in _split(about, key, by_variant)
+    every = [growth for key, some in found.items() for growth in _split(about, key, some)]
+    return tuple(_with_resolutions(growth, every) for growth in every)
+
+
+def _with_resolutions(growth: Growth, among: Iterable[Growth]) -> Growth:
+    """Of times; from the baseline against itself, along the same axis in the same environment."""
+    again = find(among, BASELINE_AGAIN, growth.axis, growth.environment_id)
+    if growth.unit != "s" or again is None:
+        return growth
+    of_place = {p: [r for v in again.variants for r in again.of(v, p)] for p in again.places}
+    return replace(
+        growth, resolutions={place: resolution_of(some) for place, some in of_place.items()}
     )
 
 
@@ -101,7 +128,7 @@ def find(
     Args:
         among: As `growths` gives them.
         metric: Its name.
-        axis: Along lengths, or along widths.
+        axis: Along which.
         environment_id: Where measured; empty takes the first. Counts belong to every environment.
     """
     there = measured_in(among, environment_id) if environment_id else among
@@ -114,8 +141,9 @@ def measured_in(among: Iterable[Growth], environment_id: str) -> tuple[Growth, .
 
 
 def place_label(axis: Axis, place: int) -> str:
-    """A place with its unit: ``1,024 tokens``, ``width 64``."""
-    return f"{place:,} tokens" if axis == "length" else f"width {place:,}"
+    """A place with its unit: ``1,024 tokens``, ``width 64``, ``batch 8``, ``2 threads``."""
+    words = {"length": "{:,} tokens", "dim": "width {:,}", "batch": "batch {:,}"}
+    return words.get(axis, f"{{:,}} thread{'' if place == 1 else 's'}").format(place)
 
 
 def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
@@ -136,7 +164,7 @@ def _split(about: About, key: _Key, by_variant: _ByVariant) -> Iterator[Growth]:
         yield Growth(
             metric=metric,
             unit=unit,
-            axis=next(axis for axis in AXIS_SYMBOLS if axis == name),
+            axis=_AXES[name],
             environment_id=environment_id,
             readings=readings,
             places=tuple(sorted({place for at in readings.values() for place in at})),

@@ -16,14 +16,14 @@ from typing import Any
 
 import pandas as pd
 
-from reports.stats.intervals import Estimate, median_range
-from suite.schema import FLOORS, MIXER_ALONE, About, Better, Status
+from reports.stats.intervals import Estimate, mean_interval, median_range
+from suite.schema import BASELINE_AGAIN, FLOORS, MIXER_ALONE, About, Better, Status
 
 _LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
 QUALITY = "quality"  # the probe whose metrics are a task's score
 MOST_COLUMNS = 3  # coordinates of a metric that stand side by side in a comparison
 _BOUND_UNITS = frozenset({"s", "B", "bytes"})
-NOISY_FOOTNOTE = (
+NOISY_MEANING = (
     "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
     "interval says what it is worth."
 )
@@ -77,12 +77,19 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How many of the expected readings are ok; the others by what became of them."""
+    """How many of the expected readings are ok; the others by what became of them.
+
+    Attributes:
+        num_timings: Of the whole sweep: times with a number. Rates that follow from them are none.
+        num_noisy_timings: Those of them that did not settle.
+    """
 
     num_ok: int
     num_total: int
     others: Mapping[str, int]
     skipped_because: str = ""
+    num_timings: int = 0
+    num_noisy_timings: int = 0
 
     def __str__(self) -> str:
         if self.skipped_because:
@@ -124,6 +131,23 @@ def is_noisy(readings: Sequence[Reading]) -> bool:
     return 2 * noisy > len(readings)
 
 
+def resolution_of(again: Iterable[Reading]) -> float:
+    """The logarithm of the smallest ratio of times that says something, 0 where nothing is known.
+
+    It is what the baseline showed against itself: the largest ratio of any process, or the far end
+    of the 95 % interval of their mean where that is nearer to 1, as it comes to be with many.
+
+    Args:
+        again: The ratio of the baseline timed again to the baseline, one a process.
+    """
+    logs = [math.log(r.value) for r in again if r.is_usable and r.value > 0]
+    seen = max(map(abs, logs), default=0.0)
+    mean = mean_interval(logs)
+    if mean.low is None or mean.high is None:
+        return seen
+    return min(seen, max(-mean.low, mean.high))
+
+
 def median_of(readings: Sequence[Reading]) -> Estimate:
     """Median over processes, noisy ones too; of a single one, with the spread of its samples."""
     usable = [reading for reading in readings if reading.is_usable]
@@ -133,6 +157,11 @@ def median_of(readings: Sequence[Reading]) -> Estimate:
     if not only.spread_low <= only.spread_high:  # so too where they are NaN
         return Estimate(n=1, point=only.value)
     return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
+    """The times of a variant that have a number; none of what follows from times, as rates."""
+    return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
 def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
@@ -151,6 +180,7 @@ def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
 
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
+_Place = tuple[str, str, str, str]  # task, probe, environment, coordinate
 _Readings = Mapping[str, tuple[Reading, ...]]
 
 
@@ -161,6 +191,7 @@ class Series:
     Attributes:
         at: The coordinate; empty where there is none, or where the variants differ in it.
         environment_id: Where it was measured, if that moves the number; else empty.
+        resolution: Of times: what the baseline showed against itself there, see `resolution_of`.
     """
 
     task: str
@@ -170,6 +201,7 @@ class Series:
     better: Better
     at: str = ""
     environment_id: str = ""
+    resolution: float = 0.0
     readings: _Readings
 
     @property
@@ -186,6 +218,11 @@ class Series:
     def is_bound_to_environment(self) -> bool:
         """Whether numbers of two machines must not be compared: times, rates, memory."""
         return is_bound(self.unit)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it holds times, or rates that follow from them."""
+        return self.unit == "s" or self.unit.endswith("/s")
 
     @cached_property
     def num_seen(self) -> int:
@@ -248,10 +285,26 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
         for probe in about.probes
         for spec in about.metrics.get(task, {}).get(probe, ())
     }
+    again: dict[_Place, list[Reading]] = {}
     for row in results.to_dict("records"):
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
-        found.setdefault(key, {}).setdefault(row["variant"], []).append(reading_of(row))
-    return tuple(series for key, by_variant in found.items() for series in _split(key, by_variant))
+        reading = reading_of(row)
+        found.setdefault(key, {}).setdefault(row["variant"], []).append(reading)
+        if row["metric"] == BASELINE_AGAIN:
+            place = (row["task"], row["probe"], reading.environment_id, reading.at)
+            again.setdefault(place, []).append(reading)
+    resolutions = {place: resolution_of(some) for place, some in again.items()}
+    every = (series for key, by_variant in found.items() for series in _split(key, by_variant))
+    return tuple(_with_resolution(series, resolutions) for series in every)
+
+
+def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Series:
+    """Of times and rates, the coarsest of the coordinates that it holds."""
+    if not series.is_timed or not resolutions:
+        return series
+    places = {r.at for some in series.readings.values() for r in some}
+    named = ((series.task, series.probe, series.environment_id, at) for at in sorted(places))
+    return replace(series, resolution=max((resolutions.get(n, 0.0) for n in named), default=0.0))
 
 
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:

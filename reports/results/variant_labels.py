@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports.document import readable
 from reports.results.series import belongs
 from suite.schema import About
 
@@ -26,7 +27,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
 _Named = Mapping[str, str]
 _PLAIN = "baseline"  # the label that planning gives where no axis names the baseline
 MAX_SHOWN = 4
-MAX_LETTERS = 34  # of a name beside a line of a figure
+MAX_LETTERS = 30  # of a line of a name beside a figure
 
 
 def shown_variants(about: About, having: Container[str], most: int = MAX_SHOWN) -> list[str]:
@@ -60,7 +61,9 @@ def what_baseline_is(about: About) -> str:
     whole = mixer or str(known.get("architecture") or "")
     said = "mixer" if mixer else "architecture"
     others = [name for name in _axes(about) if name != said and name in known]
-    return ", ".join([*filter(None, [whole]), *(f"{name}={known[name]}" for name in others)])
+    return ", ".join(
+        [*filter(None, [whole]), *(f"{name}={value_of_baseline(about, name)}" for name in others)]
+    )
 
 
 def shown_name(about: About, variant: str) -> str:
@@ -151,10 +154,12 @@ def named_values(label: str) -> dict[str, str]:
 
 
 def value_of_baseline(about: About, name: str) -> str:
-    """As a label would spell it; empty where nothing is known of it."""
+    """As a label would spell it, ``default`` where it is not set; empty where nothing is known."""
     named = named_values(about.baseline)
     known = {**about.settings, **about.model, **named}
     value = known.get(name, "")
+    if value is None:
+        return "default"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -203,5 +208,5 @@ def _groups(
 def _plain(about: About, others: Sequence[str]) -> str:
     """What the group without other names has under them."""
     said = {name: value_of_baseline(about, name) for name in others}
-    known = ", ".join(f"{name}={value}" for name, value in said.items() if value)
+    known = ", ".join(f"{readable(name)} {value}" for name, value in said.items() if value)
     return known or what_baseline_is(about)

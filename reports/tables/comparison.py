@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reports.analysis.cost import TRAINING_STEP, cost_column
-from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Row, Table, column_rows, readable
+from reports.analysis.gate import below_floor
+from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
+from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
-    NOISY_FOOTNOTE,
+    NOISY_MEANING,
     Coverage,
     Reading,
     Series,
@@ -27,6 +28,7 @@ from reports.results.series import (
     is_noisy,
     median_of,
     num_expected,
+    timings_of,
 )
 from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import (
@@ -39,9 +41,15 @@ from reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
-from suite.schema import CONTROLS, About, Better
+from suite.schema import CONTROLS, About, Better, Status
 
-FOOTNOTE = "† Mean over the seeds that ended well; the coverage says what became of the others."
+PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
+NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
+UNTOLD = Mark(
+    sign="§", name="not told apart",
+    meaning="No difference from the baseline that this machine could tell: the interval of the "
+    "ratio leaves it open, or the ratio is no larger than what the baseline showed against itself.",
+)  # fmt: skip
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
@@ -58,10 +66,10 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
         for row in _variant_rows(about, filled, variants)
     )
     floors = () if judged is None else tuple(_floor_rows(about, judged, filled))
-    is_partial = any("†" in entry.text for row in rows for entry in row.entries)
-    words = [text for row in rows for text in (row.coverage, *(e.note for e in row.entries))]
-    has_noise = any("noisy" in text for text in words)
-    notes = {FOOTNOTE: is_partial, NOISY_FOOTNOTE: has_noise, FLOORS_FOOTNOTE: bool(floors)}
+    is_marked = any(NOISY in entry.marks for row in rows for entry in row.entries)
+    has_noise = not is_marked and any("noisy" in row.coverage for row in rows)
+    missed = below_floor(about, judged) if judged and floors else ""
+    notes = {missed: bool(missed), NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
     return Table(
         name=task, title=readable(task), task=task, columns=filled, rows=(*rows, *floors),
         footnotes=tuple(note for note, is_due in notes.items() if is_due), has_coverage=True,
@@ -136,16 +144,21 @@ def variant_coverage(about: About, judged: Series | None, variant: str) -> Cover
 def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
     """Coverage of every cell of the sweep: task, variant or floor, probe, seed; no controls."""
     readings: list[Reading] = []
+    timings: list[Reading] = []
     total = 0
     for series in without_controls(measured):
         for variant in about.variants:
             if belongs(variant, series.task):
                 readings.extend(series.of(variant))
+                timings.extend(timings_of(series, variant))
                 total += max(num_expected(series, about), len(series.of(variant)))
         for floor in floors_of(about, series):
             readings.extend(series.of(floor))
             total += 1
-    return replace(coverage(readings, total), skipped_because="")
+    return replace(
+        coverage(readings, total), skipped_because="", num_timings=len(timings),
+        num_noisy_timings=sum(reading.status is Status.NOISY for reading in timings),
+    )  # fmt: skip
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
@@ -156,6 +169,8 @@ _TITLES = {
     "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
     "decode_token_seconds": "decoding a token",
+    "training_tokens_per_second": "trained tokens",
+    "prefill_tokens_per_second": "prefilled tokens",
     "decode_tokens_per_second": "decoded tokens",
     "decode_state_bytes": "state of a decoder",
     "peak_memory_bytes": "peak memory of a training step",
@@ -183,7 +198,7 @@ def _scores(about: About, series: Series, variants: Sequence[str]) -> Column:
             estimate,
             written.write,
             or_else=no_number(series.of(label)),
-            mark="†" if label not in floors and estimate.n < expected else "",
+            marks=(PARTIAL,) if label not in floors and estimate.n < expected else (),
         )
         for label, estimate in estimates.items()
     }
@@ -233,12 +248,14 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
     }
     points = [one.point for one in estimates.values() if one.point is not None]
     written = for_quantities(series.unit, points)
+    beside = {variant: _beside(about, series, variant) for variant in variants}
     entries = {
         variant: _entry(
             estimate,
             written.write,
             or_else=no_number(series.of(variant)),
-            notes=[*_ratio(about, series, variant), *_remarks(series, variant)],
+            notes=[*_ratio(about, series, variant), *_own_place(series, variant)],
+            marks=time_marks(beside[variant], is_noisy=is_noisy(series.of(variant))),
         )
         for variant, estimate in estimates.items()
     }
@@ -268,7 +285,7 @@ def _entry(
     write: Callable[[float], str],
     *,
     or_else: Entry,
-    mark: str = "",
+    marks: tuple[Mark, ...] = (),
     notes: Sequence[str] = (),
     tone: str = "",
 ) -> Entry:
@@ -276,9 +293,10 @@ def _entry(
         return or_else
     return Entry(
         estimate=estimate,
-        text=write(estimate.point) + mark,
+        text=write(estimate.point),
         interval=as_interval(estimate, write),
         note=", ".join(filter(None, [tone, *notes])),
+        marks=marks,
         tone=tone,
     )
 
@@ -300,23 +318,40 @@ def _ratio(about: About, series: Series, variant: str) -> list[str]:
     """How many times the baseline's number, of what depends on the machine; for times, how sure."""
     if variant == about.baseline or not series.is_bound_to_environment:
         return []
-    if series.unit != "s":
+    if not series.is_timed:
         ratio = paired_ratio(series.values(variant), series.values(about.baseline))
         return [] if ratio is None else [f"{ratio:.2f} × baseline"]
-    found = compare(series.of(variant), series.of(about.baseline))
-    if found.ratio.point is None:
+    found = _beside(about, series, variant)
+    if found is None or found.ratio.point is None:
         return []
-    verdict = (
-        [] if found.outcome is TimeOutcome.NOISY else [str(found.outcome)]
-    )  # noise is a remark
-    return [f"{found.ratio.point:.2f} × baseline", *verdict]
+    ratio = found.ratio.point if series.unit == "s" else 1 / found.ratio.point
+    verdict = [str(found.outcome)] if found.is_certain else []  # else it has a mark
+    return [f"{ratio:.2f} × baseline", *verdict]
 
 
-def _remarks(series: Series, variant: str) -> list[str]:
-    """The coordinate, where the column has no common one; noise."""
+def _beside(about: About, series: Series, variant: str) -> TimeComparison | None:
+    """The verdict on the time of a variant beside the baseline's; of a rate on that of a unit."""
+    if variant == about.baseline or not series.is_timed:
+        return None
+    a, b = series.of(variant), series.of(about.baseline)
+    first, second = (a, b) if series.unit == "s" else (b, a)
+    found = compare(first, second, series.resolution)
+    return None if found.ratio.point is None else found
+
+
+def time_marks(beside: TimeComparison | None, *, is_noisy: bool) -> tuple[Mark, ...]:
+    """The one mark of a time, mostly none: noise explains why it is not told apart, if it does."""
+    is_untold = beside is not None and not beside.is_certain
+    is_why = beside is None or beside.outcome is TimeOutcome.NOISY
+    if is_noisy and (is_why or not is_untold):
+        return (NOISY,)
+    return (UNTOLD,) if is_untold else ()
+
+
+def _own_place(series: Series, variant: str) -> list[str]:
+    """The coordinate, where the column has no common one."""
     own = {reading.at for reading in series.of(variant)} if not series.at else set()
-    noisy = ["noisy"] if is_noisy(series.of(variant)) else []
-    return [*sorted(filter(None, own)), *noisy]
+    return sorted(filter(None, own))
 
 
 def machine_in_words(about: About, environment_id: str) -> str:

@@ -25,7 +25,7 @@ from reports.analysis.time_comparison import (
 )
 from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
-from reports.results.series import Reading, Series, all_series
+from reports.results.series import Reading, Series, all_series, timings_of
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
 from reports.tables.comparison import machine_in_words
 from suite.schema import (
@@ -89,9 +89,8 @@ class Instrument:
             (variant, series.metric, reading)
             for series in self.series
             if series.metric not in CONTROLS
-            for variant, some in series.readings.items()
-            for reading in some
-            if reading.has_number
+            for variant in series.readings
+            for reading in timings_of(series, variant)
         ]
 
 
@@ -148,7 +147,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
 
 
 def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
-    """What the checks are, and what they came to; two sentences for someone who is new to it."""
+    """What the checks came to, and what they are; two sentences for someone who is new to it."""
     again = [verdict for one in kept for verdict in one.judged(BASELINE_AGAIN)]
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
@@ -157,14 +156,14 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     least = f"{words} {as_percent(effect)}" if effect else ""
     alarms = "No pair of equals was quiet enough to be judged"
     if wrong.num_total:
-        alarms = f"Here it saw a difference that is none in {wrong} pairs"
+        alarms = f"The instrument saw a difference that is none in {wrong} pairs"
     missed = right.num_total - right.num
     caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
     return (
+        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
         "An instrument that can be trusted sees no difference between the baseline and the "
         f"baseline timed again, and does see one where the baseline is made {_SLOWED} slower on "
         "purpose.",
-        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
     )
 
 
@@ -179,7 +178,7 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
         "smallest difference found four times in five": _entry(
             as_percent(effect or 0.0), len(again), effect
         ),
-        "measurements that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
+        "timings that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
         "load of other programs on the machine: median": _median(
             one.numbers("other_load"), as_percent
         ),

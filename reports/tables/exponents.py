@@ -1,7 +1,7 @@
 """Tabulate Table 1 of "Attention Is All You Need" with every column measured.
 
-One row a variant. Exponents are slopes on logarithmic axes over the last places; theory's stand
-beside them, and remarks under the table say where the two disagree.
+One row a variant. Exponents are slopes on logarithmic axes over the last places. Those that theory
+does not give have a mark, and remarks under the table say why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from reports.analysis.exponent import Exponent
 from reports.analysis.theory_gap import FLOPS, MEMORY, PATH, STEPS, TIME, TableOneRow, theory_gaps
-from reports.document import NO_ENTRY, Column, Entry, Remark, Table
+from reports.document import NO_ENTRY, Column, Entry, Mark, Remark, Table, capitalized
 from reports.results.length_sweep import AXIS_SYMBOLS, find
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import Estimate, as_interval
@@ -19,13 +19,21 @@ from reports.tables.comparison import table_of_variants
 from suite.schema import MIXER_ALONE, About
 
 _TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
-_NEW_LINE = "\n"
-_LONG = 9  # letters of a formula that gets a line of its own
-_NO_GROWTH = 0.005  # an exponent that two decimals show as 0
-_PRE_ASYMPTOTIC = (
-    "Pre-asymptotic: the slope still changes where the measurements end, or its leading term is "
-    "not yet 90 % of the whole; such a power describes this range, and is no law."
-)
+_NOISY = Mark(
+    sign="‡", name="noisy",
+    meaning="Noisy: timings that it is taken over did not settle, so it is not held against "
+    "theory’s.",
+)  # fmt: skip
+_DISAGREES = Mark(
+    sign="*", name="not theory's",
+    meaning="Not theory’s power: the interval, or the exact count, excludes it. The list below "
+    "says why.",
+)  # fmt: skip
+_PRE_ASYMPTOTIC = Mark(
+    sign="†", name="pre-asymptotic",
+    meaning="Pre-asymptotic: the slope still changes where the measurements end, or its leading "
+    "term is not yet 90 % of the whole; such a power describes this range, and is no law.",
+)  # fmt: skip
 
 
 def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
@@ -48,14 +56,26 @@ def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
         for row in made.rows
         for text in (theory[row.name],)
     )
-    is_bent = any("pre-asymptotic" in entry.note for row in made.rows for entry in row.entries)
-    return replace(made, rows=named, footnotes=(_PRE_ASYMPTOTIC,) if is_bent else ())
+    return replace(made, rows=named)
+
+
+def powers_in_words(about: About, rows: Sequence[TableOneRow]) -> str:
+    """The least and the greatest power of the length that a time grows with; empty without any."""
+    found = {row.variant: row.exponents[TIME, "length"].estimate.point for row in rows}
+    known = sorted((power, variant) for variant, power in found.items() if power is not None)
+    if len(known) < 2:
+        return ""
+    (least, low), (most, high) = (
+        (shown_name(about, variant), _two(power)) for power, variant in (known[0], known[-1])
+    )
+    return f"Time grows with n^{low} ({least}) at the least and n^{high} ({most}) at the most."
 
 
 def theory_remarks(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
-    """Where measurement and theory disagree: one remark a variant that does."""
-    texts = ((row.variant, " ".join(theory_gaps(row))) for row in rows)
-    return tuple(Remark(name=shown_name(about, name), text=text) for name, text in texts if text)
+    """Where measurement and theory disagree: one sentence a variant that does."""
+    texts = ((row.variant, capitalized("; ".join(theory_gaps(row)))) for row in rows)
+    named = ((shown_name(about, variant), f"{text}.") for variant, text in texts if text)
+    return tuple(Remark(name=name, text=text) for name, text in named)
 
 
 def formula(text: str) -> str:
@@ -76,25 +96,17 @@ def _exponent(found: Exponent) -> Entry:
     estimate = found.estimate
     if estimate.point is None:
         return Entry(estimate=estimate, text=found.why_missing, tone="none")
-    notes = [
-        _beside_theory(found),
-        "noisy" if found.is_noisy else "",
-        "pre-asymptotic" if found.is_pre_asymptotic else "",
-    ]
     return Entry(
-        estimate=estimate,
-        text=_two(estimate.point),
-        interval=as_interval(estimate, _two),
-        note=_lines(*notes),
-    )
+        estimate=estimate, text=_two(estimate.point), interval=as_interval(estimate, _two),
+        marks=_mark(found),
+    )  # fmt: skip
 
 
-def _beside_theory(found: Exponent) -> str:
-    if found.theory is None:
-        return ""
-    words = "not theory’s" if found.disagrees else "theory"
-    unjudged = ", not judged" if found.is_noisy else ""
-    return f"{words} {_two(found.theory)}{unjudged}"
+def _mark(found: Exponent) -> tuple[Mark, ...]:
+    """At most one, of what weighs most: noise leaves nothing else to say."""
+    held = {_NOISY: found.is_noisy, _DISAGREES: found.disagrees,
+            _PRE_ASYMPTOTIC: found.is_pre_asymptotic}  # fmt: skip
+    return tuple(mark for mark, holds in held.items() if holds)[:1]
 
 
 def _steps(rows: Sequence[TableOneRow]) -> Iterator[Column]:
@@ -104,13 +116,8 @@ def _steps(rows: Sequence[TableOneRow]) -> Iterator[Column]:
     last = counted.places[-1]
     entries = {}
     for row in rows:
-        power = row.exponents[STEPS, "length"].estimate.point
-        growth = "" if power is None else f"as n^{_two(power)}"
-        if power is not None and abs(power) < _NO_GROWTH:
-            growth = "constant"
         theory = formula(row.theory.sequential_operations)
-        number = counted.point(row.variant, last)
-        entries[row.variant] = _count(number, growth, theory and f"theory {theory}")
+        entries[row.variant] = _count(counted.point(row.variant, last), theory)
     yield _counts("sequential operations", last, entries)
 
 
@@ -125,20 +132,15 @@ def _paths(rows: Sequence[TableOneRow]) -> Iterator[Column]:
 def _path(row: TableOneRow, last: int) -> Entry:
     numbers, theory = row.numbers(PATH), formula(row.theory.maximum_path_length)
     place = max(numbers, default=last)
-    value = row.numbers(f"theory_{PATH}").get(place)
-    notes = [
-        "" if place == last else f"at {place:,} tokens",
-        theory and f"theory{_NEW_LINE if len(theory) > _LONG else ' '}{theory}",
-    ]
-    if theory and not theory.isdigit() and value is not None:
-        notes.append(f"which is {value:,.4g}")
-    return _count(numbers.get(place), *notes)
+    where = "" if place == last else f"at {place:,} tokens"
+    return _count(numbers.get(place), theory, where)
 
 
-def _count(number: float | None, *notes: str) -> Entry:
+def _count(number: float | None, theory: str, where: str = "") -> Entry:
     if number is None:
         return NO_ENTRY
-    return Entry(estimate=Estimate(n=1, point=number), text=f"{number:,.0f}", note=_lines(*notes))
+    note = ", ".join(filter(None, [where, theory and f"theory {theory}"]))
+    return Entry(estimate=Estimate(n=1, point=number), text=f"{number:,.0f}", note=note)
 
 
 def _counts(name: str, place: int, entries: Mapping[str, Entry]) -> Column:
@@ -148,11 +150,6 @@ def _counts(name: str, place: int, entries: Mapping[str, Entry]) -> Column:
 
 def _column(key: str, title: str, entries: Mapping[str, Entry], note: str = "") -> Column:
     return Column(key=key, title=title, measured_unit="1", note=note, entries=entries)
-
-
-def _lines(*parts: str) -> str:
-    """What there is, each on a line of its own."""
-    return ",\n".join(filter(None, parts))
 
 
 def _two(power: float) -> str:

@@ -1,20 +1,21 @@
 """Tabulate what the mixers alone cost: by length or width, against a rival, of the machine's peak.
 
 One row a variant. Each time stands beside its ratio to the baseline and the verdict on that ratio;
-a word such as faster stands only where the interval of the ratio says so. A second table says from
-which length each is faster than the baseline, and than attention with its matrix written out, which
+a word such as faster stands only where the interval of the ratio says so, and the ratio is larger
+than what the baseline showed against itself; else it has a mark. A second table says from which
+length each is faster than the baseline, and than attention with its matrix written out, which
 papers compare with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.analysis.crossover import CrossoverKind, crossover
 from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_second, machine_peak
 from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Table
+from reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
 from reports.escape import slug
 from reports.results.length_sweep import MATERIALISED, Growth, find, measured_in, place_label
 from reports.results.variant_labels import shown_name
@@ -28,7 +29,7 @@ from reports.stats.intervals import (
     for_quantities,
     median_range,
 )
-from reports.tables.comparison import no_number, table_of_variants
+from reports.tables.comparison import no_number, table_of_variants, time_marks
 from suite.schema import MIXER_ALONE, About
 
 _REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
@@ -78,29 +79,35 @@ def _cost(about: About, growth: Growth, variant: str, place: int, notation: Nota
     if estimate.point is None:
         return no_number(readings, "–")
     text = notation.write(estimate.point)
-    noise = "noisy" if growth.is_noisy(variant, place) else ""
+    is_noisy = growth.is_noisy(variant, place)
     if variant == about.baseline:
-        return Entry(estimate=estimate, text=text, note=noise)
-    found = compare(readings, growth.of(about.baseline, place))
-    times = "" if found.ratio.point is None else f"{as_ratio(found.ratio.point)} ×"
+        marks = time_marks(None, is_noisy=is_noisy)
+        return Entry(estimate=estimate, text=text, marks=marks)
+    found = compare(readings, growth.of(about.baseline, place), growth.resolution(place))
+    if found.ratio.point is None:
+        return Entry(estimate=estimate, text=text, marks=time_marks(None, is_noisy=is_noisy))
+    times = f"{as_ratio(found.ratio.point)} ×"
     if growth.unit != "s":  # counts and bytes are exact: no verdict is needed
         return Entry(estimate=estimate, text=text, note=times)
-    verdict = str(found.outcome) if times else ""  # which may be the word for noise
-    words = dict.fromkeys((times, verdict, noise))
-    note = ", ".join(filter(None, words))
-    return Entry(estimate=estimate, text=text, note=note, tone=_TONES.get(found.outcome, ""))
+    return Entry(
+        estimate=estimate, text=text, tone=_TONES.get(found.outcome, ""),
+        note=f"{times}, {found.outcome}" if found.is_certain else times,
+        marks=time_marks(found, is_noisy=is_noisy),
+    )  # fmt: skip
 
 
 def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     if variant == about.baseline:
         return Entry(text="baseline")
-    found = compare(growth.of(variant, place), growth.of(about.baseline, place))
+    readings = growth.of(variant, place)
+    found = compare(readings, growth.of(about.baseline, place), growth.resolution(place))
     ratio = found.ratio
     if ratio.point is None:
-        return no_number(growth.of(variant, place), "–")
+        return no_number(readings, "–")
     return Entry(
         estimate=ratio, text=as_ratio(ratio.point), interval=as_interval(ratio, as_ratio),
-        note=str(found.outcome), tone=_TONES.get(found.outcome, ""),
+        note=str(found.outcome) if found.is_certain else "",
+        marks=time_marks(found, is_noisy=False), tone=_TONES.get(found.outcome, ""),
     )  # fmt: skip
 
 
@@ -126,6 +133,58 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
         about, columns, name=f"{MIXER_ALONE}-crossover", title="Faster from which length?",
         task=MIXER_ALONE,
     )  # fmt: skip
+
+
+def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
+    """From which length each variant is faster than the baseline, in one sentence a kind of pass.
+
+    Args:
+        about: Names the baseline.
+        timed: As of `crossover_table`.
+    """
+    rival = shown_name(about, about.baseline)
+    return " ".join(
+        f"{capitalized(kind)}, faster than {rival}: {'; '.join(_answers(about, growth))}."
+        for kind, growth in timed.items()
+        if set(growth.variants) - {about.baseline}
+    )
+
+
+def _answers(about: About, growth: Growth) -> Iterator[str]:
+    """Variants that are faster at every length, from some on, not at all, and what is open."""
+    others = [variant for variant in growth.variants if variant != about.baseline]
+    found = {variant: crossover(growth, variant, about.baseline) for variant in others}
+
+    def named(*kinds: CrossoverKind) -> str:
+        return listed([v for v, one in found.items() if one.kind in kinds])
+
+    if always := named(CrossoverKind.ALWAYS):
+        yield f"{always} at every length"
+    for variant, one in found.items():
+        place = _REST.split(one.text, maxsplit=1)[0]
+        if one.kind is CrossoverKind.FASTER_FROM:
+            yield f"{variant} from {place} tokens on"
+        elif one.kind is CrossoverKind.FASTER_BELOW:
+            yield f"{variant} {place.removeprefix('faster ')} tokens"
+    if never := named(CrossoverKind.NEVER):
+        yield f"{never} not up to {growth.places[-1]:,} tokens"
+    if unsure := named(*_UNSURE):
+        yield f"open for {unsure}"
+
+
+def extremes_in_words(about: About, growth: Growth) -> str:
+    """Who takes least and who most at the last place, in one sentence; empty for less than two."""
+    last = growth.places[-1]
+    points = {v: point for v in growth.variants if (point := growth.point(v, last)) is not None}
+    if len(points) < 2:
+        return ""
+    ranked = sorted(points.items(), key=lambda item: item[1])
+    (least, low), (most, high) = ranked[0], ranked[-1]
+    return (
+        f"At {place_label(growth.axis, last)} {shown_name(about, least)} takes least, "
+        f"{as_quantity(growth.unit, low)}, and {shown_name(about, most)} most, "
+        f"{as_quantity(growth.unit, high)}."
+    )
 
 
 def _rivals(about: About, growth: Growth) -> list[str]:
@@ -166,6 +225,17 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
         about, [_rates_column(times, rates, last), shares_column],
         name=f"{MIXER_ALONE}-utilisation", title="Use made of the machine", task=MIXER_ALONE,
     )  # fmt: skip
+
+
+def use_in_words(used: Table) -> str:
+    """The least and the most of the shares in that table, in one sentence; empty where none is."""
+    shares = {row.name: row.entries[1] for row in used.rows}
+    known = {name: e for name, e in shares.items() if e.estimate.point is not None}
+    if not known:
+        return ""
+    ranked = sorted(known.items(), key=lambda item: item[1].estimate.point or 0.0)
+    (least, low), (most, high) = ranked[0], ranked[-1]
+    return f"From {low.text} ({least}) to {high.text} ({most}) of the machine's matrix peak."
 
 
 def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:

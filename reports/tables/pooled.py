@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Table, capitalized, readable
+from reports.document import NO_ENTRY, Column, Entry, Exhibit, Mark, Table, capitalized, readable
 from reports.escape import slug
 from reports.results.series import Series, advantages, belongs, num_expected
 from reports.stats.aggregate import (
@@ -34,7 +34,10 @@ _MOST_VARIANTS = 500  # each costs thousands of draws
 _ALL_TASKS = "all tasks"
 _Values = Mapping[str, tuple[float, ...]]  # task -> one number a seed
 _BASELINE = Entry(text="baseline")
-_FOOTNOTE = "† Some seed did not end well; the tables of the tasks say which."
+_PARTIAL = Mark(
+    sign="†", name="partial",
+    meaning="Some seed did not end well; the tables of the tasks say which.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +129,9 @@ def _table(pool: _Pool) -> Table:
         key, note = f"{metric}_interquartile_mean", "of all seeds of all tasks"
         filled.append(_column(pool, key, "interquartile mean", note, interquartile_mean))
     filled += [_differences(pool), _improvements(pool)]
-    is_partial = any("†" in entry.text for entry in filled[0].entries.values())
     return table_of_variants(
         pool.about, filled, name=f"pooled-{slug(metric)}",
         title=f"{readable(metric)} over all tasks", task=_ALL_TASKS,
-        footnotes=(_FOOTNOTE,) if is_partial else (),
     )  # fmt: skip
 
 
@@ -151,8 +152,8 @@ def _column(
             text = f"no result on {', '.join(missing)}"
             entries[variant] = Entry(estimate=one, text=text, tone="none")
             continue
-        mark = "" if pool.is_complete(variant) else "†"
-        entries[variant] = Entry(estimate=one, text=written.write(one.point) + mark)
+        marks = () if pool.is_complete(variant) else (_PARTIAL,)
+        entries[variant] = Entry(estimate=one, text=written.write(one.point), marks=marks)
     return Column(
         key=key, title=title, measured_unit=pool.first.unit, unit=written.unit,
         arrow=ARROWS[pool.first.better], note=note, entries=entries,

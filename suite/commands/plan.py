@@ -14,10 +14,8 @@ from suite.commands.resource_usage import planned_work
 from suite.journal.journal import Journal
 from suite.journal.plans import parent_cells
 from suite.journal.sqlite_schema import journal_in
-from suite.planning.learning_rates import FILE, rates_in_words
 from suite.planning.plan import plans_of
-from suite.schema import FAILURES, Cell, Plan, Trial
-from suite.spec import TUNED
+from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Trial
 from suite.sweep.pending import is_done
 from suite.text import in_words, some_of
 
@@ -50,9 +48,6 @@ def _show_plan(p: Plan, states: Sequence[TrialState], power: str) -> None:
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print("  " + "  ".join((*columns, line[-1])))
-    if str(p.about.settings.get("learning_rate", "")).startswith(TUNED):
-        rates = rates_in_words(p.trials, p.about.scale).split("; ")
-        print("\n    ".join([f"  learning rates of {FILE}:", *rates]))
     if power:
         print(f"  {power}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
@@ -73,6 +68,7 @@ def _left(p: Plan, states: Sequence[TrialState]) -> str:
 def _of_parents(p: Plan, trials: Sequence[Trial]) -> str:
     """As `` (pre-training: about 2 minutes)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
+    part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
     to_start, times = _seconds(p, ()), []
     for part in parts:

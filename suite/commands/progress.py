@@ -285,7 +285,8 @@ def outcome(result: Result) -> str:
     if first is None:
         return "ok" if not found else f"{found[0].status.value}: {found[0].reason}"
     unit = "" if first.unit == "1" else f" {first.unit}"
-    num_noisy = sum(m.status is Status.NOISY for m in found)
-    part = "" if num_noisy == len(found) else f"{num_noisy} of {len(found)} measurements "
+    timings = [m for m in found if m.unit == "s" and m.value is not None]
+    num_noisy = sum(m.status is Status.NOISY for m in timings)
+    part = "" if num_noisy == len(timings) else f"{num_noisy} of {len(timings)} timings "
     noisy = f", {part}noisy" if num_noisy else ""
     return f"{first.metric} {first.value:.6g}{unit}{noisy}"

@@ -11,6 +11,7 @@ FLOORS: dict[str, str] = {
     # of any classification, and of text
     "uniform": "suite.floors.uniform:Uniform",
     "majority": "suite.floors.majority:Majority",
+    "first_symbol": "suite.floors.first_symbol:FirstSymbol",
     # of examples that show their answers
     "shown_answers": "suite.floors.shown_answers:ShownAnswers",
     # of text, symbol by symbol

@@ -31,7 +31,7 @@ from suite.journal.editions import (
     what_is_claimed,
 )
 from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
-from suite.schema import About, Cell, Plan, Registration, Status, Trial
+from suite.schema import LEARNING_RATE, About, Cell, Plan, Registration, Status, Trial
 
 ALPHA = 0.05  # of the test: one false verdict in twenty, where there is nothing to find
 
@@ -199,8 +199,9 @@ def _label(trial: Trial, cell: Cell) -> str:
         return f"{trial.probe}, {where}"
     if len(trial.subjects) > 1:
         return f"{trial.probe} of {len(trial.subjects)} variants, {where}, process {trial.seed}"
-    if trial.training is None:
-        return f"{trial.probe} of {cell.variant}, {where}"
+    if trial.training is None or trial.probe == LEARNING_RATE:
+        seed = f", seed {trial.seed}" if trial.trained else ""
+        return f"{trial.probe} of {cell.variant}, {where}{seed}"
     return f"{cell.variant}, {where}, seed {trial.seed}"
 
 

@@ -18,7 +18,7 @@ from suite.planning.knobs import Impossible
 from suite.planning.resolve import Subject
 from suite.probes.probe import Probe, at_length
 from suite.probes.probe import probe as probe_named
-from suite.schema import MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
+from suite.schema import LEARNING_RATE, MIXER_ALONE, QUALITY, Cell, MetricSpec, Parallel, Trial
 from suite.tasks.registry import task_class
 from suite.tasks.task import Task
 from suite.training import loop as training
@@ -70,6 +70,16 @@ def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled
                 yield maker.cell(trial, label, 0), trial
 
 
+def search_cells(group: ComparisonGroup) -> Filled:
+    """A cell for each variant whose learning rate is searched for, with the search."""
+    table = {
+        label: subject.search
+        for label, subject in group.table.items()
+        if isinstance(subject, Subject) and subject.search
+    }
+    return filled_cells(probe_named(LEARNING_RATE), replace(group, table=table), 1)
+
+
 def _of_tasks(maker: _CellMaker) -> Filled:
     """One trial a task, at the baseline's length; where the task is an axis, one for each."""
     subjects = [s for s in maker.group.table.values() if isinstance(s, Subject)]
@@ -88,7 +98,7 @@ def _measurable(probe: Probe, subject: Subject | Impossible) -> Subject | Imposs
     if isinstance(subject, Impossible):
         return subject
     reason = probe.why_not(subject.model, subject.parallel)
-    if not reason and probe.trains and not probe.may_start:
+    if not reason and (probe.trains or probe.reads_trained) and not probe.may_start:
         if subject.start is not None:
             reason = f"{probe.name} measures what was drawn, and this starts from other weights"
         elif subject.teacher is not None:
@@ -141,8 +151,13 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
         parallel=parallel,
         test_lengths=first.test_lengths if probe.is_tested_at_lengths else (),
         decoding=first.decoding if probe.is_at_decoding else (),
+        search=trial_of(probe_named(LEARNING_RATE), (first.search,), 0)
+        if probe.trains and first.search
+        else None,
+        threads=first.threads if probe.is_at_loads else None,
         start=_parent(first.start, seed) if probe.may_start else None,
         teacher=_parent(first.teacher, seed) if probe.may_start else None,
+        trained=_parent(first, seed) if probe.reads_trained else None,
     )
 
 

@@ -17,7 +17,7 @@ import torch
 from models import ModelError, ModelSpec, build_shapes
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
-from suite.schema import Resources, Trial
+from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
@@ -31,6 +31,7 @@ _SECONDS_OF_LONG_FLOORS = 10.0  # counts of n-grams, a linear classifier
 _SHORT_FLOORS = frozenset({"uniform", "majority", "shown_answers"})
 _SIDE, _PRODUCTS = 256, 150  # of the matrix product that shows how fast this machine is
 _PRODUCT_FLOPS_PER_SECOND = 8.0e10  # where trainings do `_FLOPS_PER_SECOND_OF_A_CPU`
+_TRAININGS_OF_A_SEARCH = 8  # mostly four rates, with two seeds; see probes/learning_rate.py
 _STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
 _SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
 _ROUNDS_OF_A_CONTEST = 12  # where a round takes long
@@ -52,7 +53,9 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
-        return _SECONDS_AT_LEAST + per_step * trial.training.steps * (1 + _EVALUATION_SHARE)
+        trainings = _TRAININGS_OF_A_SEARCH if trial.probe == LEARNING_RATE else 1
+        steps = trainings * trial.training.steps
+        return _SECONDS_AT_LEAST + per_step * steps * (1 + _EVALUATION_SHARE)
     rounds = per_step * _ROUNDS_OF_A_CONTEST
     num_contests = 1 + len(trial.decoding)
     contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)

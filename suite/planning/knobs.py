@@ -19,7 +19,7 @@ from models import (
     architecture_class,
     mixer_class,
 )
-from models.model_spec import config_from_knobs
+from models.model_spec import config_from_knobs, without_late_defaults
 from models.registry import mixer_pattern
 from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
 from suite.planning.loader import guarded
@@ -354,7 +354,7 @@ def _only(knobs: Mapping[str, Knob], names: set[str]) -> dict[str, Knob]:
 
 
 def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, Knob]:
-    """The mixer's knobs, complete.
+    """The mixer's knobs, complete but for late ones that have their default.
 
     Of a pattern those of all its mixers, without one whose default they do not share: each of them
     then has its own.
@@ -367,7 +367,8 @@ def checked_knobs(mixer: str, dim: int, knobs: Mapping[str, Knob]) -> dict[str, 
     for name, kind in kinds.items():
         own = knobs if len(kinds) == 1 else _only(knobs, knob_names(kind))
         check = partial(kind.check_config, dim=dim)
-        found.append(_checked(name, kind.Config, own, check))
+        checked = _checked(name, kind.Config, own, check)
+        found.append(without_late_defaults(kind.Config, checked))
     complete = {key: value for each in found for key, value in each.items()}
     return {k: v for k, v in complete.items() if all(each.get(k, v) == v for each in found)}
 

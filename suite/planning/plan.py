@@ -1,6 +1,6 @@
 """Plan an ablation: expand its axes, mark impossible cells with their reason, name the trials.
 
-The claim is checked: it compares two variants by what the ablation measures of both.
+The claim is checked, and floors are added where it is on a score (`suite.planning.claims`).
 Pure: no clock, no randomness, no store; the same ablation gives the same ids.
 """
 
@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from models import Cost
-from models.model_spec import Knob, without_late_defaults
 from suite.errors import unknown_name
-from suite.planning.cells import ComparisonGroup, Table, filled_cells
+from suite.planning.about import Expanded, about_of
+from suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
+from suite.planning.claims import checked_claim, with_floors
 from suite.planning.knobs import (
     Impossible,
-    architectures_of,
-    load_architecture,
-    load_mixers,
     refuse_foreign_axes,
     refuse_impossible_teachers,
     with_defaults,
 )
-from suite.planning.learning_rates import rates_in_words
 from suite.planning.loader import LoadedAblation, find, find_all
 from suite.planning.overrides import Setting, as_options, edited, parsed
 from suite.planning.resolve import Subject, mixer_subject_of, subject_of
@@ -33,93 +29,15 @@ from suite.planning.variants import Baseline, Coordinate, Variant, coordinates, 
 from suite.probes.probe import Probe, probe
 from suite.schema import (
     FLOORS,
+    LEARNING_RATE,
     MIXER_ALONE,
     QUALITY,
-    About,
     Cell,
-    ClaimSpec,
-    DataSet,
-    MetricSpec,
-    MixerFacts,
     Plan,
     Resources,
     Trial,
 )
-from suite.spec import SCALES, SEEDS, SMOKE, TUNED, Ablation, Claim, Scale, SpecError
-from suite.tasks.registry import task_class
-
-
-def checked_claim(
-    baseline: Baseline, reference: Variant, variants: tuple[Variant, ...], cells: list[Cell]
-) -> ClaimSpec | None:
-    """The ablation's claim with its task filled in; refuse one that this plan cannot test.
-
-    Raises:
-        SpecError: for an unknown variant, metric, task or coordinate, or a side that cannot run.
-    """
-    claim = baseline.ablation.claim
-    if claim is None:
-        return None
-    _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])
-    metrics = {metric.name for cell in cells for metric in cell.metrics}
-    if claim.metric not in metrics:
-        raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
-    measuring = [cell for cell in cells if claim.metric in {m.name for m in cell.metrics}]
-    tasks = {cell.task for cell in measuring}
-    if claim.task is not None and claim.task not in tasks:
-        raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
-    task = claim.task or measuring[0].task  # without one, the first with the metric
-    on_task = [cell for cell in measuring if cell.task == task]
-    _refuse_foreign_place(claim, on_task)
-    _refuse_impossible_sides(claim, on_task)
-    return ClaimSpec(
-        statement=claim.statement, metric=claim.metric, a=claim.a, b=claim.b, by=float(claim.by),
-        source=claim.source, task=task, at=claim.at,
-        published=claim.published, is_check=claim.is_check,
-    )  # fmt: skip
-
-
-def _refuse_foreign_sides(
-    claim: Claim, baseline: Baseline, reference: Variant, labels: Sequence[str]
-) -> None:
-    if claim.a == claim.b:
-        raise SpecError(f"the claim: a and b are both {claim.a!r}; they must be two variants.")
-    for label in (claim.a, claim.b):
-        if label in {baseline.label(axis.name) for axis in baseline.ablation.axes} - set(labels):
-            raise SpecError(
-                f"the claim: {label!r} is what the baseline has, and with several axes the "
-                f"baseline's variant is called {reference.label!r}."
-            )
-        if label not in labels:
-            raise SpecError(
-                f"the claim: {unknown_name('variant', label, labels)} `--set claim=none` runs "
-                "without the claim."
-            )
-
-
-def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
-    metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
-    places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
-    if claim.at not in places:
-        allowed = ", ".join(filter(None, places)) or "only at='', since nothing is swept there"
-        raise SpecError(
-            f"the claim: at={claim.at!r} is not a coordinate of {claim.metric}; allowed: {allowed}."
-        )
-
-
-def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
-    """A side whose every cell is skipped could never be compared."""
-    for label in (claim.a, claim.b):
-        reasons = [
-            cell.reason
-            for cell in cells
-            if cell.variant == label and claim.at in (cell.at, *(m.at for m in cell.metrics))
-        ]
-        if reasons and all(reasons):
-            raise SpecError(
-                f"the claim: {label!r} cannot be measured on {cells[0].task}: {reasons[0]}."
-            )
-
+from suite.spec import SCALES, SEEDS, Ablation, Scale, SpecError
 
 MOST_TRIALS = 100_000
 
@@ -176,7 +94,7 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
-    entry = replace(entry, ablation=entry.ablation.at_scale(scale_name))
+    entry = replace(entry, ablation=with_floors(entry.ablation.at_scale(scale_name)))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
     baseline = Baseline(
@@ -202,14 +120,26 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         for group in groups.of(probe(name))
         for each in filled_cells(probe(name), group, num_seeds)
     ]
+    filled += _searches(groups, [trial for _, trial in filled if trial])
     claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
+    expanded = Expanded(
+        entry=entry, baseline=baseline, reference=reference, variants=variants, filled=filled,
+        num_seeds=num_seeds,
+    )  # fmt: skip
     return Plan(
-        about=_about(entry, groups, filled, num_seeds, claim),
+        about=about_of(expanded, claim),
         cells=tuple(cell for cell, _ in filled),
         trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
         source_paths=entry.source_paths,
     )
+
+
+def _searches(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:
+    """The cells of those searches for a learning rate that a trial waits for."""
+    wanted = {trial.search.trial_id for trial in trials if trial.search}
+    found = (each for group in groups.of(probe(LEARNING_RATE)) for each in search_cells(group))
+    return [(cell, trial) for cell, trial in found if cell.trial_id in wanted]
 
 
 def _lineage(trial: Trial) -> Iterator[Trial]:
@@ -246,7 +176,8 @@ def _refuse_too_many(
     ablation: Ablation, scale: Scale, variants: tuple[Variant, ...], num_seeds: int
 ) -> None:
     is_swept = any(probe(name).is_swept for name in ablation.probes)
-    num_places = len(scale.lengths) + len(scale.dims) if is_swept else 0
+    swept = (scale.lengths, scale.dims, scale.batches, scale.thread_counts)
+    num_places = sum(map(len, swept)) if is_swept else 0
     count = len(variants) * (len(ablation.tasks) + num_places) * num_seeds
     if count > MOST_TRIALS:
         places = f" and {num_places} places of a sweep" if num_places else ""
@@ -315,6 +246,8 @@ class _Groups:
                 yield ComparisonGroup(task=task, baseline=self.reference.label, table=table)
             return
         for place, group in self.of_mixers:
+            if place.is_load and not probe.is_at_loads:
+                continue
             if probe.measures_at(
                 place.changes["length"], is_along_lengths="dim" not in place.changes
             ):
@@ -327,106 +260,3 @@ class _Groups:
             reason = next(iter(table.values()))
             raise SpecError(f"no mixer can stand alone at {coordinate.at}: {reason}.")
         return table
-
-
-def _about(
-    entry: LoadedAblation,
-    groups: _Groups,
-    filled: Sequence[tuple[Cell, Trial | None]],
-    num_seeds: int,
-    claim: ClaimSpec | None,
-) -> About:
-    ablation = entry.ablation
-    baseline, scale_name = groups.baseline, groups.baseline.scale_name
-    cells = [cell for cell, _ in filled]
-    tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    trials = [trial for _, trial in filled if trial is not None]
-    before = (parent.task for trial in trials for parent in trial.parents.values())
-    sources = dict.fromkeys((*tasks, *before))
-    return About(
-        ablation=entry.name, scale=scale_name, question=ablation.question,
-        # Without the line breaks that only the ablation's file needs.
-        note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
-        baseline=groups.reference.label, variants=tuple(each.label for each in groups.variants),
-        tasks=tasks, probes=tuple(ablation.probes), num_seeds=num_seeds,
-        settings=_settings(baseline, trials), model=_model(baseline),
-        claim=claim, metrics=_metrics(cells),
-        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
-        subjects={variant.label: _facts(baseline, variant) for variant in groups.variants},
-        floors=_floors(cells), signatures=_signatures(tasks),
-        is_indicative=scale_name in (SMOKE, "quick"),
-        regenerate=_command(entry, scale_name, num_seeds),
-    )  # fmt: skip
-
-
-def _model(baseline: Baseline) -> dict[str, Knob]:
-    """What a report says of the baseline's model; of its parts those that it has.
-
-    Of late knobs those that are set: they are new, and the same model stays the same edition.
-    """
-    model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
-    for name in architectures_of(baseline.ablation):
-        knobs = without_late_defaults(load_architecture(name).Config, knobs)
-    parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
-    found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
-    runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
-    return {**found, **runtime, **knobs}
-
-
-def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
-    """Task -> the labels of its floors."""
-    floors = [cell for cell in cells if cell.probe == FLOORS]
-    return {
-        task: tuple(cell.variant for cell in floors if cell.task == task)
-        for task in dict.fromkeys(cell.task for cell in floors)
-    }
-
-
-def _signatures(tasks: Iterable[str]) -> dict[str, str]:
-    """As `About.signatures`."""
-    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
-    return {task: signature for task, signature in found.items() if signature}
-
-
-def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
-    """What a report says of the scale; of tuned learning rates, which mixer got which."""
-    settings = baseline.scale.settings()
-    if baseline.ablation.teacher:
-        settings["teacher"] = baseline.label("teacher").partition("=")[2]
-    if baseline.scale.learning_rate == TUNED:
-        settings["learning_rate"] = f"{TUNED}: {rates_in_words(trials, baseline.scale_name)}"
-    return settings
-
-
-def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
-    name = baseline.model(variant).mixer
-    if name is None:
-        return MixerFacts(mixer="")
-    mixers = load_mixers(name).values()
-    cost = next(mixer.cost for mixer in mixers) if len(mixers) == 1 else Cost()
-    proven = all(mixer.is_proven() for mixer in mixers)
-    return MixerFacts(mixer=name, **asdict(cost), is_proven=proven)
-
-
-def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
-    """What runs this again; a user's file by its name, since its folder differs by machine."""
-    name = entry.file.name if entry.source_paths else entry.name
-    asked = _num_seeds(_scale(entry.ablation, scale_name), scale_name, None)
-    seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
-    return f"bakeoff run {name} --scale {scale_name}{seeds}{entry.options}"
-
-
-def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
-    """Task -> probe -> metrics, each once however many lengths it is measured at."""
-    found: dict[str, dict[str, tuple[MetricSpec, ...]]] = {}
-    for cell in cells:
-        of_task = found.setdefault(cell.task, {})
-        of_task[cell.probe] = tuple(dict.fromkeys((*of_task.get(cell.probe, ()), *cell.metrics)))
-    return found
-
-
-def _data_set(task: str) -> DataSet:
-    source = task_class(task).source
-    return DataSet(
-        title=source.title, licence=source.licence, origin=source.origin, sha256=source.sha256
-    )

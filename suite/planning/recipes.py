@@ -47,6 +47,25 @@ def _refuse_on_workers(scale: Scale) -> None:
             raise Impossible(f"{what} is for trials of one process, without DeepSpeed")
 
 
+# Where the search for a learning rate begins; it goes as far as it must.
+_FIRST_RATES = {"adamw": 5e-3, "sgd": 0.1, "adafactor": 1e-2}
+_SEARCH_SHARE = 3  # of the steps, the trainings of a search take one in so many
+
+
+def first_rate(scale: Scale) -> float:
+    """The learning rate that the search tries first, and the one of a scale that has no search."""
+    return _FIRST_RATES[scale.optimizer]
+
+
+def searching(scale: Scale, training: Training) -> Training:
+    """How each training of the search for the learning rate of `training` goes."""
+    steps = scale.search_steps or -(-scale.steps // _SEARCH_SHARE)
+    return replace(
+        training, steps=steps, warmup_steps=round(training.warmup_steps * steps / scale.steps),
+        num_evaluations=1,
+    )  # fmt: skip
+
+
 # Fields of a scale that shape the model; the others are how it is trained, or where.
 _OF_THE_MODEL = frozenset({"dim", "depth", "length"})
 

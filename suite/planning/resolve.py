@@ -33,12 +33,17 @@ from suite.planning.knobs import (
     size_of,
     task_named,
 )
-from suite.planning.learning_rates import tuned_rate
 from suite.planning.loader import tried
-from suite.planning.recipes import checked_recipe, pretraining_of, teaching_of
+from suite.planning.recipes import (
+    checked_recipe,
+    first_rate,
+    pretraining_of,
+    searching,
+    teaching_of,
+)
 from suite.planning.variants import Baseline, Coordinate, Variant
 from suite.schema import Parallel, Training
-from suite.spec import TUNED, Model, Scale, SpecError
+from suite.spec import SMOKE, TUNED, Model, Scale, SpecError
 from suite.spec.recipe import NO_DISTILLATION, NO_START
 from suite.tasks.task import Task, TaskError
 
@@ -58,7 +63,9 @@ class Subject:
     test_lengths: tuple[int, ...] = ()
     start: Subject | None = None  # whose final weights its training starts from
     teacher: Subject | None = None  # whose final model it learns from
+    search: Subject | None = None  # the trainings that find its learning rate
     decoding: tuple[tuple[int, int], ...] = ()  # as in `Trial`
+    threads: int | None = None  # likewise
 
 
 def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
@@ -78,12 +85,19 @@ def subject_of(baseline: Baseline, variant: Variant, task_name: str) -> Subject:
     spec = _model_spec(_named(model, name), variant, scale, interface)
     if reason := _why_whole(spec, scale):
         raise Impossible(f"{name}: {reason}")
-    return Subject(
-        task=task, model=spec, training=_training(baseline, scale, task, spec), length=length,
+    training = _training(scale, task)
+    found = Subject(
+        task=task, model=spec, training=training, length=length,
         batch=scale.batch, parallel=_parallel(scale), test_lengths=test_lengths,
         start=_start(baseline, variant, scale), teacher=_teacher(baseline, variant, scale, task),
         decoding=_decoding(scale),
     )  # fmt: skip
+    if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
+        return found
+    search = dataclasses.replace(
+        found, training=searching(scale, training), parallel=None, test_lengths=(), decoding=()
+    )
+    return dataclasses.replace(found, search=search)
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
@@ -133,7 +147,7 @@ def _teacher(
 
 
 def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinate) -> Subject:
-    """The variant's mixer at the coordinate: one layer, one sequence of vectors a batch.
+    """The variant's mixer at the coordinate: one layer, and one sequence where it names no batch.
 
     Raises:
         SpecError: for what is misspelt or mistyped.
@@ -148,9 +162,12 @@ def mixer_subject_of(baseline: Baseline, variant: Variant, coordinate: Coordinat
     dim = size_of(scale, "dim", model.mixer)
     vectors = Input(kind="vectors", size=dim, length=scale.length)
     interface = Interface(inputs={INPUTS: vectors}, asks_for="symbols", output_size=dim)
+    threads = coordinate.changes.get("threads")
+    usual = baseline.scale.threads or baseline.scale.cpus
     return Subject(
         task=None, model=_model_spec(_named(model, _ALONE), variant, scale, interface),
-        training=None, length=scale.length, batch=1, parallel=None,
+        training=None, length=scale.length, batch=coordinate.changes.get("batch", 1),
+        parallel=None, threads=None if threads == usual else threads,
     )  # fmt: skip
 
 
@@ -187,18 +204,12 @@ def _scale_of(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     return Scale(**{**before, **changed})
 
 
-def _training(baseline: Baseline, scale: Scale, task: type[Task], model: ModelSpec) -> Training:
-    """How the scale says to train; a tuned learning rate by its table."""
+def _training(scale: Scale, task: type[Task]) -> Training:
+    """How the scale says to train; of a tuned learning rate the one that its search tries first."""
     rate = scale.learning_rate
     return Training(
         steps=scale.steps,
-        learning_rate=(
-            tuned_rate(
-                baseline.scale_name, task.name, model.mixer, architecture=model.architecture
-            )
-            if rate == TUNED
-            else float(rate)
-        ),
+        learning_rate=first_rate(scale) if rate == TUNED else float(rate),
         warmup_steps=scale.warmup_steps, num_evaluations=scale.num_evaluations,
         **checked_recipe(scale, task, is_spread=_parallel(scale) is not None),
     )  # fmt: skip

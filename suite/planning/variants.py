@@ -196,16 +196,21 @@ class Coordinate:
     """A point of a sweep, at which mixers are measured alone.
 
     Attributes:
-        at: As in the table, ``length=1024`` or ``dim=128``.
+        at: As in the table, ``length=1024``, ``dim=128``, ``batch=8`` or ``threads=2``.
         changes: What it sets of the scale, always the length.
     """
 
     at: str
     changes: Mapping[str, int]
 
+    @property
+    def is_load(self) -> bool:
+        """Whether it differs in how the mixer is run, and in nothing of the mixer."""
+        return not self.changes.keys().isdisjoint(("batch", "threads"))
+
 
 def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
-    """Every length at the scale's width, then every width at one length.
+    """Every length at the scale's width, then every width, batch and thread count at one length.
 
     Raises:
         SpecError: where the scale names no length.
@@ -216,5 +221,10 @@ def coordinates(scale: Scale) -> tuple[Coordinate, ...]:
         )
     middle = scale.dims_length or scale.lengths[len(scale.lengths) // 2]
     along_lengths = (Coordinate(f"length={length}", {"length": length}) for length in scale.lengths)
-    along_dims = (Coordinate(f"dim={dim}", {"dim": dim, "length": middle}) for dim in scale.dims)
-    return (*along_lengths, *along_dims)
+    at_middle = {"dim": scale.dims, "batch": scale.batches, "threads": scale.thread_counts}
+    others = (
+        Coordinate(f"{name}={value}", {name: value, "length": middle})
+        for name, values in at_middle.items()
+        for value in values
+    )
+    return (*along_lengths, *others)

@@ -28,7 +28,7 @@ from models import Decoder, Input, Mixer, ModelError, ModelSpec, architecture_cl
 from models.architectures.mixer_alone import CausalMixerAlone
 from models.decoding import Beams, map_state
 from models.interface import INPUTS
-from suite.probes.probe import Probe, at_length, measurement, seconds
+from suite.probes.probe import Probe, at_length, measurement, rate_of, seconds
 from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
 from suite.tasks.registry import task_class
 from suite.timing.clock import clock_of
@@ -140,14 +140,9 @@ def _rate_and_state(
     timed: Measurement, batch: int, state_bytes: int | None
 ) -> Iterator[Measurement]:
     """What follows from the seconds of a step, and what was counted beside them."""
-    why = {"status": timed.status, "reason": timed.reason}
-    place: dict[str, Any] = {"subject": timed.subject, "at": timed.at}
-    rate, high, low = (
-        None if each is None else batch / each
-        for each in (timed.value, timed.spread_low, timed.spread_high)
-    )
-    yield measurement(_RATE, rate, spread_low=low, spread_high=high, **place, **why)
-    yield measurement(_STATE, state_bytes, **place, **(why if state_bytes is None else {}))
+    yield rate_of(_RATE, batch, timed)
+    why = {"status": timed.status, "reason": timed.reason} if state_bytes is None else {}
+    yield measurement(_STATE, state_bytes, subject=timed.subject, at=timed.at, **why)
 
 
 @torch.no_grad()
@@ -195,8 +190,8 @@ def bytes_of(state: Any) -> int:
     return sum(found.values())
 
 
-def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    """The step of a mixer alone, after `spec.length` tokens.
+def decode_step(spec: ModelSpec, device: str, seed: int, batch: int = 1) -> Pass | Missing:
+    """The step of a mixer alone, after `spec.length` tokens of each of so many sequences.
 
     It is built again, causal, with room for one token more.
     """
@@ -209,7 +204,9 @@ def decode_step(spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
         ).eval()
     except ModelError as error:
         return Missing(Status.SKIPPED, f"{spec.mixer} has no causal form: {error}")
-    return _step(cast("CausalMixerAlone", model).mixers[0], spec, device, seed)
+    drawn = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(spec.length + 1, batch, spec.dim, generator=drawn).to(device)
+    return _step(cast("CausalMixerAlone", model).mixers[0], spec, tokens)
 
 
 def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
@@ -221,10 +218,9 @@ def _why_not(spec: ModelSpec, kind: type[Mixer]) -> str:
 
 
 @torch.no_grad()
-def _step(mixer: Mixer, spec: ModelSpec, device: str, seed: int) -> Pass | Missing:
-    drawn = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(spec.length + 1, 1, spec.dim, generator=drawn).to(device)
-    last, state = _all_but_last(mixer, tokens, mixer.initial_state(1))
+def _step(mixer: Mixer, spec: ModelSpec, tokens: Tensor) -> Pass | Missing:
+    """Of `[time, batch, dim]`."""
+    last, state = _all_but_last(mixer, tokens, mixer.initial_state(tokens.shape[1]))
     before = [part.clone() for part in state]
     mixer.step(last, state)
     if not all(map(_are_equal, before, state)):

@@ -25,10 +25,8 @@ nothing, the ratio counts as `FLOOR`, the smallest normal number of float32: -37
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import cast
 
@@ -36,12 +34,12 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec, architecture_class
-from suite.probes.probe import Probe, exercise, initial_model, measurement
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial
+from suite.probes.probe import Probe, Said, initial_model, measurement, trained_model
+from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode
-from suite.training.loop import train
 
 FLOOR = torch.finfo(torch.float32).tiny
 _INITIAL, _TRAINED = "initial_gradient_log10", "trained_gradient_log10"
@@ -53,11 +51,10 @@ class GradientByDistance(Probe):
     """Before training and after it, at distances of 1, 2, 4, ... tokens."""
 
     name = "gradient_by_distance"
-    version = 1
+    version = 2
     grain = "seed"
-    trains = True
+    reads_trained = True
     is_batched = True
-    why_no_workers = "gradient_by_distance trains in one process"
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Two numbers at each distance that a window of so many tokens has."""
@@ -72,14 +69,17 @@ class GradientByDistance(Probe):
             return f"it looks back from the next token, which a {model.architecture} does not write"
         return super().why_not(model, parallel)
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """The model as it starts; then one built alike and trained as `quality` trains it."""
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
+        """It needs the folder of checkpoints, which has the trained model."""
+        return self.measure_resuming(trial, device, None)
+
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """The model as it starts; then the one that `quality` has made of it."""
         task = build_task(trial.task, trial.length)
         yield from _measured(_INITIAL, initial_model(trial).to(device), task, trial.batch)
-        model = initial_model(trial)
-        todo = exercise(trial, model)
-        unwatched = replace(todo, training=replace(todo.training, num_evaluations=0))
-        deque(train(model, unwatched, device), maxlen=0)  # quality shows the curve
+        model = trained_model(trial, checkpointer, device)
         yield from _measured(_TRAINED, model, task, trial.batch)
 
 

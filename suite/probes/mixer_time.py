@@ -1,26 +1,30 @@
 """Time a mixer alone: forward, forward and backward, one more token.
 
-One layer over one sequence, with nothing around it. Controls are timed beside the first subject:
-itself built again and slowed, kernels of known growth, and what the device can do at best: matrix
-products and copies, the best of a few passes. A share of these peaks says more of a mixer than
-seconds do: neither the maker's figure nor that of all cores can be reached with the threads that a
-trial has.
+One layer over one sequence, with nothing around it; at ``batch=8`` over eight, and at ``threads=2``
+with two threads on two CPUs, in place of as many as the worker has. Controls are timed beside the
+first subject: itself built again and slowed, kernels of known growth, and what the device can do at
+best: matrix products and copies, the best of a few passes. A share of these peaks says more of a
+mixer than seconds do: neither the maker's figure nor that of all cores can be reached with the
+threads that a trial has.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from models import ModelSpec
 from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, seconds
-from suite.schema import Measurement, Point, Trial
+from suite.probes.probe import Probe, measurement, seconds
+from suite.schema import Measurement, Point, Status, Trial
 from suite.timing.clock import Clock, clock_of
 from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
 from suite.timing.kernels import kernels
+from suite.timing.machine_load import num_cpus
 from suite.timing.passes import Call, Pass, built, over_vectors
 from suite.timing.stopping import DEFAULT, Limits
 from suite.training.engines.local import prepared
@@ -47,23 +51,40 @@ class MixerTime(Probe):
     version = 1
     grain = "comparison"
     is_swept = True
+    is_batched = True
+    is_at_loads = True
     specs = seconds(FORWARD, MAIN, DECODE)  # controls are not of the variants
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
         self.limits = limits
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """The peaks first, which wake the device; then everything in rounds."""
+        """The peaks first, which wake the device; then everything in rounds.
+
+        With fewer CPUs than threads nothing is timed: it would be how the system divides them.
+        """
+        if (trial.threads or 1) > num_cpus():
+            yield from self._skipped(trial)
+            return
+        with _threads(trial.threads):
+            yield from self._measured(trial, device)
+
+    def _skipped(self, trial: Trial) -> Iterator[Measurement]:
+        reason = f"threads={trial.threads} need as many CPUs, and this process may use {num_cpus()}"
+        for spec, subject in itertools.product(self.specs, range(len(trial.subjects))):
+            yield measurement(spec, None, subject=subject, status=Status.SKIPPED, reason=reason)
+
+    def _measured(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         clock = clock_of(device)
         yield from _peaks(clock, device)
 
         def subject(spec: ModelSpec) -> tuple[Pass, Pass]:
             model = prepared(built(spec, device, trial.seed), spec.runtime, device)
-            return over_vectors(model, spec, device, trial.seed)
+            return over_vectors(model, spec, device, trial.seed, trial.batch)
 
         def operations(spec: ModelSpec) -> Operations:
             forward, forward_backward = subject(spec)
-            decode = decode_step(spec, device, trial.seed)
+            decode = decode_step(spec, device, trial.seed, trial.batch)
             return {MAIN: forward_backward, FORWARD: forward, DECODE: decode}
 
         yield from TimingComparison(
@@ -71,6 +92,17 @@ class MixerTime(Probe):
             operations=operations, main_operation=lambda spec: subject(spec)[1],
             beside_first=kernels(trial.length, device), limits=self.limits,
         ).measured()  # fmt: skip
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Torch computes with so many; None leaves them as they are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _peaks(clock: Clock, device: str) -> Iterator[Measurement]:

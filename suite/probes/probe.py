@@ -73,6 +73,7 @@ class Probe(ABC):
             variants of a task together, once per process, so that they can be interleaved; or a
             task alone, which has no subject: its rows are shown beside the variants.
         trains: Whether the training settings move the number.
+        reads_trained: Whether it looks at the model that `quality` has trained, with that seed.
         is_batched: Whether the batch size moves the number.
         is_spread: Whether a trial runs on several workers where the ablation asks for them.
         is_swept: Whether it measures the mixer alone, along the scale's lengths and widths; then it
@@ -83,18 +84,21 @@ class Probe(ABC):
         may_start: Whether its training may start from another trial's weights, or learn from them.
         is_tested_at_lengths: Whether it tests at the scale's `test_lengths` too.
         is_at_decoding: Whether it measures with the scale's `decode_batches` and `beams` too.
+        is_at_loads: Whether a sweep has the scale's `batches` and `thread_counts` too.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     grain: ClassVar[Grain]
     trains: ClassVar[bool] = False
+    reads_trained: ClassVar[bool] = False
     is_batched: ClassVar[bool] = False
     is_spread: ClassVar[bool] = False
     is_swept: ClassVar[bool] = False
     may_start: ClassVar[bool] = False
     is_tested_at_lengths: ClassVar[bool] = False
     is_at_decoding: ClassVar[bool] = False
+    is_at_loads: ClassVar[bool] = False
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""
@@ -174,6 +178,18 @@ def measurement(spec: MetricSpec, value: float | None, **fields: Any) -> Measure
     )  # fmt: skip
 
 
+def rate_of(spec: MetricSpec, amount: float, timed: Measurement) -> Measurement:
+    """What is done in a second where `amount` takes as long as was timed; as noisy, as missing."""
+    rate, high, low = (
+        None if each is None else amount / each
+        for each in (timed.value, timed.spread_low, timed.spread_high)
+    )
+    return measurement(
+        spec, rate, subject=timed.subject, at=timed.at, spread_low=low, spread_high=high,
+        status=timed.status, reason=timed.reason,
+    )  # fmt: skip
+
+
 class SpreadProbe(Probe):
     """A probe whose trials may be spread; those that are not take `measure`."""
 
@@ -234,6 +250,19 @@ def teacher_model(
     return model
 
 
+def trained_model(trial: Trial, checkpointer: Checkpointer | None, device: str) -> Architecture:
+    """The model that `quality` has trained with the trial's seed.
+
+    Raises:
+        CheckpointError: its weights cannot be had here.
+    """
+    assert trial.trained is not None, "a probe that looks at a trained model is planned with one"
+    model = initial_model(trial)
+    folder = checkpointer.folder if checkpointer else None
+    restore(model, folder, trial.trained.trial_id)
+    return model.to(device)
+
+
 def started(
     trial: Trial, device: str, checkpointer: Checkpointer | None
 ) -> Generator[TrialRemark, None, tuple[Architecture, LocalEngine, Exercise]]:
@@ -251,9 +280,9 @@ def started(
 
 def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = None) -> Exercise:
     """What the trial says to train on; the trial must have training settings."""
-    assert trial.training is not None, "a trial that trains is planned with training settings"
     return Exercise(
-        task=build_task(trial.task, trial.length), training=trial.training, batch=trial.batch,
+        task=build_task(trial.task, trial.length), training=trial.settled_training,
+        batch=trial.batch,
         seed=trial.seed, flops_per_step=_flops_per_step(trial, model, teacher),
     )  # fmt: skip
 
@@ -287,7 +316,10 @@ def _flops_per_step(
 PROBES: dict[str, str] = {
     "quality": "suite.probes.quality:Quality",
     "floors": "suite.probes.floors:Floors",
+    "score_by_position": "suite.probes.score_by_position:ScoreByPosition",
+    "training_score": "suite.probes.training_score:TrainingScore",
     "validation": "suite.probes.validation:Validation",
+    "learning_rate": "suite.probes.learning_rate:LearningRate",
     "parameters": "suite.probes.model_counts:Parameters",
     "flops": "suite.probes.model_counts:ForwardFlops",
     "step_time": "suite.probes.step_time:StepTime",

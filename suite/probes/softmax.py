@@ -30,7 +30,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,12 +41,13 @@ from torch.overrides import TorchFunctionMode
 from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
 from models.registry import mixer_pattern
 from models.reversible import activations_kept
-from suite.probes.probe import Probe, exercise, initial_model, measurement
+from suite.probes.probe import Probe, Said, initial_model, measurement, trained_model
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
+from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
+from suite.training.checkpoint import Checkpointer
 from suite.training.engines.engine import in_evaluation_mode
-from suite.training.loop import train
 
 _ROWS = 8  # sequences at once: the weights of all layers stand in memory
 _NUM_BATCHES = 4
@@ -102,9 +103,9 @@ class Softmax(Probe):
     """Entropy of attention's weights and relative gradient of its scores, untrained and trained."""
 
     name = "softmax"
-    version = 1
+    version = 2
     grain = "seed"
-    trains = True
+    reads_trained = True
     is_batched = True
     specs = (
         MetricSpec(name="initial_attention_entropy", unit="1", better="none"),
@@ -112,7 +113,6 @@ class Softmax(Probe):
         MetricSpec(name="trained_attention_entropy", unit="1", better="none"),
         MetricSpec(name="trained_score_gradient", unit="1", better="higher"),
     )
-    why_no_workers = "softmax trains in one process; quality trains on workers"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
         """It needs weights of keys for queries, and trains in one process."""
@@ -123,15 +123,18 @@ class Softmax(Probe):
                 return f"{mixer} gives no attention weights"
         return super().why_not(model, parallel)
 
-    def measure(self, trial: Trial, device: str) -> Iterator[Measurement]:
-        """Look, train as `quality` does, look again."""
-        model = initial_model(trial)
-        todo = exercise(trial, model)
-        yield from _means(self.specs[:2], model.to(device), todo.task)
-        once = replace(todo.training, num_evaluations=1)  # the curve is quality's
-        for _ in train(model, replace(todo, training=once), device):
-            pass
-        yield from _means(self.specs[2:], model, todo.task)
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
+        """It needs the folder of checkpoints, which has the trained model."""
+        return self.measure_resuming(trial, device, None)
+
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """The model as it starts; then the one that `quality` has made of it."""
+        task = build_task(trial.task, trial.length)
+        yield from _means(self.specs[:2], initial_model(trial).to(device), task)
+        model = trained_model(trial, checkpointer, device)
+        yield from _means(self.specs[2:], model, task)
 
 
 def attended(model: Architecture, task: Task, batch: Batch) -> list[Attended]:

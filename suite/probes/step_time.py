@@ -1,6 +1,9 @@
 """Time a step of a whole model: forward, forward and backward, a training step.
 
-All variants take turns in one process, on batches of the task; see `suite.timing`.
+All variants take turns in one process, on batches of the task; see `suite.timing`. Beside the times
+stand the tokens a second that follow from them: of training, and of the forward pass without
+gradients, by which a model reads a prompt at once (prefill; what fills a cache meanwhile is not in
+it). A batch has its sequences times the length of the trial in tokens.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from models import ModelSpec
-from suite.probes.probe import ENDLESS, Probe, seconds
-from suite.schema import Measurement, Point, Trial
+from suite.probes.probe import ENDLESS, Probe, rate_of, seconds
+from suite.schema import Measurement, MetricSpec, Point, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Task
 from suite.timing.clock import clock_of
@@ -23,6 +26,10 @@ from suite.training.engines.local import LocalEngine
 
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"
+_RATES = {
+    METRIC: MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher"),
+    _FORWARD: MetricSpec(name="prefill_tokens_per_second", unit="tokens/s", better="higher"),
+}
 _NUM_BATCHES = 8
 
 
@@ -34,7 +41,8 @@ class StepTime(Probe):
     grain = "comparison"
     is_batched = True
     is_at_length = True
-    specs = seconds(_FORWARD, _FORWARD_BACKWARD, METRIC)  # controls are not of the variants
+    # Controls are not of the variants.
+    specs = (*seconds(_FORWARD, _FORWARD_BACKWARD, METRIC), *_RATES.values())
     why_no_workers = "step_time times one process; data_parallel measures workers"
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
@@ -45,11 +53,15 @@ class StepTime(Probe):
             for step in range(_NUM_BATCHES)
         ]
         bench = _StepBench(task, batches, device, trial.seed)
-        yield from TimingComparison(
+        timed = TimingComparison(
             trial=trial, device=device, clock=clock_of(device),
             compared=(METRIC, _FORWARD, _FORWARD_BACKWARD), operations=bench.operations,
             main_operation=bench.training_step, at=f"length={trial.length}",
-        ).measured()  # fmt: skip
+        )  # fmt: skip
+        for found in timed.measured():
+            yield found
+            if found.metric in _RATES:
+                yield rate_of(_RATES[found.metric], trial.batch * trial.length, found)
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,7 @@ def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -
     ])  # fmt: skip
     if len(variants) > len(rows):
         yield f"... and {len(variants) - len(rows):,} more in the report"
-    yield from (note for note in table.footnotes if note != FLOORS_FOOTNOTE)
+    yield from (note for note in table.notes if note != FLOORS_FOOTNOTE)
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -264,4 +264,4 @@ def _texts(row: Row, columns: Sequence[Column]) -> Iterator[str]:
         entry = column.entries.get(row.name, NO_ENTRY)
         interval = "" if column.measured_unit == "s" else entry.interval
         note = f"({entry.note})" if entry.note else ""
-        yield one_line(" ".join(filter(None, (entry.text, interval, note))))
+        yield one_line(" ".join(filter(None, (entry.marked, interval, note))))

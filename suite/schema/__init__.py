@@ -6,23 +6,28 @@ Frozen values and the standard library only, so that reports and workers can bot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
-from models.model_spec import Knob, ModelSpec, content_hash
+from models.model_spec import Knob, content_hash
 from models.model_spec import in_present_words as in_present_words
 from suite.schema.training import Parallel as Parallel
 from suite.schema.training import Precision as Precision
 from suite.schema.training import Training as Training
 from suite.schema.training import without_idle
+from suite.schema.trial import LEARNING_RATE as LEARNING_RATE
+from suite.schema.trial import PRETRAINING as PRETRAINING
+from suite.schema.trial import SEARCH as SEARCH
+from suite.schema.trial import TEACHER as TEACHER
+from suite.schema.trial import TIMING_PROBES as TIMING_PROBES
+from suite.schema.trial import TRAINED as TRAINED
+from suite.schema.trial import Trial as Trial
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
-TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
-PRETRAINING, TEACHER = "pre-training", "teacher"  # what a trial is to one that it runs before
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
 CONTROLS = frozenset(
@@ -54,73 +59,6 @@ class Status(StrEnum):
 # The trial failed to say anything: it runs again with the next `bakeoff run`, and exit is 5.
 # The other statuses are findings about the variant.
 FAILURES = frozenset({Status.TIMEOUT, Status.CRASHED, Status.ERROR})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """The unit that is hashed, scheduled, retried, recorded.
-
-    Attributes:
-        task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
-        length: Tokens per sequence; `batch`: sequences per step.
-        subjects: One model for a quality trial; all models of a comparison for a timing trial,
-            the baseline's first; none for a trial of the task alone.
-        training: None where the probe trains nothing.
-        seed: Seed of a quality trial; index of the process of a timing trial.
-        versions: Version of each definition that the number depends on.
-        parallel: None in one process, without DeepSpeed.
-        test_lengths: At which the trained model is tested too; mostly none.
-        start: The trial from whose final weights the training starts; None starts as drawn.
-        teacher: The trial whose final model the training learns from, if there is one.
-        decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
-    """
-
-    probe: str
-    task: str
-    task_digest: str
-    length: int
-    batch: int
-    subjects: tuple[ModelSpec, ...]
-    training: Training | None
-    seed: int
-    versions: Mapping[str, int | str]
-    parallel: Parallel | None = None
-    test_lengths: tuple[int, ...] = ()
-    start: Trial | None = None
-    teacher: Trial | None = None
-    decoding: tuple[tuple[int, int], ...] = ()
-
-    @cached_property
-    def trial_id(self) -> str:
-        """Hash of the content, without what it does not have. Never time, host, commit or order."""
-        content = {each.name: getattr(self, each.name) for each in fields(self)}
-        content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
-        if self.training is not None:
-            content["training"] = self.training.hashed
-        if self.parallel is not None:
-            content["parallel"] = asdict(self.parallel)
-        content |= {each: getattr(self, each).trial_id for each in ("start", "teacher")
-                    if getattr(self, each) is not None}  # fmt: skip
-        idle = {
-            "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
-        }  # fmt: skip
-        return content_hash(without_idle(content, **idle))
-
-    @property
-    def parents(self) -> Mapping[str, Trial]:
-        """The trials that must have run before it, since it uses what they left, by their part."""
-        found = {PRETRAINING: self.start, TEACHER: self.teacher}
-        return {part: trial for part, trial in found.items() if trial is not None}
-
-    @property
-    def num_workers(self) -> int:
-        """Processes that it takes."""
-        return self.parallel.workers if self.parallel else 1
-
-    @property
-    def is_timing(self) -> bool:
-        """Whether it runs alone, and is done only with a result from this environment."""
-        return self.probe in TIMING_PROBES
 
 
 @dataclass(frozen=True, kw_only=True)

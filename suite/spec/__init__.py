@@ -31,8 +31,9 @@ MOST_AXES = 64
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides knobs
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset(  # of a scale, and no axes
-    {"lengths", "dims", "dims_length", "test_lengths", "decode_batches", "beams"}
-)
+    {"lengths", "dims", "dims_length", "batches", "thread_counts", "test_lengths",
+     "decode_batches", "beams"}
+)  # fmt: skip
 _FIRST = (  # of a scale's settings, as a report shows them
     "dim", "depth", "length", "steps", "batch", "learning_rate", "schedule", "warmup_steps",
     "weight_decay",
@@ -252,13 +253,16 @@ class Scale(Recipe):
             have a table then have one for the longest of them.
         lengths: Tokens at which probes of the mixer alone measure, ascending.
         dims: Widths at which they measure too, all at `dims_length` tokens, ascending.
-        dims_length: Tokens of those; by default the middle one of `lengths`.
+        batches: Sequences at once at which mixers alone are timed too, likewise.
+        thread_counts: Threads at which they are timed too, likewise.
+        dims_length: Tokens of these three; by default the middle one of `lengths`.
         decode_batches: Sequences at once, ascending, at which `decode` measures besides one.
         beams: Widths of beam search, ascending, at which it measures besides one; each with each
             number of sequences.
         seeds: Number of seeds; by default 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
+        tasks: Names of tasks, in place of the ablation's.
         gpus: GPUs of one worker; a fraction shares one.
         gpu_model: The GPU to run on, as Ray names it (``A100``); empty takes any.
         memory_gib: Memory that a node must have to spare for a worker; 0 asks for none.
@@ -268,6 +272,7 @@ class Scale(Recipe):
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    tasks: Names | None = None
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     steps: Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -276,6 +281,8 @@ class Scale(Recipe):
     test_lengths: Ascending = ()
     lengths: Ascending = ()
     dims: Ascending = ()
+    batches: Ascending = ()
+    thread_counts: Ascending = ()
     dims_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
     decode_batches: Ascending = ()
     beams: Ascending = ()
@@ -317,8 +324,8 @@ class Scale(Recipe):
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default
         }
-        found = self.model_dump(exclude={"seeds", *SWEEPS, *idle})
-        for name in ("lengths", "dims", "test_lengths", "decode_batches", "beams"):
+        found = self.model_dump(exclude={"seeds", "tasks", *SWEEPS, *idle})
+        for name in sorted(SWEEPS - {"dims_length"}, key=list(type(self).model_fields).index):
             if values := getattr(self, name):
                 found[name] = ", ".join(map(str, values))
         return {name: found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found}
@@ -336,6 +343,14 @@ def _smaller(scale: Scale, axes: Sequence[Axis]) -> Scale:
     varied = [value for axis in axes if axis.name == "warmup_steps" for value in axis.values]
     small["steps"] = max([small["steps"], own.get("warmup_steps", 0), *varied])
     return Scale(**{**own, **lists, **small})
+
+
+def _hardly_trained(axis: Axis) -> Axis:
+    """Of numbers of steps so few that the most are those of smoke; any other axis as it is."""
+    if axis.name != "steps":
+        return axis
+    numbers = [value for value in axis.values if isinstance(value, int)]
+    return vary("steps", [max(1, n * _AT_SMOKE["steps"] // max(numbers)) for n in numbers])
 
 
 class Ablation(FrozenSpec):
@@ -378,9 +393,13 @@ class Ablation(FrozenSpec):
             update["axes"] = tuple(vary(a.name, a.quick or a.values) for a in self.axes)
         if scale == SMOKE:
             update["claim"] = None
+            update["axes"] = tuple(map(_hardly_trained, update.get("axes", self.axes)))
             if "quick" in self.scales:
                 small = _smaller(self.scales["quick"], update.get("axes", self.axes))
                 update["scales"] = {SMOKE: small, **self.scales}
+        own = {**self.scales, **update.get("scales", {})}.get(scale)
+        if own is not None and own.tasks:
+            update["tasks"] = own.tasks
         return self.model_copy(update=update) if update else self
 
     def scale(self, name: str) -> Scale:

@@ -22,8 +22,10 @@ class Recipe(FrozenSpec):
         optimizer: ``adamw`` (Loshchilov and Hutter 2019, arXiv:1711.05101; betas 0.9 and 0.98),
             ``sgd`` (with momentum; its decay is added to the gradient), ``adafactor`` (Shazeer and
             Stern 2018, arXiv:1804.04235; steps are relative to the size of a parameter).
-        learning_rate: Peak of the schedule; ``tuned`` takes the one that the ablation
-            `learning_rate` found for each mixer on each task.
+        learning_rate: Peak of the schedule; ``tuned`` searches for the best one of each variant
+            on validation data first, with two seeds; see `suite.probes.learning_rate`.
+        search_steps: Steps of each training of that search; None takes a third of `steps`. Its
+            rate is taken over unchanged.
         momentum: Of ``sgd``.
         weight_decay: On matrices only, less what a module lists in `no_weight_decay`.
         clip_norm: The gradient's largest norm, over all parameters; None does not clip.
@@ -55,6 +57,7 @@ class Recipe(FrozenSpec):
 
     optimizer: Optimizer = "adamw"
     learning_rate: Rate = 1e-3
+    search_steps: Count | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
     clip_norm: Annotated[float, Field(gt=0, le=1e9)] | None = 1.0

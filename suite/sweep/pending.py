@@ -88,7 +88,7 @@ def pending_work(
 
 def _lost(trial: Trial, done: Done, has_weights: HasWeights) -> Iterator[str]:
     """The trials before it that are done and cannot be started from."""
-    for parent in trial.parents.values():
+    for parent in trial.givers_of_weights.values():
         if done.get(parent.trial_id) and not has_weights(parent.trial_id):
             yield parent.trial_id
             yield from _lost(parent, done, has_weights)

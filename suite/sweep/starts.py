@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from suite.events import Finished
 from suite.journal.journal import Journal
 from suite.provenance import provenance
-from suite.schema import FAILURES, PRETRAINING, TEACHER, Plan, Resources, Result, Status, Trial
+from suite.schema import (
+    FAILURES,
+    LEARNING_RATE,
+    PRETRAINING,
+    SEARCH,
+    TEACHER,
+    TRAINED,
+    Plan,
+    Resources,
+    Result,
+    Status,
+    Trial,
+)
 from suite.sweep.pending import Done, Work
 from suite.training.weights import why_no_weights
 
-_SAID = {PRETRAINING: "from which it starts", TEACHER: "from which it learns"}
+_SAID = {
+    PRETRAINING: "from which it starts", TEACHER: "from which it learns",
+    TRAINED: "whose model it looks at",
+    SEARCH: "which searches for its learning rate",
+}  # fmt: skip
 
 
 class StartWeights:
@@ -23,7 +40,7 @@ class StartWeights:
         self._folder = folder
         self._waiting: dict[str, set[str]] = {}
         for trial in (trial for plan in plans for trial in plan.trials):
-            for parent in trial.parents.values() if not done.get(trial.trial_id) else ():
+            for parent in trial.givers_of_weights.values() if not done.get(trial.trial_id) else ():
                 self._waiting.setdefault(parent.trial_id, set()).add(trial.trial_id)
 
     @property
@@ -54,7 +71,7 @@ class StartWeights:
         for trial, resources in works:
             found = next(reasons.of(trial), None)
             if found is None:
-                ready.append((trial, resources))
+                ready.append((_with_rate(trial, journal), resources))
             else:
                 ended.append(Finished(_result(trial, resources, *found)))
         return ready, ended
@@ -71,16 +88,18 @@ class _Reasons:
         """Status and reason, by the first parent that has left nothing to start or learn from."""
         for part, parent in trial.parents.items():
             if parent.trial_id not in self._known:
-                self._known[parent.trial_id] = self._why(parent.trial_id)
+                self._known[parent.trial_id] = self._why(parent.trial_id, part)
             if found := self._known[parent.trial_id]:
                 status, clause = found
                 yield status, f"trial {parent.trial_id[:8]}, {_SAID[part]}, {clause}"
 
-    def _why(self, trial_id: str) -> tuple[Status, str] | None:
+    def _why(self, trial_id: str, part: str) -> tuple[Status, str] | None:
         """Status, and the rest of the sentence."""
-        if self._are_kept(trial_id):
+        if part != SEARCH and self._are_kept(trial_id):
             return None
         results = [*self._journal.results([trial_id])]
+        if part == SEARCH and any(each.status is Status.OK for each in results):
+            return None
         if not results:
             return Status.ERROR, "has no result"
         failed = next((each for each in results if each.status is not Status.OK), None)
@@ -92,6 +111,22 @@ class _Reasons:
         # It runs again with what it needs, unless that is a finding.
         status = Status.ERROR if failed.status in FAILURES else Status.SKIPPED
         return status, f"ended as {failed.status.value}: {failed.reason}"
+
+
+def _with_rate(trial: Trial, journal: Journal) -> Trial:
+    """The trial with the learning rate that its search has found, if it has one.
+
+    Of searches in several environments the first to be written counts, for all seeds alike.
+    """
+    if trial.search is None:
+        return trial
+    rates = (
+        found.value
+        for result in journal.results([trial.search.trial_id])
+        for found in result.measurements
+        if found.metric == LEARNING_RATE
+    )
+    return replace(trial, found_rate=next(rates))
 
 
 def _result(trial: Trial, resources: Resources, status: Status, reason: str) -> Result:

@@ -88,6 +88,7 @@ class ListOps(GeneratedTask):
     version = VERSION
     architecture = "classifier"
     asks_for = "class"
+    floors = ("uniform", "majority", "first_symbol")
     source = SOURCE
     lengths = (16, 8_192)
     is_padded = True

@@ -109,15 +109,17 @@ def forward_backward(
     return Pass(run, prepare=model.train, clear=clear)
 
 
-def over_vectors(model: nn.Module, spec: ModelSpec, device: str, seed: int) -> tuple[Pass, Pass]:
+def over_vectors(
+    model: nn.Module, spec: ModelSpec, device: str, seed: int, batch: int = 1
+) -> tuple[Pass, Pass]:
     """Forward, and forward and backward, of a model from vectors to vectors.
 
-    The input is one sequence `[1, spec.length, spec.dim]`, and takes a gradient as it would
-    inside a stack of layers.
+    The input is `[batch, spec.length, spec.dim]`, and takes a gradient as it would inside a stack
+    of layers.
     """
     drawn = torch.Generator().manual_seed(seed)
     x, gradient = (
-        torch.randn(1, spec.length, spec.dim, generator=drawn).to(device) for _ in range(2)
+        torch.randn(batch, spec.length, spec.dim, generator=drawn).to(device) for _ in range(2)
     )
     leaf = x.clone().requires_grad_()
     return (

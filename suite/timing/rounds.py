@@ -119,7 +119,7 @@ class Contest:
         if not self.limits.is_time_up(*so_far):
             return False
         is_noisy = any(record.counted(key, self.limits)[1] for key in going)
-        return not (is_noisy and self.limits.is_worth_more(*so_far))
+        return not (is_noisy and self.limits.is_worth_more(*so_far, len(self.passes)))
 
     def _stretch(self, keys: Sequence[Key]) -> Stretch:
         before, begun = self.read_times(), self.clock.now()

@@ -17,14 +17,16 @@ class Limits:
 
     A contestant has enough once it has `least_rounds` samples which add up to `least_seconds` and
     the interval of whose median is narrow. The contest ends when all have enough, or at `seconds`;
-    later, up to `most_seconds`, only while somebody would be noisy, and up to `patience` only while
-    there are fewer than `least_rounds` rounds, quiet ones unless most are disturbed anyway. Who has
+    later only while somebody would be noisy, up to `most_seconds` or, where there are many, up to
+    `seconds_each` for each contestant; and up to `patience` only while there are fewer than
+    `least_rounds` rounds, quiet ones unless most are disturbed anyway. Who has
     too little then is noisy, but for an interval up to `most_half_width`: verdicts are made of
     ratios, from several processes, and their own interval says what they are worth.
 
     Attributes:
-        least_sample: A shorter pass is repeated until a sample takes so long; longer where rounds
-            are few, so that samples add up to `least_seconds`.
+        least_sample: A shorter pass is repeated until a sample takes so long, which averages over
+            what disturbs single passes; longer where rounds are few, so that samples add up to
+            `least_seconds`.
         cold_pass: A shorter pass is run once before each sample, outside the clock, since what the
             last contestant has left in the caches would be a part of its time.
         least_rounds: Samples of each contestant.
@@ -33,6 +35,8 @@ class Limits:
         most_half_width: What is accepted at most.
         seconds: Of the rounds of one trial, warm-up apart.
         most_seconds: Of the same, where somebody would be noisy.
+        seconds_each: Of the same, for each contestant: a round of thirty takes as long as ten of
+            three, and an interval is narrow by the number of rounds.
         patience: Of the same, where few rounds take long.
         cell_seconds: That the samples of one contestant add up to at most: no more are taken.
         stretch: Rounds are held so long together before others' load is looked at.
@@ -43,7 +47,7 @@ class Limits:
         most_warm_up_seconds: A trend ends the warm-up no later than this.
     """
 
-    least_sample: float = 1e-3
+    least_sample: float = 0.02
     cold_pass: float = 8e-3  # a megabyte from memory takes 0.1 ms: a hundredth of more is nothing
     least_rounds: int = 9  # the interval leaves out the fastest and the slowest from here on
     least_seconds: float = 0.03
@@ -51,6 +55,7 @@ class Limits:
     most_half_width: float = 0.1
     seconds: float = 3.0
     most_seconds: float = 5.0
+    seconds_each: float = 0.75
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25
@@ -79,9 +84,12 @@ class Limits:
             return False
         return num_quiet >= self.least_rounds or num_disturbed > num_quiet
 
-    def is_worth_more(self, elapsed: float, num_quiet: int, num_disturbed: int) -> bool:
+    def is_worth_more(
+        self, elapsed: float, num_quiet: int, num_disturbed: int, num_contestants: int = 1
+    ) -> bool:
         """Whether rounds continue for a noisy contestant: not on a machine that is busy anyway."""
-        return elapsed < self.most_seconds and num_quiet > num_disturbed
+        limit = max(self.most_seconds, self.seconds_each * num_contestants)
+        return elapsed < limit and num_quiet > num_disturbed
 
 
 DEFAULT = Limits()

@@ -87,6 +87,9 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
     assert about.baseline in about.variants
     assert len(about.variants) > 1
     assert found.trials
+    if about.claim is None:
+        assert scale == "smoke"
+        return
     measured = {
         (cell.variant, metric.name)
         for cell in found.cells
@@ -98,7 +101,9 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
 
 def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
     small, quick = plan(name, scale="smoke"), planned(name, "quick")
-    assert small.about.variants == quick.about.variants
+    assert len(small.about.variants) == len(quick.about.variants)
+    if not any("steps=" in label for label in quick.about.variants):
+        assert small.about.variants == quick.about.variants
     assert small.about.claim is None
     assert small.about.num_seeds == 1
     steps = [t.training.steps for t in small.trials if t.training is not None]

@@ -22,7 +22,7 @@ CHROMIUM_OPTIONS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PHONE, DESK = 390, 1280
+PHONE, DESK = 390, 1300
 PARAMETERS = {"heads=1": 9.0, "heads=2": 100.0, "heads=4": 20.0, "heads=8": 3.0, "heads=16": 11.5}
 COMPARISON = "table.comparison >> nth=0"
 
@@ -53,6 +53,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "hostile": hostile.sweep("hostile"),
         "many": synthetic.many(),
     }
+    Path(folder, "pictures").mkdir()
     for name, sweep in sweeps.items():
         render(name, [sweep], folder)
     render_overview({name: [sweep] for name, sweep in sweeps.items()}, folder)
@@ -84,11 +85,11 @@ def _open(page: Page, folder: Path, name: str = "heads/index.html") -> None:
     page.goto((folder / name).as_uri())
 
 
-def _picture(page: Page, name: str) -> None:
-    """Kept where BAKEOFF_PICTURES names a folder, to be looked at."""
+def _picture(page: Page, reports: Path, name: str) -> None:
+    """The first screen, beside the reports; the whole page where BAKEOFF_PICTURES names one."""
     folder = os.environ.get("BAKEOFF_PICTURES")
-    if folder:
-        page.screenshot(path=str(Path(folder, f"{name}.png")), full_page=True)
+    place = Path(folder or reports / "pictures") / f"{name}.png"
+    page.screenshot(path=str(place), full_page=bool(folder))
 
 
 def _order(page: Page) -> list[str]:
@@ -156,22 +157,63 @@ def test_buttons_switch_between_views(page: Page, reports: Path) -> None:
     assert group.locator(".switch").get_attribute("aria-label")
 
 
-@pytest.mark.parametrize("name", ["heads", "complexity", "hostile"])
-@pytest.mark.parametrize("width", [PHONE, DESK])
-def test_a_page_is_as_wide_as_its_window(page: Page, reports: Path, name: str, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
-    _open(page, reports, f"{name}/index.html")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
+# Boxes that scroll by themselves; and what reaches beyond the window outside of them, or is cut.
+_CUT = """(width) => [...document.querySelectorAll("body *")].filter((one) => {
+  const style = getComputedStyle(one), box = one.getBoundingClientRect();
+  if (!box.width || one.closest("svg")) return false;
+  const isScrolled = one.parentElement.closest(".scroll, .card, pre");
+  const isHidden = ["hidden", "clip"].includes(style.overflowX);
+  return (!isScrolled && box.right > width + 1) || style.textOverflow === "ellipsis" ||
+    (isHidden && one.scrollWidth > one.clientWidth);
+}).map((one) => one.outerHTML.slice(0, 200))"""
+_CUT_LABELS = """[...document.querySelectorAll("svg [id*=text_]")].filter((one) => {
+  const box = one.getBoundingClientRect(), all = one.closest("svg").getBoundingClientRect();
+  return box.width && (box.left < all.left - 1 || box.right > all.right + 1 ||
+    box.top < all.top - 1 || box.bottom > all.bottom + 1);
+}).map((one) => one.id)"""
+_NOT_FIXED = """[...document.querySelectorAll(".scroll")].filter((box) => {
+  box.scrollLeft = 120;
+  const head = box.querySelector("tbody th, tbody td");
+  const away = head.getBoundingClientRect().left - box.getBoundingClientRect().left;
+  const isCut = box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX !== "auto";
+  box.scrollLeft = 0;
+  return isCut || Math.abs(away) > 2;
+}).map((box) => box.getAttribute("aria-label"))"""
+_PAPER_OF_FIGURES = """[...new Set([...document.querySelectorAll("svg")].map((figure) =>
+  getComputedStyle(figure.querySelector("[id*=patch_1] path")).fill))]"""
+_UNFOLD = """(isOpen) => document.querySelectorAll("details").forEach((one) => {
+  one.open = isOpen;
+})"""
+_DARK_INK = """[...document.querySelectorAll("svg [id*=text_] g")].map((one) =>
+  getComputedStyle(one).fill.match(/\\d+/g).slice(0, 3).map(Number))
+  .filter((levels) => Math.max(...levels) < 120)"""
+
+
+@pytest.mark.parametrize("name", ["heads", "complexity", "hostile", "many", ""])
+def test_pages_fit_their_window_and_cut_nothing(page: Page, reports: Path, name: str) -> None:
+    """Wide, on a phone, and dark; a picture of each is kept, to be looked at."""
+    _open(page, reports, f"{name}/index.html".lstrip("/"))
+    for width in (DESK, PHONE):
+        page.set_viewport_size({"width": width, "height": 844})
+        _picture(page, reports, f"{name or 'overview'}-{width}")
+        page.evaluate(_UNFOLD, True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        _picture(page, f"{name}-{width}-{scheme}")
+        assert page.evaluate(_CUT, width) == []
+        assert page.evaluate(_NOT_FIXED) == []
+        assert page.evaluate(_CUT_LABELS) == []
+        page.evaluate(_UNFOLD, False)
+    page.set_viewport_size({"width": DESK, "height": 844})
+    page.emulate_media(color_scheme="dark")
+    _picture(page, reports, f"{name or 'overview'}-dark")
+    assert set(page.evaluate(_PAPER_OF_FIGURES)) <= {"rgb(20, 23, 28)"}
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+    assert page.evaluate(_DARK_INK) == []
 
 
 def test_of_hundreds_of_variants_the_best_stand_first_and_all_are_folded(
     page: Page, reports: Path
 ) -> None:
     _open(page, reports, "many/index.html")
-    _picture(page, "many")
     assert page.evaluate("document.documentElement.scrollHeight") < 6_000
     assert _order(page)[:2] == ["heads=15, dim=1", "heads=15, dim=2"]
     assert "heads=1, dim=20" in _order(page)[:9]  # the baseline
@@ -186,8 +228,7 @@ def test_the_overview_is_as_wide_as_its_window(page: Page, reports: Path, width:
     _open(page, reports, "index.html")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator(".claim").count() == 4
-    _picture(page, f"overview-{width}")
-    page.locator("a", has_text="complexity").first.click()
+    page.locator(".claim a", has_text="complexity").first.click()
     assert page.url.endswith("/complexity/index.html")
 
 

@@ -75,7 +75,8 @@ def test_markdown_holds_no_markup_of_strangers(reports: Path) -> None:
     for path, text in _files(reports, ".md"):
         outside_code = re.sub(r"(?s)^(````+)\n.*?\n\1$", "", text, flags=re.MULTILINE)
         outside_code = re.sub(r"(`+) .*? \1", "", outside_code)
-        assert not re.search(r"<[a-z/!]", outside_code), path
+        unfolded = re.sub(r"</?(details|summary)>", "", outside_code)
+        assert not re.search(r"<[a-z/!]", unfolded), path
         assert "](javascript" not in outside_code.replace(r"\[x\](javascript", ""), path
 
 

@@ -163,12 +163,26 @@ def test_the_page_is_sound_and_needs_nothing_from_elsewhere(page: Path) -> None:
     assert "default-src 'none'" in text
     assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
     headings = re.findall("<h2>(.*?)</h2>", text)
-    order = ["shakespeare characters", "majority", "What failed, was skipped or is missing",
-             "Setting", "Make it again", "How to read the numbers"]  # fmt: skip
+    order = ["How sure", "shakespeare characters", "majority",
+             "What failed, was skipped or is missing (2)", "Setting", "Make it again",
+             "How to read the numbers"]  # fmt: skip
     assert [heading for heading in headings if heading in order] == order
-    first_screen = text[text.index("<h1>") : text.index("<h2>")]
-    for said in ("8 heads beat one", "How sure", "Published", "Stated", "Measured", "Repeat it"):
-        assert said in first_screen
+
+
+def test_the_first_screen_answers_shows_and_says_sample_and_scale_once(page: Path) -> None:
+    for text, end in (
+        (page.read_text(), "<nav"),
+        ((page.parent / "report.md").read_text(), "<det"),
+    ):
+        screen = text.partition(end)[0].replace("\\", "")
+        places = [screen.index(said) for said in (
+            "How many attention heads at a fixed width?", "8 heads beat one.",
+            "Measured: heads=8 is better than heads=1 by", "Bits per character on shakespeare",
+            "5 variants on shakespeare characters and majority, with 3 seeds each.",
+            "Quick (small enough", "The claim is from",
+        )]  # fmt: skip
+        assert places == sorted(places)
+        assert (screen.count("seeds each"), screen.count("small enough")) == (1, 1)
 
 
 def test_the_script_of_a_page_is_the_one_that_its_policy_allows(page: Path) -> None:
@@ -200,11 +214,11 @@ def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
     both = [_plain("standard"), _plain()]
     empty = Sweep(synthetic.about("paper"), results_frame([]), curves_frame([]))
     page = render("heads", [empty, *both], tmp_path)
-    assert "at scale standard (for one GPU" in page.read_text()
+    assert "Standard (for one GPU" in page.read_text()
     assert "indicative" not in page.read_text().lower()
     page = render("heads", [empty, *both], tmp_path, scale="quick")
-    assert "at scale quick (small enough" in page.read_text()
-    assert "This scale is small enough" in page.read_text()
+    assert "Quick (small enough" in page.read_text()
+    assert "no evidence for a paper" in page.read_text()
     with pytest.raises(FrameError, match="no results at scale 'quik'"):
         render("heads", both, tmp_path, scale="quik")
 
@@ -212,9 +226,9 @@ def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
 def test_a_page_at_smoke_says_that_it_answers_nothing(tmp_path: Path) -> None:
     about = replace(synthetic.about("smoke"), claim=None)
     page = render("heads", [replace(_plain("smoke"), about=about)], tmp_path).read_text()
-    assert "at scale smoke (hardly trained" in page
+    assert "Smoke (hardly trained" in page
     assert '<p class="sentence">Models are hardly trained at this scale, so no claim' in page
-    assert "This scale is small enough" not in page
+    assert "no evidence for a paper" not in page
 
 
 def test_results_csv_holds_every_scale_under_its_key(page: Path) -> None:
@@ -308,9 +322,9 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
     markdown = (tmp_path / "index.md").read_text().replace("\\", "")
     for fact in (
         "How many attention heads at a fixed width?", "Nothing?", "8 heads beat one",
-        "standard (for one GPU and some hours)", "56 of 60 planned measurements",
+        "Scale standard (for one GPU and some hours).", "56 of 60 planned measurements",
         "1 diverged, 3 skipped", "arXiv:1706.03762, Table 3 (A)", "supported",
-        "The claims, tested", "1 claim: 1 supported.",
+        "How the claims are judged", "1 claim: 1 supported.",
     ):  # fmt: skip
         assert fact in words, fact
         assert fact in markdown, fact
@@ -327,7 +341,7 @@ def test_overview_judges_all_claims_together(tmp_path: Path) -> None:
         sweeps[name] = [Sweep(replace(sweep.about, ablation=name), *frames)]
     words = " ".join(ReadPage(render_overview(sweeps, tmp_path)).words.split())
     assert "40 claims:" in words
-    assert words.count("judged among the 40 claims here; alone: supported") == 40
+    assert words.count("Judged among the 40 claims here; alone: supported.") == 40
     markdown = (tmp_path / "index.md").read_text()
     levels = {f"{100 * (1 - 0.05 / number):.4g}" for number in range(1, 41)}
     for text in (words, markdown):  # intervals are of the levels at which claims are judged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,12 +11,13 @@ from suite.journal.journal import Journal
 from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
 from suite.reporting.frames import by_trial, sweep_files
-from suite.schema import Measurement, Plan, Point, Result, Specimen, Status, Trial
+from suite.schema import FLOORS, Measurement, Plan, Point, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 from suite.tracking.run_writer import RunWriter
 from tests.suite.heads_sweep import HEADS
 
 PENALTY = {1: 0.2, 2: 0.05, 8: 0.0}  # bits, by the number of heads
+TASK = "shakespeare_characters"
 METRIC = "bits_per_character"
 
 
@@ -38,7 +39,7 @@ class FinishedSweep:
             question="How many attention heads at a fixed width?",
             baseline=Model(mixer="attention", heads=8),
             axes=[vary("heads", list(PENALTY))],
-            tasks=["shakespeare_characters"],
+            tasks=[TASK],
             probes=["quality"],
             claim=Claim(
                 "8 heads beat one", metric=METRIC, a="heads=8", b="heads=1", by=0.02,
@@ -53,7 +54,7 @@ class FinishedSweep:
         entry = LoadedAblation(
             name=self.name, ablation=ablation, note="A note.", file=Path("own.py")
         )
-        return plan(entry, scale=self.scale, seeds=self.num_seeds)
+        return _of_models(plan(entry, scale=self.scale, seeds=self.num_seeds))
 
     @property
     def results(self) -> list[Result]:
@@ -88,6 +89,16 @@ class FinishedSweep:
             writer.finish_trial(planned.key, trial, cells, result)
         writer.publish(planned.key, sweep_files(planned, by_trial(self.results)))
         return planned
+
+
+def _of_models(planned: Plan) -> Plan:
+    """Without the floors that planning adds to a claim on a score."""
+    probes = {name: of for name, of in planned.about.metrics[TASK].items() if name != FLOORS}
+    about = replace(planned.about, probes=("quality",), floors={}, metrics={TASK: probes})
+    return replace(
+        planned, about=about, cells=tuple(c for c in planned.cells if c.probe != FLOORS),
+        trials=tuple(trial for trial in planned.trials if trial.probe != FLOORS),
+    )  # fmt: skip
 
 
 def _specimens() -> tuple[Specimen, ...]:

@@ -66,6 +66,14 @@ for (const group of document.querySelectorAll(".views")) {
   show(views[0]);
 }
 
+// A link to a part opens it.
+for (const link of document.querySelectorAll('.contents a[href^="#"]')) {
+  link.addEventListener("click", () => {
+    const details = document.querySelector(`${link.getAttribute("href")} > details.part`);
+    if (details) details.open = true;
+  });
+}
+
 let folded = [];
 addEventListener("beforeprint", () => {
   folded = [...document.querySelectorAll("details:not([open])")];

@@ -128,7 +128,7 @@ def test_a_page_compares_the_same_and_covers_it_all() -> None:
     sweep = made_along.positions()
     measured = series_of(sweep)
     shown = page(sweep, ["quick"])
-    assert shown.tasks[0].tables[0] == comparison_table(sweep.about, compared(measured), TEXT)
+    assert shown.findings[0].tables[0] == comparison_table(sweep.about, compared(measured), TEXT)
     assert shown.coverage == whole_coverage(sweep.about, measured)
 
 

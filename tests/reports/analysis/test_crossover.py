@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,3 +124,24 @@ def test_what_cannot_be_compared() -> None:
     of.readings["c"][64] = (reading(1.0, place="elsewhere"),)  # type: ignore[index]
     with pytest.raises(DifferentEnvironments):
         crossover(of, "a", "c")
+
+
+def test_a_crossover_is_no_surer_than_the_baseline_against_itself() -> None:
+    """Exact laws: 1,000 tokens, but for 64 to 4,096 tokens at which 10 % are not seen."""
+    rng = np.random.default_rng(0)
+    laws = {"a": lambda n: 1000 * n**0.9, "b": lambda n: 1000**0.9 * n}
+    made = growth({v: timed(law, rng, noise=1e-4) for v, law in laws.items()})
+    sharp = crossover(made, "a", "b").place
+    blurred = crossover(replace(made, resolutions=dict.fromkeys(LENGTHS, math.log(1.1))), "a", "b")
+    blind = crossover(replace(made, resolutions=dict.fromkeys(LENGTHS, math.log(2.0))), "a", "b")
+    assert sharp.high / sharp.low < 1.1
+    low, high = (1000 * 1.1**power for power in (-10, 10))  # where n^0.1 differs by 10 %
+    assert blurred.place.low == pytest.approx(low, rel=0.05)
+    assert blurred.place.high == pytest.approx(high, rel=0.05)
+    assert blind.kind is CrossoverKind.UNDECIDED
+
+
+def test_a_lead_within_the_resolution_is_not_sure() -> None:
+    made = growth({"a": counted(lambda n: 0.95 * n), "b": counted(lambda n: n)})
+    found = crossover(replace(made, resolutions={64: math.log(1.07)}), "a", "b")
+    assert found.text == "below 64 (faster at every length, though not surely at 64)"

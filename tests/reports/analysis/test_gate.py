@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
 from reports.results.frame import results_frame
-from reports.results.series import Series, all_series
+from reports.results.series import Series, all_series, compared
+from reports.tables.comparison import comparison_table, without_controls
 from suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 
@@ -21,23 +21,29 @@ SECONDS = MetricSpec(name="step", unit="s", better="lower")
 
 
 def measured(
-    a: Sequence[float], b: Sequence[float], floors: dict[str, float], *,
-    spec: MetricSpec = BITS, claimed: str = "", **fields: Any,
+    a: Sequence[float], b: Sequence[float], floors: Mapping[str, float | None], *,
+    spec: MetricSpec = BITS, claimed: str = "", at: str = "",
+    others: Mapping[str, Sequence[float | None]] | None = None,
 ) -> tuple[About, tuple[Series, ...]]:  # fmt: skip
-    """Two variants, the second one the baseline, with a time that says that `a` is faster."""
+    """Variants, of which `b` is the baseline, with a time that says that `a` is faster.
+
+    Scores at `at`, if any, are the same as the whole ones. None is a seed, or a floor, that failed.
+    """
+    scores = {"a": a, "b": b, **(others or {})}
     claim = ClaimSpec(
         statement="A beats B.", metric=claimed or spec.name, a="a", b="b", by=0.0, source="",
-        task="t",
+        task="t", at=at,
     )  # fmt: skip
     said = synthetic.about(
-        variants=("a", "b"), baseline="b", tasks=("t",), probes=("quality", "floors", "time"),
+        variants=tuple(scores), baseline="b", tasks=("t",), probes=("quality", "floors", "time"),
         metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (SECONDS,)}},
-        floors={"t": tuple(floors)}, num_seeds=len(b), claim=claim, **fields,
+        floors={"t": tuple(floors)}, num_seeds=len(b), claim=claim,
     )  # fmt: skip
     rows = [
-        synthetic.row(said, name, "t", "quality", spec, seed=seed) | {"value": value}
-        for name, values in (("a", a), ("b", b))
+        synthetic.row(said, name, "t", "quality", spec, seed=seed) | {"at": place} | _value(value)
+        for name, values in scores.items()
         for seed, value in enumerate(values)
+        for place in dict.fromkeys(("", at))
     ]
     rows += [
         synthetic.row(said, name, "t", "time", SECONDS, seed=seed) | {"value": value + seed / 100}
@@ -45,10 +51,14 @@ def measured(
         for seed in range(len(b))
     ]
     rows += [
-        synthetic.row(said, label, "t", "floors", spec, seed=0) | {"value": value}
+        synthetic.row(said, label, "t", "floors", spec, seed=0) | _value(value)
         for label, value in floors.items()
     ]
     return said, all_series(said, results_frame(rows))
+
+
+def _value(value: float | None) -> dict[str, Any]:
+    return {"value": value, "status": "ok" if value is not None else "diverged"}
 
 
 def judged(*given: Any, **fields: Any) -> Verdict:
@@ -57,11 +67,12 @@ def judged(*given: Any, **fields: Any) -> Verdict:
     return found
 
 
+_NOT_TESTED = ClaimOutcome.NOT_TESTED
 GOOD, BETTER = [2.50, 2.52, 2.48], [2.20, 2.22, 2.18]
 
 
-def test_a_baseline_that_has_learnt_is_judged() -> None:
-    assert judged(BETTER, GOOD, {"unigram": 4.5, "trigram": 2.6}).outcome is ClaimOutcome.SUPPORTED
+def test_models_that_have_learnt_are_judged() -> None:
+    assert judged(BETTER, GOOD, {"unigram": 4.5, "trigram": 2.7}).outcome is ClaimOutcome.SUPPORTED
 
 
 def test_a_baseline_below_the_best_floor_is_not() -> None:
@@ -69,15 +80,21 @@ def test_a_baseline_below_the_best_floor_is_not() -> None:
     assert found.outcome is ClaimOutcome.NOT_TESTED
     assert found.sentence == (
         "A beats B: not tested, indicative; no verdict at this scale, since the baseline has not "
-        "learnt t: its bits is 2.500 bit [2.450, 2.550], and the floor five-gram has 2.300."
+        "learnt t: its bits is 2.50 bit (99 % interval [2.39, 2.61]), and the floor five-gram has "
+        "2.30."
     )
     assert found.smallest_effect is None
     assert found.sign_flip is None
 
 
-def test_the_whole_interval_must_lie_beyond() -> None:
-    assert judged(BETTER, GOOD, {"trigram": 2.54}).outcome is ClaimOutcome.NOT_TESTED
-    assert judged(BETTER, GOOD, {"trigram": 2.56}).outcome is ClaimOutcome.SUPPORTED
+def test_a_page_whose_floors_stand_beside_the_scores_says_the_same() -> None:
+    said, series = measured(BETTER, GOOD, {"five-gram": 2.3})
+    assert verdict(said, without_controls(series)) == verdict(said, series)
+
+
+def test_the_whole_interval_of_99_percent_must_lie_beyond() -> None:
+    assert judged(BETTER, GOOD, {"trigram": 2.61}).outcome is ClaimOutcome.NOT_TESTED
+    assert judged(BETTER, GOOD, {"trigram": 2.62}).outcome is ClaimOutcome.SUPPORTED
 
 
 def test_of_shares_more_is_better() -> None:
@@ -86,30 +103,86 @@ def test_of_shares_more_is_better() -> None:
     assert judged(a, b, {"majority": 0.55}, spec=SHARE).outcome is ClaimOutcome.NOT_TESTED
 
 
-def test_what_is_no_score_needs_nothing_learnt() -> None:
+def test_all_seeds_at_the_floor_are_not_above_it() -> None:
+    third = [1 / 3 + 1e-17] * 3
+    assert judged([0.6] * 3, third, {"majority": 1 / 3}, spec=SHARE).outcome is _NOT_TESTED
+    assert judged([0.6] * 3, [0.1 + 0.2] * 3, {"majority": 0.3}, spec=SHARE).outcome is _NOT_TESTED
+
+
+def test_one_side_of_the_claim_must_have_learnt_too() -> None:
+    """The baseline may be a third variant."""
+    floors = {"trigram": 2.7}
+    poor, poorer = [3.0, 3.01, 3.02], [4.0, 4.01, 4.02]
+    said, series = measured(poor, poorer, floors, others={"c": GOOD})
+    found = verdict(replace(said, baseline="c"), series)
+    assert found is not None
+    assert "since a has not learnt t: its bits is 3.010 bit" in found.sentence
+    said, series = measured(BETTER, poorer, floors, others={"c": GOOD})
+    assert verdict(replace(said, baseline="c"), series).outcome is ClaimOutcome.SUPPORTED
+
+
+def test_a_baseline_without_a_score_has_not_learnt() -> None:
+    said, series = measured(BETTER, GOOD, {"trigram": 2.7}, others={"c": [None] * 3})
+    found = verdict(replace(said, baseline="c"), series)
+    assert found.finding.endswith("t: none of its seeds has a score, and the floor trigram has 2.7")
+
+
+def test_a_baseline_of_another_task_is_not_asked() -> None:
+    said, series = measured(BETTER, GOOD, {"trigram": 2.7})
+    elsewhere = replace(said, baseline="task=other", variants=("a", "b", "task=other"))
+    assert verdict(elsewhere, series).outcome is ClaimOutcome.SUPPORTED
+
+
+def test_floors_that_could_not_be_computed_open_no_gate() -> None:
+    found = judged(BETTER, GOOD, {"trigram": None})
+    assert found.outcome is ClaimOutcome.NOT_TESTED
+    assert found.finding == "no verdict at this scale, since no floor of t could be computed"
+
+
+def test_two_seeds_are_too_few_before_all_else() -> None:
+    found = judged(BETTER[:2], GOOD[:2], {"five-gram": 2.3})
+    assert found.outcome is ClaimOutcome.UNDERPOWERED
+
+
+def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
+    """Of parts and other lengths no floor is known."""
+    at = "length=256"
+    assert judged(BETTER, GOOD, {"five-gram": 2.3}, at=at).outcome is ClaimOutcome.NOT_TESTED
+    found = judged(BETTER, GOOD, {"trigram": 2.7}, at=at)
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == f"The floors are those of the whole score: none is known at {at}."
+
+
+def test_what_is_no_score_needs_nothing_learnt_and_says_so() -> None:
     found = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed="step")
     assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == "The claim is on no score: it says nothing of quality."
 
 
-def test_without_floors_there_is_no_gate() -> None:
-    assert judged(BETTER, GOOD, {}).outcome is ClaimOutcome.SUPPORTED
+def test_a_task_without_floors_has_no_gate_and_says_so() -> None:
+    found = judged(BETTER, GOOD, {})
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1].startswith("No floor of t is known: nothing shows")
 
 
 def test_an_untested_claim_counts_among_others() -> None:
-    tested = measured(BETTER, GOOD, {"trigram": 2.6})
+    tested = measured(BETTER, GOOD, {"trigram": 2.7})
     found = judged_together({"x": measured(BETTER, GOOD, {"five-gram": 2.3}), "y": tested})
     assert found["x"].outcome is ClaimOutcome.NOT_TESTED
     assert (found["y"].num_claims, found["y"].level) == (2, 0.025)
 
 
-@pytest.mark.parametrize("n", [3, 10])
-def test_a_model_at_chance_passes_once_in_forty(n: int) -> None:
-    rng, passed, num = np.random.default_rng(n), 0, 400
-    for _ in range(num):
-        b = rng.normal(2.0, 0.1, size=n).tolist()
-        found = judged([value - 1 for value in b], b, {"unigram": 2.0})
-        passed += found.outcome is not ClaimOutcome.NOT_TESTED
-    assert passed / num < 0.025 + 3 * (0.025 * 0.975 / num) ** 0.5
+@pytest.mark.parametrize(
+    ("floor", "note"),
+    [
+        (2.3, "b (baseline) does not beat f here: nothing about quality follows from this table."),
+        (2.7, ""),
+    ],
+)
+def test_a_table_says_where_its_baseline_is_below_the_floor(floor: float, note: str) -> None:
+    said, series = measured(BETTER, GOOD, {"unigram": 4.5, "f": floor}, claimed="step")
+    footnotes = comparison_table(said, compared(without_controls(series)), "t").footnotes
+    assert [each for each in footnotes if "does not beat" in each] == [note] * bool(note)
 
 
 def test_a_check_is_judged_alone_and_makes_no_other_claim_wait() -> None:

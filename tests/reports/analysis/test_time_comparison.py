@@ -18,6 +18,7 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
+from reports.results.series import resolution_of
 from suite.schema import Status
 from tests.reports.conftest import known
 from tests.reports.made_growth import HERE, reading, readings
@@ -62,6 +63,31 @@ def test_the_interval_is_that_of_scipy_on_logarithms_paired_by_process() -> None
     ends = (verdict.ratio.point, verdict.ratio.low, verdict.ratio.high)
     assert ends == pytest.approx(tuple(np.exp([logs.mean(), low, high])), rel=1e-12)
     assert verdict.ratio.n == 4
+
+
+@pytest.mark.parametrize(
+    ("again", "limit"),
+    [
+        ((0.931, 1.07, 1.0), 1 / 0.931),  # what one process showed
+        ((1.02, 0.99) * 50, 1.00788),  # of many the far end of the mean's interval
+        ((0.95,), 1 / 0.95),
+        ((), 1.0),
+    ],
+)
+def test_nothing_is_told_within_what_the_baseline_shows_against_itself(
+    again: tuple[float, ...], limit: float
+) -> None:
+    resolution = resolution_of(readings(again))
+    assert math.exp(resolution) == pytest.approx(limit, abs=1e-5)
+    for sign in (-1.0, 1.0):
+        inside, outside = (_spread_of(sign * size, 1e-4) for size in (0.9 * resolution, 0.081))
+        beside = readings([1.0] * 3)
+        verdict = compare(readings(math.exp(x) for x in outside), beside, resolution)
+        assert verdict.outcome is (TimeOutcome.FASTER if sign < 0 else TimeOutcome.SLOWER)
+        if resolution:
+            verdict = compare(readings(math.exp(x) for x in inside), beside, resolution)
+            assert verdict.outcome not in (TimeOutcome.FASTER, TimeOutcome.SLOWER)
+            assert verdict.ratio.point == pytest.approx(math.exp(sign * 0.9 * resolution))
 
 
 def test_what_a_machine_did_to_both_cancels() -> None:

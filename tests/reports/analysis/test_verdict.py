@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from reports.analysis.verdict import ClaimOutcome, Verdict, judge, judged_togeth
 from reports.results.frame import results_frame
 from reports.results.series import all_series
 from reports.stats.intervals import Estimate, mean_interval, smallest_level
-from reports.stats.significance import power
+from reports.stats.significance import smallest_effect
 from suite.schema import ClaimSpec, Provenance, Registration
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
@@ -223,7 +225,7 @@ def test_a_diverged_seed_leaves_it_open_however_good_the_others_are() -> None:
     assert [(side.num, side.num_total) for side in answer.diverged] == [(1, 3), (0, 3)]
     assert answer.sign_flip is None
     assert answer.improvement.probability.point == pytest.approx(2 / 3)
-    assert answer.details == (
+    assert answer.details[:-1] == (
         "A diverged seed counted as worse than any score, a was better in 2 of 3 seeds: "
         "probability of improvement 0.67 (95 % interval 0.09 to 0.99).",
     )
@@ -258,13 +260,13 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
     answer = _found([1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
-    assert power(answer.smallest_effect, 0.2, 3) == pytest.approx(0.8)
-    assert answer.details == (
+    assert answer.smallest_effect == pytest.approx(smallest_effect(0.2, 3, num_pairs=3))
+    assert answer.details[:-1] == (
         "a was better in 2 of 3 seeds: probability of improvement 0.67 "
         "(95 % interval 0.09 to 0.99).",
         "An exact sign-flip test cannot go below p = 0.25 with 3 seeds; it takes 6 to reach 0.05.",
         "If mean and spread stay as they are, about 18 seeds would settle it; these 3 find a true "
-        "difference of 0.65 bit four times in five.",
+        "difference of 1.01 bit four times in five.",
         "The verdict is that of Student's t interval of paired differences at the 5 % level, which "
         "supposes errors close to normal: the one claim of this ablation; every other comparison "
         "is exploratory.",
@@ -324,6 +326,19 @@ def test_times_are_judged_by_their_ratio() -> None:
     assert steady.finding == disturbed.finding
     assert steady.finding == (
         "a is faster than b, 2.00 times as fast (95 % interval 1.90 to 2.10, 3 paired processes)"
+    )
+
+
+def test_a_claim_on_times_stays_open_within_what_the_baseline_shows_against_itself() -> None:
+    times = made_series([0.99, 1.0, 1.01], [1.04, 1.05, 1.06], unit="s", better="lower")
+    for by in (0.0, 0.01):
+        assert verdict(made_about(3, by), [times]).outcome is ClaimOutcome.SUPPORTED
+        answer = verdict(made_about(3, by), [replace(times, resolution=math.log(1.07))])
+        assert answer.outcome is ClaimOutcome.INCONCLUSIVE
+        assert answer.finding.endswith("; the baseline showed a ratio of up to 1.07 against itself")
+    assert (
+        "came out faster"
+        in verdict(made_about(3, 0.0), [replace(times, resolution=math.log(1.07))]).finding
     )
 
 

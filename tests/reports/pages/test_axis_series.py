@@ -97,7 +97,7 @@ def test_tables_have_the_numbers_of_the_rows() -> None:
     ]  # fmt: skip
     plain, unscaled = table.rows[:2]
     assert (plain.name, plain.is_baseline) == ("as the baseline", True)
-    assert plain.note == "scale=1/sqrt(d), score=dot, temperature=1.0; holds the baseline"
+    assert plain.note == "scale 1/sqrt(d), score dot, temperature 1.0; holds the baseline"
     values = sweep.results.query(
         "variant == 'key_dim=512, scale=none' and metric == 'initial_score_gradient'"
     )["value"]
@@ -127,7 +127,7 @@ def test_a_page_holds_them_under_its_task_and_is_the_same_again(tmp_path: Path) 
     render("recall", [_sweep("recall")], tmp_path)
     text = (tmp_path / "recall/index.html").read_text()
     assert text.count("<svg") == len(names)
-    for drawing in shown.tasks[0].drawings:
+    for drawing in shown.findings[0].drawings:
         assert drawing.svg in text
 
 
@@ -151,6 +151,6 @@ def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
         names = [*dict.fromkeys(row["variant"] for row in some)]
         about = replace(said, variants=tuple(names))
         sweep = Sweep(about, results_frame(some), curves_frame([]))
-        (section,) = page(sweep, ["quick"]).tasks
+        (section,) = page(sweep, ["quick"]).findings
         assert bool(section.exhibits[0].drawings) is is_dotted
         assert section.exhibits[1].title == "Bits per character by width, for each mixer"

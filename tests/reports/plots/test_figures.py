@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reports.document import Drawing
-from reports.plots.learning_curves import by_flops, by_seconds, curves_figure, learning_curves
+from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.line_chart import spread
 from reports.plots.scores import score_figure
-from reports.plots.style import MAX_LINES, line_look, marker
+from reports.plots.style import GREY, MAX_LINES, label, line_look, marker
 from reports.results.frame import Sweep, curves_frame, results_frame
 from tests.reports import conftest as synthetic
 from tests.reports import hostile
@@ -32,17 +32,16 @@ def _curves(sweep: Sweep, task: str = "majority") -> Drawing:
 
 
 def _drawn(sweep: Sweep, task: str = "majority") -> list[Drawing]:
-    """Scores, and learning curves against steps and FLOPs."""
+    """Scores and learning curves."""
     series = judged(sweep, task)
     curves = learning_curves(sweep.about, sweep.curves, series)
-    views = [curves, by_flops(curves)] if curves else []
-    made = [score_figure(sweep.about, series), *(curves_figure(sweep.about, c) for c in views)]
+    made = [score_figure(sweep.about, series), curves and curves_figure(sweep.about, curves)]
     return [drawing for drawing in made if drawing]
 
 
 def test_figures_are_well_formed_titled_and_described() -> None:
     drawings = _drawn(synthetic.sweep())
-    assert len(drawings) == 3
+    assert len(drawings) == 2
     for drawing in drawings:
         root = ET.fromstring(drawing.svg)
         title, description = known(root.find(f"{_SVG}title")), known(root.find(f"{_SVG}desc"))
@@ -103,29 +102,18 @@ def test_the_band_is_the_interval_over_seeds() -> None:
     """One band a variant with several seeds, and none of a single seed."""
     sweep = synthetic.sweep(is_troubled=False)
     drawing = _curves(sweep)
-    assert len(re.findall(r'id="[^"]*FillBetween[^"]*"', drawing.svg)) == len(synthetic.VARIANTS)
+    assert drawing.svg.count(band := "fill-opacity: 0.11") == len(synthetic.VARIANTS)
     assert "bands its 95 % interval" in drawing.caption
     alone = _curves(replace(sweep, curves=sweep.curves[sweep.curves["seed"] == 0]))
-    assert "FillBetween" not in alone.svg
+    assert band not in alone.svg
     assert "bands" not in alone.caption
 
 
-def test_curves_against_time_need_the_step_times() -> None:
-    sweep = synthetic.sweep()
-    curves = known(learning_curves(sweep.about, sweep.curves, judged(sweep)))
-    assert curves_figure(sweep.about, by_seconds(curves, {})) is None
-    drawing = known(curves_figure(sweep.about, by_seconds(curves, {"heads=8": 0.02})))
-    assert drawing.name == "majority-validation_accuracy-by-seconds"
-    assert "4 of 5 variants have no such points." in drawing.caption
-
-
-def test_without_numbers_or_flops_there_are_fewer_figures() -> None:
+def test_without_numbers_there_is_no_figure() -> None:
     sweep = synthetic.sweep()
     assert _drawn(Sweep(sweep.about, results_frame([]), curves_frame([]))) == []
-    blind = replace(sweep, curves=sweep.curves.assign(flops=float("nan")))
-    assert [drawing.name for drawing in _drawn(blind)] == [
-        "majority-accuracy", "majority-validation_accuracy-by-step",
-    ]  # fmt: skip
+    some = replace(sweep, curves=sweep.curves[sweep.curves["variant"] == "heads=8"])
+    assert "4 of 5 variants have no such points." in _curves(some).caption
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
@@ -133,12 +121,37 @@ def test_absurd_points_do_not_break_or_squeeze_the_figure(value: float) -> None:
     sweep = synthetic.sweep()
     curves = sweep.curves.copy()
     curves.loc[curves["step"] == 297, "value"] = curves["value"].where(curves["seed"] > 0, value)
-    assert len(_drawn(replace(sweep, curves=curves))) == 3
+    assert len(_drawn(replace(sweep, curves=curves))) == 2
 
 
 def test_too_many_variants_for_a_figure() -> None:
     assert [drawn.name for drawn in _drawn(hostile.many(60), "t")] == ["t-bits_per_character"]
     assert _drawn(hostile.many(61), "t") == []
+
+
+def test_a_long_name_is_wrapped_and_stays_whole() -> None:
+    name = "baseline (gated delta, kernel=materialised, norm_placement=res_post, heads=8, dim=64)"
+    lines = label(name, width=30).split("\n")
+    assert " ".join(lines) == name
+    assert max(map(len, lines)) <= 30
+    many = label("word " * 100, width=30)
+    assert (many.count("\n"), many[-1]) == (3, "…")
+
+
+def test_names_of_several_lines_are_moved_further_apart() -> None:
+    placed = spread([0.5, 0.5, 0.5], [0.1, 0.3, 0.1])
+    assert [round(a - b, 6) for a, b in pairwise(placed)] == [0.2, 0.2]
+
+
+def test_a_figure_of_two_sides_shows_the_others_in_grey() -> None:
+    sweep = synthetic.sweep()
+    series = judged(sweep)
+    plain = known(score_figure(sweep.about, series))
+    marked = known(score_figure(sweep.about, series, compared=("heads=1", "heads=8")))
+    assert plain.svg.count(GREY) < marked.svg.count(GREY)
+    some = known(score_figure(sweep.about, series, variants=["heads=8", "heads=1"]))
+    assert some.name == f"{plain.name}-chosen"
+    assert some.caption.endswith("Shown are 2 of 5 variants.")
 
 
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)

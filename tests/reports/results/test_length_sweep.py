@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
+
 from reports.results.frame import results_frame
-from reports.results.length_sweep import Growth, find, growths, measured_in
+from reports.results.length_sweep import Growth, find, growths, measured_in, place_label
 from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, MetricSpec
 from tests.reports import conftest as synthetic
@@ -94,3 +97,27 @@ def test_of_two_readings_of_a_process_the_better_stands() -> None:
 def test_times_rates_and_memory_depend_on_the_machine() -> None:
     units = ("s", "B", "FLOP/s", "B/s", "FLOP", "1")
     assert [unit for unit in units if is_bound(unit)] == ["s", "B", "FLOP/s", "B/s"]
+
+
+def test_batches_and_threads_are_axes_of_their_own() -> None:
+    found = grown(*(("a", SECONDS, at, 1.0) for at in ("batch=8", "threads=2", "length=64")))
+    assert [(g.axis, g.places) for g in found] == [
+        ("batch", (8,)), ("threads", (2,)), ("length", (64,)),
+    ]  # fmt: skip
+    labels = [place_label(axis, 2) for axis in ("length", "dim", "batch", "threads")]
+    assert labels == ["2 tokens", "width 2", "batch 2", "2 threads"]
+    assert place_label("threads", 1) == "1 thread"
+
+
+def test_times_know_what_the_baseline_shows_against_itself_at_each_place() -> None:
+    found = grown(
+        ("a", SECONDS, "length=64", 1.0), ("b", SECONDS, "length=128", 1.0),
+        ("a", AGAIN, "length=64", 1.07), ("a", AGAIN, "length=64", 0.98, {"seed": 1}),
+        ("a", AGAIN, "dim=64", 2.0), ("a", AGAIN, "length=64", 3.0, {"environment_id": "y"}),
+        ("a", FLOPS, "length=64", 7.0),
+    )  # fmt: skip
+    times = find(found, "forward_seconds")
+    assert times is not None
+    assert times.resolution(64) == pytest.approx(math.log(1.07))
+    assert times.resolution(128) == 0.0
+    assert not find(found, "forward_flops").resolutions  # type: ignore[union-attr]

@@ -55,7 +55,7 @@ def test_the_first_with_each_other_has_the_first_as_its_number() -> None:
     assert axis.name == "key_dim"  # temperature is a number too, but not in every label
     plain, unscaled = axis.groups[:2]
     assert plain.name == AS_BASELINE
-    assert plain.note == "scale=1/sqrt(d), score=dot, temperature=1.0"
+    assert plain.note == "scale 1/sqrt(d), score dot, temperature 1.0"
     assert list(plain.variants) == [8.0, 64.0, 512.0]
     assert unscaled.variants[512.0] == "key_dim=512, scale=none"
 

@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from reports.analysis.power import power_in_words
 from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
 from reports.stats.aggregate import interquartile_mean, pooled_interval
 from reports.stats.intervals import Estimate, mean_interval
 from reports.stats.significance import power, smallest_effect
+from tests.reports.analysis.test_gate import measured
 from tests.reports.simulated import Case, about, overview, series
 
 SEEDS = (3, 5, 10)
-NUM_CLAIMS = 8
+NUM_CLAIMS = 10
 Draw = Callable[[np.random.Generator, Any], NDArray[np.float64]]
 Judge = Callable[[Mapping[str, Case]], Mapping[str, Verdict]]
 
@@ -133,7 +135,7 @@ def _false_share(
     seeds: Sequence[int] = given.get("seeds", SEEDS)
     truths: Sequence[float] = given.get("truths", [0.0] * NUM_CLAIMS)
     margins: Sequence[float] = given.get("margins", MARGINS)
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng([11, *seeds])
     false = 0
     for index in range(num):
         n = seeds[index % len(seeds)]
@@ -147,7 +149,7 @@ def _false_share(
     return false / num
 
 
-MARGINS = (0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 2.5, 5.0)
+MARGINS = (0.0, 0.0, 0.0, 1.0, 2.5, 0.0, 0.0, 1.0, 2.5, 5.0)
 
 
 @functools.cache
@@ -188,6 +190,50 @@ def test_the_power_is_what_is_stated() -> None:
     found = _found_share(5, smallest_effect(1.0, 5), 600)
     assert stated == pytest.approx(0.8)
     assert abs(found - stated) < _slack(stated, 600)
+
+
+def _power_as_planned(num_pairs: int, n: int, num: int) -> float:
+    """How often the effect that a plan prints, by so many earlier pairs, is then supported."""
+    rng = np.random.default_rng([num_pairs, n])
+    earlier, planned = about(num_pairs, 0.0), about(n, 0.0)
+    found = 0
+    for _ in range(num):
+        drawn = rng.normal(size=(2, num_pairs + n))
+        before, after = drawn[:, :num_pairs], drawn[:, num_pairs:]
+        said = power_in_words(earlier, [series(*before)], n)
+        effect = float(said.partition(" bit")[0].rpartition(" ")[2])
+        answer = verdict(planned, [series(after[0] + effect, after[1])])
+        found += answer is not None and answer.outcome is ClaimOutcome.SUPPORTED
+    return found / num
+
+
+@pytest.mark.parametrize(("num_pairs", "n"), [(3, 3), (3, 10), (10, 10)])
+def test_what_a_plan_promises_is_found_as_often(num_pairs: int, n: int) -> None:
+    """That the spread is an estimate is part of the promise: else it would be 63 of 100."""
+    assert abs(_power_as_planned(num_pairs, n, 400) - 0.8) < _slack(0.8, 400)
+
+
+def _sweeps(n: int, num: int, *, below: float = 0.0) -> list[Verdict]:
+    """Sweeps as frames: two equal variants, so many deviations below the floor."""
+    rng = np.random.default_rng([n, int(100 + below)])
+    answers = []
+    for _ in range(num):
+        b = rng.normal(2.0 + 0.1 * below, 0.1, size=n)
+        a = b + 0.1 * rng.normal(size=n)
+        answers.append(verdict(*measured(a.tolist(), b.tolist(), {"floor": 2.0, "poor": 4.0})))
+    return [answer for answer in answers if answer is not None]
+
+
+def _passed(answers: Sequence[Verdict]) -> float:
+    tested = [answer for answer in answers if answer.outcome is not ClaimOutcome.NOT_TESTED]
+    return len(tested) / len(answers)
+
+
+def test_the_gate_is_shut_for_models_at_chance() -> None:
+    """Exactly at the floor one in 200 passes, of either side; below it, hardly any."""
+    assert _passed(_sweeps(5, 100)) <= 0.03
+    assert _passed(_sweeps(5, 50, below=1.0)) == 0
+    assert _passed(_sweeps(5, 10, below=-20.0)) == 1
 
 
 def _rows(title: str, cells: Mapping[str, float]) -> Iterator[str]:
@@ -244,13 +290,13 @@ def test_pooled_coverage_at_length(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(plain[f"{tasks} tasks, 3 seeds"] < 0.93 for tasks in (4, 10))
 
 
-TRUTHS = (0.0, 0.0, 0.0, 0.0, 4.0, 6.0, 9.0, -5.0)
+TRUTHS = (0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 6.0, 9.0, 12.0, -5.0)
 
 
 @pytest.mark.statistics
 def test_false_verdicts_at_length() -> None:
     num = 1000
-    cells = {f"no differences, {n} seeds": _false_share(num, seeds=[n]) for n in SEEDS}
+    cells = {f"no differences, {n} seeds": _false_share(4 * num, seeds=[n]) for n in SEEDS}
     cells |= {
         f"no differences, every margin {margin:g} errors": _false_share(
             num, margins=[margin] * NUM_CLAIMS
@@ -268,6 +314,51 @@ def test_false_verdicts_at_length() -> None:
     _print("The same, each claim judged as if it were alone", {"no differences": alone})
     assert all(share <= 0.065 for share in cells.values())
     assert all(share <= 0.05 + _slack(0.05, num) for share in cells.values())
+
+
+@pytest.mark.statistics
+def test_a_claim_alone_at_length() -> None:
+    num, cells = 10_000, {}
+    for draw in (normal, heavy, skewed):
+        for n in SEEDS:
+            cells[f"{draw.__name__}, {n} seeds"] = _false_share(
+                num, draw, _each_alone, seeds=[n], truths=[0.0], margins=[1.0]
+            )
+    _print(f"A claim without a difference, alone, falsely judged ({num:,} sweeps each)", cells)
+    assert all(share <= 0.05 + _slack(0.05, num) for share in cells.values())
+
+
+@pytest.mark.statistics
+def test_the_gate_at_length() -> None:
+    num = 1000
+    cells = {
+        f"{below:g} deviations below the floor, {n} seeds": _passed(_sweeps(n, num, below=below))
+        for below in (0.0, 1.0, -4.0)
+        for n in SEEDS
+    }
+    _print(f"Sweeps that pass the gate ({num:,} each)", cells)
+    beyond = [answer for n in SEEDS for answer in _sweeps(n, num, below=-50.0)]
+    false = sum(_is_false(answer, 0.0, 0.0) for answer in beyond) / len(beyond)
+    _print("Those that have learnt, without a difference, falsely judged", {"all": false})
+    assert _passed(beyond) == 1
+    assert false <= 0.05 + _slack(0.05, len(beyond))
+    for name, share in cells.items():
+        if name.startswith("0"):
+            assert share <= 0.01 + _slack(0.01, num)
+        if name.startswith("1"):
+            assert share <= 0.002
+
+
+@pytest.mark.statistics
+def test_the_power_of_plans_at_length() -> None:
+    num = 2000
+    cells = {
+        f"{pairs} earlier pairs, {n} seeds": _power_as_planned(pairs, n, num)
+        for pairs in SEEDS
+        for n in SEEDS
+    }
+    _print(f"The effect that plan prints is supported ({num:,} sweeps each)", cells)
+    assert all(abs(share - 0.8) < 0.05 for share in cells.values())
 
 
 @pytest.mark.statistics

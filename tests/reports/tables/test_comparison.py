@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.document import Table
+from reports.document import Entry, Table
 from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
 from reports.pages.ablation import page
 from reports.pages.summary import coverage_in_words
 from reports.results.frame import results_frame
 from reports.results.series import Coverage, all_series, belongs
-from reports.tables.comparison import comparison_table, whole_coverage
-from suite.schema import About, MetricSpec, Provenance
+from reports.tables.comparison import NOISY, UNTOLD, comparison_table, whole_coverage
+from suite.schema import BASELINE_AGAIN, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, entry, series_of, t_interval
 
@@ -52,8 +52,8 @@ def test_a_diverged_seed_stays_in_the_denominator() -> None:
     table = _table(synthetic.sweep(), "shakespeare_characters")
     row = next(row for row in table.rows if row.name == "heads=16")
     assert row.coverage == "2 of 3; 1 diverged"
-    assert entry(table, "heads=16", "bits_per_character").text.endswith("†")
-    assert len(table.footnotes) == 1
+    assert entry(table, "heads=16", "bits_per_character").marked.endswith("†")
+    assert "†" in [note[0] for note in table.notes]
 
 
 def test_a_skipped_variant_says_why() -> None:
@@ -62,7 +62,7 @@ def test_a_skipped_variant_says_why() -> None:
     assert row.coverage == "skipped: heads=16 does not divide dim=24"
     assert entry(table, "heads=16", "accuracy").text == "skipped"
     assert entry(table, "heads=16", "accuracy").estimate.point is None
-    assert table.footnotes == ()
+    assert "†" not in [note[0] for note in table.notes]
 
 
 def test_whole_coverage_counts_every_cell() -> None:
@@ -98,7 +98,7 @@ def test_all_nan_is_no_result() -> None:
 
 def test_single_seed_has_no_interval() -> None:
     table = _small(synthetic.BITS, "quality", [("a", {"value": 2.5})])
-    assert table.rows[0].entries[0].text == "2.500†"
+    assert table.rows[0].entries[0].marked == "2.500†"
     assert table.rows[0].entries[0].interval == ""
     assert table.rows[0].coverage == "1 of 3; 2 missing"
 
@@ -109,7 +109,8 @@ def test_times_are_medians_with_a_paired_ratio_and_its_verdict() -> None:
     entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
     assert entry.estimate.point == 0.012
     assert (entry.estimate.low, entry.estimate.high) == (0.010, 0.090)
-    assert entry.note == "0.91 × baseline, ambiguous"  # the mean of logs, and its interval
+    assert entry.note == "0.91 × baseline"  # the mean of logs
+    assert entry.marks == (UNTOLD,)
 
 
 def test_one_process_shows_its_own_spread() -> None:
@@ -121,8 +122,8 @@ def test_one_process_shows_its_own_spread() -> None:
 def test_noisy_times_are_shown_marked_and_get_no_verdict() -> None:
     rows = [("a", {"value": 0.010, "status": "noisy"}), ("b", {"value": 0.020})]
     entry = _small(synthetic.SECONDS, "step_time", rows).rows[0].entries[0]
-    assert entry.text == "10"
-    assert entry.note == "0.50 × baseline, noisy"
+    assert (entry.text, entry.marks) == ("10", (NOISY,))
+    assert entry.note == "0.50 × baseline"
 
 
 def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
@@ -130,17 +131,79 @@ def test_a_noisy_time_counts_as_measured_and_a_footnote_says_so() -> None:
     rows = [("a", noisy), ("a", noisy | {"seed": 1}), ("b", {"value": 0.02})]
     table = _small(synthetic.SECONDS, "step_time", [*rows, ("b", noisy | {"seed": 1})])
     assert [row.coverage for row in table.rows] == ["2 of 2, noisy", "2 of 2, 1 noisy"]
-    assert [note.partition(":")[0] for note in table.footnotes] == ["Noisy"]
+    assert [note.partition(":")[0] for note in table.notes] == ["‡ Noisy"]
+
+
+def test_one_noisy_time_of_many_is_explained_without_a_mark() -> None:
+    rows = [("a", {"value": 0.010, "seed": seed}) for seed in range(3)]
+    table = _small(
+        synthetic.SECONDS, "step_time", [*rows[:2], ("a", rows[2][1] | {"status": "noisy"})]
+    )
+    assert table.rows[0].coverage == "3 of 3, 1 noisy"
+    assert [note.partition(":")[0] for note in table.notes] == ["Noisy"]
 
 
 def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
     cover = Coverage(num_ok=3, num_total=6, others={"diverged": 1, "noisy": 2})
     assert coverage_in_words(cover, 4).startswith(
-        "4 trials ran and gave 5 of 6 planned measurements, 2 of them noisy; 1 diverged."
+        "4 trials ran and gave 5 of 6 planned measurements; 1 diverged."
     )
     sweep = synthetic.sweep()
     num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
-    assert page(sweep, ["quick"]).summary[-2].text.startswith(f"{num_run} trials ran")
+    assert page(sweep, ["quick"]).certainty[-1].text.startswith(f"{num_run} trials ran")
+
+
+def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
+    rate = MetricSpec(name="training_tokens_per_second", unit="tokens/s", better="higher")
+    rows = [("a", {"seed": s, "value": 2.0 + 0.01 * s}) for s in range(3)]
+    rows += [("b", {"seed": s, "value": 1.0}) for s in range(3)]
+    entry = _small(rate, "step_time", rows).rows[0].entries[0]
+    assert entry.note == "2.01 × baseline, faster"
+
+
+def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
+    """A rate follows from a time, and bytes are counted: neither is a timing of its own."""
+    rate = MetricSpec(name="decode_tokens_per_second", unit="tokens/s", better="higher")
+    said = synthetic.about(
+        variants=("a",), baseline="a", tasks=("t",), probes=("decode",),
+        metrics={"t": {"decode": (synthetic.SECONDS, rate)}}, claim=None,
+    )  # fmt: skip
+    rows = [
+        synthetic.row(said, "a", "t", "decode", spec, seed=seed, value=1.0, status=status)
+        for spec in (synthetic.SECONDS, rate)
+        for seed, status in enumerate(["ok", "noisy", "noisy"])
+    ]
+    cover = whole_coverage(said, all_series(said, results_frame(rows)))
+    assert (cover.num_total, cover.num_timings, cover.num_noisy_timings) == (6, 3, 2)
+    assert coverage_in_words(cover, 3).endswith(
+        "2 of 3 timings are noisy: the samples did not settle."
+    )
+
+
+def test_a_step_that_the_baseline_is_off_by_itself_is_no_verdict() -> None:
+    """4 % slower for sure, where the baseline against itself gave 0.931 to 1.07."""
+
+    def one(again: tuple[float, ...], at: str = "") -> Entry:
+        said: About = synthetic.about(
+            variants=("a", "b"), baseline="b", tasks=("t",), probes=("step_time",),
+            metrics={"t": {"step_time": (synthetic.SECONDS,)}}, claim=None,
+        )  # fmt: skip
+        control = MetricSpec(name=BASELINE_AGAIN, unit="1", better="none", at=at)
+        numbers = [("a", synthetic.SECONDS, (0.0104, 0.0208, 0.0104)),
+                   ("b", synthetic.SECONDS, (0.01, 0.02, 0.01)), ("b", control, again)]  # fmt: skip
+        made = [
+            synthetic.row(said, name, "t", "step_time", spec, seed=seed, value=value)
+            for name, spec, values in numbers
+            for seed, value in enumerate(values)
+        ]
+        return comparison_table(said, all_series(said, results_frame(made)), "t").rows[0].entries[0]
+
+    at = synthetic.SECONDS.at
+    assert one((0.99, 1.01, 1.03), at).note == "1.04 × baseline, slower"
+    blind = one((0.931, 1.0, 1.07), at)
+    assert (blind.note, blind.marks) == ("1.04 × baseline", (UNTOLD,))
+    assert one((0.931, 1.0, 1.07), "length=4096").marks == ()  # of another coordinate
+    assert one((), at).marks == ()  # nothing is known
 
 
 def test_each_machine_has_a_column_of_its_own() -> None:
@@ -234,7 +297,8 @@ def test_negative_numbers_are_numbers_and_not_text() -> None:
 
 
 def test_markdown_has_as_many_cells_in_every_line() -> None:
-    lines = to_markdown(_table(synthetic.sweep(), "majority")).splitlines()
+    text = to_markdown(_table(synthetic.sweep(), "majority"))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
     assert len(lines) == 2 + len(synthetic.VARIANTS)
 

@@ -55,21 +55,21 @@ def test_pairs_that_agree_and_slow_downs_that_are_found() -> None:
     assert _entry(_rows(), "against itself").text == "0 of 11"
     assert _entry(_rows(), "5 % slower").text == "11 of 11"
     assert _entry(_rows(), "5 % slower", column=1).text == "1 of 1"
-    said = describe_controls(_instruments(_rows()))[1]
+    said = describe_controls(_instruments(_rows()))[0]
     counts = "in 0 of 13 pairs; it found the slow-down in 13 of 13"
-    assert said.startswith(f"Here it saw a difference that is none {counts}")
+    assert said.startswith(f"The instrument saw a difference that is none {counts}")
     assert "Do not trust" not in said
 
 
 def test_false_alarms_and_misses_are_counted_and_a_reader_is_warned_of_many() -> None:
     alarm = _changed(BASELINE_AGAIN, "length=256", value=1.04)
     assert _entry(alarm, "against itself").text == "1 of 11"
-    assert "in 1 of 13 pairs" in describe_controls(_instruments(alarm))[1]
+    assert "in 1 of 13 pairs" in describe_controls(_instruments(alarm))[0]
     one_missed = _changed(BASELINE_SLOWED, "dim=32", value=1.0)
     assert _entry(one_missed, "5 % slower").text == "10 of 11"
     rows = _rows()
     missed = rows.assign(value=rows["value"].mask(rows["metric"] == BASELINE_SLOWED, 1.0))
-    said = describe_controls(_instruments(missed))[1]
+    said = describe_controls(_instruments(missed))[0]
     assert "it found the slow-down in 0 of 13" in said
     assert said.endswith("Do not trust differences near 5 %.")
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from reports.analysis.crossover import crossover
+from reports.analysis.crossover import CrossoverKind, crossover
 from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from reports.analysis.time_comparison import compare
 from reports.document import Entry, Table
 from reports.results.length_sweep import Growth, find, growths
-from reports.tables.exponents import exponents_table, theory_remarks
+from reports.tables.comparison import NOISY, UNTOLD
+from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from reports.tables.length_sweep import (
     costs_table,
     crossover_table,
+    crossovers_in_words,
+    extremes_in_words,
     peaks_in_words,
     ratios_table,
+    use_in_words,
     utilisation_table,
 )
 from tests.reports import mixers_alone
@@ -48,12 +54,28 @@ def test_times_are_medians_with_ratio_and_verdict() -> None:
         entry = _entry(table, "mixer=linformer", column)
         values = _growth().values("mixer=linformer", place).values()
         assert entry.estimate.point == statistics.median(values)
-        found = compare(*(_growth().of(v, place) for v in ("mixer=linformer", "baseline")))
-        assert f" ×, {found.outcome}" in entry.note
+        sides = (_growth().of(v, place) for v in ("mixer=linformer", "baseline"))
+        found = compare(*sides, _growth().resolution(place))
+        assert (f" ×, {found.outcome}" in entry.note) == found.is_certain
+        assert (UNTOLD in entry.marks) == (not found.is_certain)
     assert _entry(table, "mixer=fnet", 6).tone == "better"
     assert _entry(table, "mixer=lstm", 0).tone == "worse"
     assert _entry(table, "baseline", 0).note == ""
-    assert _entry(table, "mixer=performer", 1).note.endswith(", slower, noisy")
+    assert _entry(table, "mixer=performer", 1).note.endswith(", slower")
+    assert _entry(table, "mixer=performer", 1).marks == (NOISY,)
+    assert any(note.startswith("‡ Noisy: ") for note in table.notes)
+
+
+def test_a_ratio_that_the_baseline_shows_against_itself_is_marked_and_no_verdict() -> None:
+    growth = _growth()
+    blind = replace(growth, resolutions=dict.fromkeys(growth.places, math.log(100.0)))
+    for make in (costs_table, ratios_table):
+        sure, unsure = (_entry(make(ABOUT, one, "T"), "mixer=lstm", 2) for one in (growth, blind))
+        assert (sure.marks, sure.tone) == ((), "worse")
+        assert sure.note.endswith("slower")
+        assert (unsure.marks, unsure.tone) == ((UNTOLD,), "")
+        assert "slower" not in unsure.note
+        assert unsure.estimate == sure.estimate
 
 
 def test_ratios_have_intervals() -> None:
@@ -106,15 +128,21 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
         for column, key in enumerate(keys):
             found, entry = row.exponents[key], _entry(table, row.variant, column)
             assert entry.estimate == found.estimate
-            assert ("not theory’s" in entry.note) == found.disagrees
-            assert ("pre-asymptotic" in entry.note) == found.is_pre_asymptotic
-    assert table.footnotes[0].startswith("Pre-asymptotic: ")
-    assert _entry(table, "mixer=lstm", 6).note == "as n^1.00,\ntheory n"
-    assert _entry(table, "mixer=dilated_conv", 7).note == "theory\nlog2(n) / log2(k),\nwhich is 9"
+            held = {"noisy": found.is_noisy, "not theory's": found.disagrees,
+                    "pre-asymptotic": found.is_pre_asymptotic}  # fmt: skip
+            first = [name for name, is_so in held.items() if is_so][:1]
+            assert [mark.name for mark in entry.marks] == first
+            assert not entry.note
+    assert any(note.startswith("† Pre-asymptotic: ") for note in table.notes)
+    assert _entry(table, "mixer=lstm", 6).note == "theory n"
+    assert _entry(table, "mixer=dilated_conv", 7).note == "theory log2(n) / log2(k)"
     assert table.rows[0].note == "attention, kernel=fused; theory n² d"
     told = [(remark.name, remark.text) for remark in theory_remarks(ABOUT, rows)]
-    said = [(row.variant, " ".join(theory_gaps(row))) for row in rows]
-    assert [text for _, text in told] == [text for _, text in said if text]
+    gaps = [list(theory_gaps(row)) for row in rows]
+    assert len(told) == sum(map(bool, gaps)) > 0
+    for (_, text), clauses in zip(told, filter(None, gaps), strict=True):
+        assert text.lower() == "; ".join(clauses).lower() + "."
+        assert text.count(". ") == 0  # one sentence
     assert told[0][0] == "baseline (attention, kernel=fused)"
     assert exponents_table(ABOUT, table_one(ABOUT, (), HERE)) is None
 
@@ -131,3 +159,31 @@ def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
     assert _entry(table, "mixer=conv", 1).estimate.point == pytest.approx(rate / peak)
     assert "at 118 GFLOP/s and copies memory at 11.2 GB/s" in peaks_in_words(_growths(), HERE)
     assert utilisation_table(ABOUT, _growths(), "elsewhere") is None
+
+
+def test_each_table_is_opened_by_its_answer() -> None:
+    timed = {"forward": _growth("forward_seconds"), "forward and backward": _growth()}
+    forward, both = crossovers_in_words(ABOUT, timed).split(". ")
+    for said, growth in ((forward, timed["forward"]), (both, _growth())):
+        assert said.partition(":")[0].endswith(", faster than baseline (attention, kernel=fused)")
+        for variant in ABOUT.variants[1:]:
+            found = crossover(growth, variant, "baseline")
+            assert said.count(variant) == 1
+            if found.kind is CrossoverKind.FASTER_FROM:
+                assert f"{variant} from {found.text.partition(' ')[0]} tokens on" in said
+    assert "kernel=materialised and mixer=lstm not up to 4,096 tokens" in both
+    costs = {v: _growth().point(v, 4096) or 0.0 for v in ABOUT.variants}
+    least, most = (choose(costs, key=lambda v: costs[v]) for choose in (min, max))
+    said = extremes_in_words(ABOUT, _growth())
+    assert said.startswith(f"At 4,096 tokens {least} takes least, ")
+    assert f" and {most} most, " in said
+    rows = table_one(ABOUT, _growths(), HERE)
+    powers = {row.variant: row.exponents[TIME, "length"].estimate.point or 0.0 for row in rows}
+    top = max(powers, key=lambda v: powers[v])
+    assert f"and n^{powers[top]:.2f} ({top}" in powers_in_words(ABOUT, rows)
+    used = known(utilisation_table(ABOUT, _growths(), HERE))
+    shares = {row.name: row.entries[1] for row in used.rows}
+    best = max(shares, key=lambda v: shares[v].estimate.point or 0.0)
+    assert use_in_words(used).endswith(
+        f" to {shares[best].text} ({best}) of the machine's matrix peak."
+    )

@@ -86,8 +86,8 @@ def test_how_often_it_beats_the_baseline_counts_every_pair() -> None:
     table = _table(b_t1_2=diverged)
     found = entry(table, "b", "probability_of_improvement").estimate
     assert (found.point, found.n) == (pytest.approx(11 / 12), 12)
-    assert entry(table, "b", "accuracy").text.endswith("†")
-    assert table.footnotes
+    assert entry(table, "b", "accuracy").marked.endswith("†")
+    assert table.notes
 
 
 def test_a_variant_without_a_task_is_pooled_over_none() -> None:

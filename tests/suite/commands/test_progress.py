@@ -273,7 +273,7 @@ def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measu
         ),
         (
             [timed("forward_seconds", 0.5), timed("forward_backward_seconds", 1.0, Status.NOISY)],
-            "forward_seconds 0.5 s, 1 of 2 measurements noisy",
+            "forward_seconds 0.5 s, 1 of 2 timings noisy",
         ),
         ([timed("forward_seconds", None, Status.OUT_OF_MEMORY)], "out_of_memory: why"),
     ],

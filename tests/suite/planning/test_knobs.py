@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from models import MIXERS, mixer_class
-from reports.pages.summary import summary_points
-from reports.results.series import Coverage
+from reports.pages.summary import facts
 from suite import timeouts
 from suite.planning.cells import mixer_version
 from suite.planning.knobs import knob_names, taken_names
@@ -145,8 +144,7 @@ def test_a_mixer_without_reference_is_planned_under_its_files_hash(
         "",
         "own.average:Average defines no flops(length, batch)",
     }
-    points = list(summary_points(found.about, None, Coverage(num_ok=0, num_total=0, others={}), 0))
-    (said,) = (point.text for point in points if point.title == "Unproven")
+    (said,) = (point.text for point in facts(found.about) if point.title == "Unproven")
     assert said.startswith("own.average:Average has no reference")
     version = mixer_version("own.average:Average")
     assert len(found.trials) == 2

@@ -32,6 +32,21 @@ def test_widths_are_swept_at_the_middle_length_unless_told() -> None:
     assert found[-1].changes == {"dim": 4, "length": 16}
 
 
+def test_batches_and_thread_counts_are_swept_at_one_length_by_times_alone() -> None:
+    """The first of each is what all other coordinates have: no trial of its own, and no new id."""
+    loads = {**SWEEP, "batches": [1, 8], "thread_counts": [1, 2]}
+    before, after = (swept(probes=["mixer_time"], scale=scale) for scale in (SWEEP, loads))
+    assert before.trials == after.trials[: len(before.trials)]
+    more = after.trials[len(before.trials) :]
+    assert {(t.length, t.batch, t.threads) for t in more} == {(16, 8, None), (16, 1, 2)}
+    named = {cell.at: cell.trial_id for cell in after.cells if cell.seed == 0}
+    assert named["batch=1"] == named["threads=1"] == named["length=16"]
+    assert len({named["batch=8"], named["threads=2"], named["length=16"]}) == 3
+    ats = {cell.at for cell in swept(probes=["mixer_flops"], scale=loads).cells}
+    assert ats == {"length=8", "length=16", "length=32", "dim=8", "dim=16"}
+    assert after.about.settings["batches"] == "1, 8"
+
+
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_swept_probe_meets_no_task_and_both_directions(name: str) -> None:
     found = swept(probes=[name])

@@ -89,7 +89,8 @@ def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
         if cell.variant == heads.about.baseline and cell.probe != "step_time"
     }
     assert shared == baseline | {cell.trial_id for cell in heads.cells if cell.probe == "floors"}
-    assert len(shared) == 6  # quality under three seeds, parameters, flops, and the floors
+    # Quality under ten seeds, the search for the learning rate, parameters, flops, and the floors.
+    assert len(shared) == 14
 
 
 def test_ids_know_neither_names_nor_questions_nor_order(write_ablation: WriteAblation) -> None:
@@ -255,6 +256,32 @@ def _claim(**changes: Any) -> Claim:
     return Claim("one beats four", **fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "has_floors"),
+    [
+        ({"claim": _claim()}, True),
+        ({}, False),
+        ({"claim": _claim(metric="forward_flops"), "probes": ["quality", "flops"]}, False),
+        ({"claim": _claim(), "probes": ["floors", "quality"]}, True),
+        (
+            {
+                "claim": _claim(metric="accuracy", **{
+                    side: f"heads={n}, task={IMAGES}" for side, n in (("a", 1), ("b", 4))
+                }),
+                "axes": [vary("heads", [1, 4]), vary("task", [TEXT, IMAGES])],
+                "combine": "cross",
+            },
+            True,
+        ),
+    ],
+)  # fmt: skip
+def test_a_claim_on_a_score_always_has_floors(fields: dict[str, Any], has_floors: bool) -> None:
+    """A gate that is evaded by leaving out a probe is none."""
+    about = plan(make_ablation(**fields)).about
+    assert about.probes.count("floors") == has_floors
+    assert bool(about.floors) == has_floors
+
+
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "knobs of another architecture than the task's": (
         {"baseline": Model("classifier", mixer="attention", heads=4, pooling="class_token")},
@@ -276,6 +303,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "claim": _claim(a="mixer=attention", b="mixer=fnet"),
         },
         ["the claim: 'mixer=fnet' cannot be measured on", TEXT, "fnet cannot be causal"],
+    ),
+    "check of a score": (
+        {"claim": _claim(is_check=True)}, ["is_check=True", "bits_per_character is of trained"],
     ),
     "claim about one variant twice": ({"claim": _claim(a="heads=4")}, ["both 'heads=4'"]),
     "too many trials": (

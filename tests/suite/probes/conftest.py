@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +13,11 @@ import torch
 
 from models import ModelSpec
 from suite.probes import decode, mixer_time, step_time
-from suite.probes.probe import Probe, Said
+from suite.probes.probe import Probe, Said, probe
 from suite.schema import Measurement, Parallel, Trial
 from suite.timing.comparison import TimingComparison
 from suite.timing.stopping import Limits
+from suite.training.checkpoint import Checkpointer
 
 TWO_WORKERS = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
 BRIEF = Limits(
@@ -54,12 +58,23 @@ def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -
     return ModelSpec(**(fields | changes))
 
 
-def trial_on_text(probe: str, spec: ModelSpec, batch: int, **changes: Any) -> Trial:
-    fields: dict[str, Any] = {"training": None, "seed": 0, "versions": {}, "task_digest": ""}
+def trial_on_text(name: str, spec: ModelSpec, batch: int, **changes: Any) -> Trial:
+    fields: dict[str, Any] = {
+        "training": None, "seed": 0, "versions": {}, "task_digest": "",
+        "task": "shakespeare_characters",
+    }  # fmt: skip
     return Trial(
-        probe=probe, task="shakespeare_characters", length=spec.length, batch=batch,
-        subjects=(spec,), **(fields | changes),
-    )  # fmt: skip
+        probe=name, length=spec.length, batch=batch, subjects=(spec,), **(fields | changes)
+    )
+
+
+def said_after_training(trial: Trial, folder: Path) -> list[Said]:
+    """What the trial's probe says of the model that `quality` trains first, as a sweep has it."""
+    if trial.trained is not None:
+        training = Checkpointer(folder / trial.trained.trial_id, math.inf, keeps_weights=True)
+        deque(probe("quality").measure_resuming(trial.trained, "cpu", training), maxlen=0)
+    looking = Checkpointer(folder / trial.trial_id, math.inf)
+    return list(probe(trial.probe).measure_resuming(trial, "cpu", looking))
 
 
 def by_subject(said: Iterable[Said]) -> dict[tuple[str, int], Measurement]:
@@ -70,6 +85,6 @@ def by_subject(said: Iterable[Said]) -> dict[tuple[str, int], Measurement]:
     return table
 
 
-def measured(probe: Probe, trial: Trial) -> dict[str, Measurement]:
+def measured(of: Probe, trial: Trial) -> dict[str, Measurement]:
     """Metric -> its measurement, of a trial of one subject."""
-    return {metric: m for (metric, _), m in by_subject(probe.measure(trial, "cpu")).items()}
+    return {metric: m for (metric, _), m in by_subject(of.measure(trial, "cpu")).items()}

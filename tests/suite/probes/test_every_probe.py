@@ -10,17 +10,17 @@ from typing import ClassVar
 import pytest
 
 from suite import Ablation, Model, Scale, vary
-from suite.planning.loader import find, shipped
 from suite.planning.plan import plan
 from suite.probes.probe import PROBES, probe
-from suite.schema import MIXER_ALONE, Measurement, Plan
-from suite.spec import TUNED
+from suite.schema import MIXER_ALONE, Measurement, Plan, Trial
 from suite.tasks import registry
 from suite.tasks.mqar import MqarSmall
 from suite.tasks.task import Batch, Split
+from suite.training.checkpoint import Checkpointer
+from tests.suite.probes.conftest import said_after_training
 
 ROOT = Path(__file__).parents[3]
-SCORING = {"quality", "floors"}  # what the tables of scores show
+SCORING = {"quality", "floors", "score_by_position"}  # what the tables of scores show
 STEPS = 3
 QUICK = Scale(
     dim=8, depth=1, length=32, steps=STEPS, batch=250, test_lengths=[64], lengths=[16],
@@ -60,8 +60,17 @@ def planned(name: str) -> Plan:
     )  # fmt: skip
 
 
-def measured(name: str) -> list[Measurement]:
-    said = probe(name).measure(planned(name).trials[0], "cpu")
+def trial_of(name: str) -> Trial:
+    return next(trial for trial in planned(name).trials if trial.probe == name)
+
+
+def measured(name: str, folder: Path) -> list[Measurement]:
+    """Without what is read to train the model that it looks at."""
+    trial = trial_of(name)
+    said = said_after_training(trial, folder)
+    if trial.trained is not None:
+        Spied.read.clear()
+        said = list(probe(name).measure_resuming(trial, "cpu", Checkpointer(folder / "x", 1e9)))
     return [each for each in said if isinstance(each, Measurement)]
 
 
@@ -70,18 +79,23 @@ UNTIMED = [name for name in PROBES if not probe(name).is_timing]
 
 
 @pytest.mark.parametrize("name", [name for name in UNTIMED if name not in SCORING])
-def test_a_probe_that_does_not_score_never_asks_for_the_test_split(name: str) -> None:
-    """And it measures what it announces, in that order."""
-    found, trial = measured(name), planned(name).trials[0]
+def test_a_probe_that_does_not_score_never_asks_for_the_test_split(
+    name: str, tmp_path: Path
+) -> None:
+    """And it measures what it announces, in that order; a search says more: each rate's score."""
+    found, trial = measured(name, tmp_path), trial_of(name)
     assert "test" not in Spied.read
+    found = [each for each in found if "learning_rate=" not in each.at]
     assert [(m.metric, m.unit, m.better, m.at) for m in found] == [
         (spec.name, spec.unit, spec.better, spec.at)
         for spec in probe(name).metrics(Spied, trial.length)
     ]
 
 
-def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then() -> None:
-    of_test, *_ = measured("quality")
+def test_quality_asks_for_it_after_its_last_step_and_chooses_nothing_then(
+    tmp_path: Path,
+) -> None:
+    of_test, *_ = measured("quality", tmp_path)
     assert (of_test.metric, of_test.unit, of_test.better) == ("accuracy", "1", "higher")
     found = Spied.read
     first = found.index("test")
@@ -102,23 +116,12 @@ def test_what_scores_may_be_named_in_few_files() -> None:
         )
     }
     elsewhere = {f for f in found if not f.startswith(("suite/tasks/", "suite/floors/"))}
-    assert elsewhere == {"suite/execution/run_task.py", "suite/probes/quality.py"}
+    assert elsewhere == {
+        "suite/execution/run_task.py",
+        "suite/probes/quality.py",
+        "suite/probes/score_by_position.py",
+    }
 
 
 def test_timings_of_the_mixer_alone_meet_no_task() -> None:
     assert {trial.task for trial in planned("mixer_time").trials} == {MIXER_ALONE}
-
-
-def test_learning_rates_are_chosen_by_what_never_sees_the_test_split() -> None:
-    """Whoever says ``tuned`` reads what the ablation `learning_rate` found; it takes no score."""
-    tuned = {
-        name
-        for name in shipped()
-        for scale in find(name).ablation.scales.values()
-        if scale.learning_rate == TUNED
-    }
-    assert "learning_rate" not in tuned
-    ablation = find("learning_rate").ablation
-    assert not SCORING & set(ablation.probes)
-    assert ablation.claim is not None
-    assert ablation.claim.metric.startswith("validation_")

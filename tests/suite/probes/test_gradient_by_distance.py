@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from suite.schema import Measurement, Status, Training, Trial
 from suite.tasks.shakespeare_characters import ShakespeareCharacters
 from suite.training.engines.engine import in_evaluation_mode
 from suite.training.loop import train
-from tests.suite.probes.conftest import language_model, trial_on_text
+from tests.suite.probes.conftest import language_model, said_after_training, trial_on_text
 
 WIDTH = 6
 LOWEST = math.log10(FLOOR)
@@ -60,13 +61,14 @@ spec = partial(language_model, length=96)
 
 
 def trial(model: ModelSpec) -> Trial:
-    return trial_on_text("gradient_by_distance", model, 32, training=TRAINING, seed=1)
+    trained = trial_on_text("quality", model, 32, training=TRAINING, seed=1)
+    return trial_on_text("gradient_by_distance", model, 32, seed=1, trained=trained)
 
 
-def said(model: ModelSpec) -> dict[str, list[float]]:
+def said(model: ModelSpec, folder: Path) -> dict[str, list[float]]:
     """Metric -> its values from near to far."""
     values: dict[str, list[float]] = {}
-    for each in GradientByDistance().measure(trial(model), "cpu"):
+    for each in said_after_training(trial(model), folder):
         assert isinstance(each, Measurement)  # only quality may yield points
         assert each.value is not None
         values.setdefault(each.metric, []).append(each.value)
@@ -93,14 +95,14 @@ def test_nothing_is_a_finite_number_and_infinity_is_none() -> None:
 
 
 def test_an_exploding_gradient_is_a_divergence_at_its_distances(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def exploding(model: nn.Module, inputs: Tensor) -> Tensor:
         far = torch.arange(inputs.shape[1]) >= 8
         return torch.where(far, math.inf, 1.0).double().expand(inputs.shape)
 
     monkeypatch.setattr(gradient_by_distance, "norms_by_distance", exploding)
-    first = list(GradientByDistance().measure(trial(spec("rnn", length=16)), "cpu"))[:4]
+    first = said_after_training(trial(spec("rnn", length=16)), tmp_path)[:4]
     assert [each.value for each in first if isinstance(each, Measurement)] == [0.0] * 3 + [None]
     assert isinstance(first[3], Measurement)
     assert first[3].status is Status.DIVERGED
@@ -120,24 +122,27 @@ def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
     torch.testing.assert_close(steps, torch.full_like(steps, 0.6), rtol=1e-3, atol=0)
 
 
-def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach() -> None:
+def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach(tmp_path: Path) -> None:
     """A kernel of three reaches two tokens back, two layers of it four."""
-    found = said(spec("conv", depth=2))
+    found = said(spec("conv", depth=2), tmp_path)
     assert distances(96) == [1, 2, 4, 8, 16, 32, 64]
     for values in found.values():
         assert min(values[:3]) > -6.0
         assert values[3:] == [pytest.approx(LOWEST)] * 4
 
 
-def test_attention_is_nearly_flat_where_a_plain_rnn_falls() -> None:
-    attention, rnn = (said(spec(mixer))["initial_gradient_log10"] for mixer in ("attention", "rnn"))
+def test_attention_is_nearly_flat_where_a_plain_rnn_falls(tmp_path: Path) -> None:
+    attention, rnn = (
+        said(spec(mixer), tmp_path)["initial_gradient_log10"] for mixer in ("attention", "rnn")
+    )
     assert max(attention) - min(attention) < 1.0
     assert rnn[0] - rnn[-1] > 10.0
 
 
-def test_the_trained_model_is_the_one_that_quality_trains() -> None:
+def test_the_trained_model_is_the_one_that_quality_trains(tmp_path: Path) -> None:
     model_spec = spec("gru", length=16, settings={"dropout": 0.2})
-    todo = trial(model_spec)
+    todo = trial(model_spec).trained
+    assert todo is not None
     torch.manual_seed(todo.seed)
     model = build_model(model_spec)
     assert list(train(model, exercise(todo, model), "cpu"))
@@ -146,7 +151,7 @@ def test_the_trained_model_is_the_one_that_quality_trains() -> None:
     with in_evaluation_mode(model):
         by_hand = torch.cat([log_ratios(norms_by_distance(model, w)) for w in windows.chunk(2)])
     expected = by_hand.mean(dim=0)[distances(16)].tolist()
-    assert said(model_spec)["trained_gradient_log10"] == expected
+    assert said(model_spec, tmp_path)["trained_gradient_log10"] == expected
 
 
 def test_no_parameter_is_touched() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from models import ModelSpec
 from suite.probes import mixer_time
 from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime, copy_peak, matrix_peak
-from suite.schema import CONTROLS, Measurement, Status
+from suite.schema import CONTROLS, Measurement, Status, Trial
 from suite.timing.clock import CpuClock
 from suite.timing.comparison import Disproved
 from suite.timing.kernels import QUADRATIC
-from suite.timing.passes import Call
+from suite.timing.passes import Call, Pass
 from tests.suite.probes.conftest import by_subject
 from tests.suite.timing.scripted import ScriptedClock
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
@@ -52,6 +55,41 @@ def test_every_subject_has_its_times_and_the_first_one_the_controls(table: Table
     assert found["matrix_peak_flops_per_second", 0].value == 5e9
     assert found["copy_peak_bytes_per_second", 0].value == 7e9
     assert found["copy_peak_bytes_per_second", 0].unit == "B/s"
+
+
+class Once:
+    """Runs the forward pass of each subject once, where a contest would time it."""
+
+    def __init__(self, *, trial: Trial, operations: Callable[..., object], **_: object) -> None:
+        self.trial, self.operations = trial, operations
+
+    def measured(self) -> Iterator[Measurement]:
+        for spec in self.trial.subjects:
+            self.operations(spec)[FORWARD].run()  # type: ignore[index]
+        return iter(())
+
+
+def test_a_batch_is_that_many_sequences_and_threads_that_many_threads(
+    brief: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, ...]] = []
+    original = mixer_time.over_vectors
+
+    def noted(model: nn.Module, *more: object) -> tuple[Pass, Pass]:
+        model.register_forward_pre_hook(
+            lambda _, inputs: seen.append((*inputs[0].shape[:2], torch.get_num_threads()))
+        )
+        return original(model, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mixer_time, "over_vectors", noted)
+    monkeypatch.setattr(mixer_time, "TimingComparison", Once)
+    monkeypatch.setattr(mixer_time, "num_cpus", lambda: 2)
+    loaded = replace(trial_of(alone("fnet", 8)), batch=3, threads=2)
+    peaks = list(MixerTime().measure(loaded, "cpu"))
+    assert (len(peaks), seen, torch.get_num_threads()) == (2, [(3, 8, 2)], 1)
+    monkeypatch.setattr(mixer_time, "num_cpus", lambda: 1)
+    skipped = {(m.status, m.reason) for m in MixerTime().measure(loaded, "cpu")}
+    assert skipped == {(Status.SKIPPED, "threads=2 need as many CPUs, and this process may use 1")}
 
 
 def test_backward_takes_longer_than_forward_and_both_longer_than_a_step(table: Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,12 @@ from suite.planning.plan import plan
 from suite.probes.quality import Quality
 from suite.probes.samples import mixers_of
 from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
-from suite.schema import Measurement, Point, Trial
+from suite.schema import Measurement, Trial
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.registry import build_task
 from suite.tasks.task import Batch, Split, Task
-from tests.suite.probes.conftest import TWO_WORKERS, language_model
+from suite.training.checkpoint import Checkpointer
+from tests.suite.probes.conftest import TWO_WORKERS, language_model, said_after_training
 from tests.suite.toy import FirstToken
 from tests.workplace import Workplace
 
@@ -191,7 +193,7 @@ def test_softmaxes_outside_mixers_are_not_noted() -> None:
 def test_a_mixer_without_weights_is_an_impossible_cell() -> None:
     assert Softmax().why_not(spec_of("lstm"), None) == "lstm gives no attention weights"
     assert Softmax().why_not(spec_of(), None) == ""
-    assert "in one process" in Softmax().why_not(spec_of(), TWO_WORKERS)
+    assert Softmax().why_not(spec_of(), TWO_WORKERS) == ""  # it looks at what they have trained
 
 
 def test_a_mixer_that_calls_no_softmax_is_refused_by_name() -> None:
@@ -203,15 +205,11 @@ def test_a_mixer_that_calls_no_softmax_is_refused_by_name() -> None:
 @pytest.fixture
 def trial(tmp_path: Path) -> Trial:
     made = Workplace(tmp_path).ablation(probes=["softmax"], mixer="attention", steps=4)
-    return plan(made).trials[0]
-
-
-def said(trial: Trial) -> list[Measurement]:
-    return list(Softmax().measure(trial, "cpu"))
+    return next(each for each in plan(made).trials if each.probe == "softmax")
 
 
 def test_it_looks_before_and_after_training_and_never_at_the_test_split(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     read: list[str] = []
     training_batch, held_out = FashionMnistPatches.training_batch, FashionMnistPatches.held_out
@@ -226,15 +224,21 @@ def test_it_looks_before_and_after_training_and_never_at_the_test_split(
 
     monkeypatch.setattr(FashionMnistPatches, "training_batch", noted_batch)
     monkeypatch.setattr(FashionMnistPatches, "held_out", noted_split)
-    found = said(trial)
-    assert read == ["validation"] + ["training"] * 4 + ["validation"] * 2
-    assert found[0].value != found[2].value
+    assert trial.trained is not None
+    training = Checkpointer(tmp_path / trial.trained.trial_id, math.inf, keeps_weights=True)
+    deque(Quality().measure_resuming(trial.trained, "cpu", training), maxlen=0)
+    read.clear()
+    looking = Checkpointer(tmp_path / trial.trial_id, math.inf)
+    found = list(Softmax().measure_resuming(trial, "cpu", looking))
+    assert read == ["validation"] * 2
+    values = [each.value for each in found if isinstance(each, Measurement)]
+    assert values[0] != values[2]
 
 
-def test_it_trains_the_model_that_quality_trains(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
+def test_it_looks_at_the_weights_that_quality_has_left(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The weights after the last step are those of the score, bit for bit."""
+    """Those of the last step, bit for bit."""
     models: list[Architecture] = []
 
     def kept(spec: ModelSpec) -> Architecture:
@@ -242,8 +246,8 @@ def test_it_trains_the_model_that_quality_trains(
         return models[-1]
 
     monkeypatch.setattr("suite.probes.probe.build_model", kept)
-    said(trial)
-    assert [p for p in Quality().measure(trial, "cpu") if isinstance(p, Point)]
+    said_after_training(trial, tmp_path)
+    assert len(models) == 3  # trained, untrained, looked at
     ends = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
-    assert len(ends) == 2
-    assert torch.equal(*ends)
+    assert torch.equal(ends[0], ends[2])
+    assert not torch.equal(ends[0], ends[1])

@@ -60,7 +60,10 @@ def _quality(trial: Trial, value: float, **changes: object) -> Result:
     return replace(result, **changes)  # type: ignore[arg-type]
 
 
-STEP_TIMES = ("forward_seconds", "forward_backward_seconds", "training_step_seconds")
+STEP_TIMES = (
+    "forward_seconds", "forward_backward_seconds", "training_step_seconds",
+    "training_tokens_per_second", "prefill_tokens_per_second",
+)  # fmt: skip
 
 
 def _timing(trial: Trial, provenance: Provenance, *seconds: float) -> Result:
@@ -90,7 +93,7 @@ def test_an_impossible_cell_is_there_before_anything_ran(planned: Plan) -> None:
     ]
     assert {row["reason"] for row in rows} == {"attention: heads=3 does not divide dim=16"}
     assert {(row["value"], row["environment_id"], row["unit"]) for row in rows} == {
-        (None, "", "bit"), (None, "", "s"),
+        (None, "", "bit"), (None, "", "s"), (None, "", "tokens/s"),
     }  # fmt: skip
 
 

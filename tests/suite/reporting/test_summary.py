@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.results.series import all_series
-from reports.tables.comparison import FOOTNOTE, comparison_table, without_controls
+from reports.tables.comparison import PARTIAL, comparison_table, without_controls
 from suite.reporting import build
 from suite.reporting.build import findings_of, summary_lines
 from suite.reporting.frames import by_trial, sweep_of
@@ -88,4 +88,4 @@ def test_the_end_of_a_run_explains_its_marks(finished: FinishedSweep) -> None:
     lost = replace(first, status=Status.DIVERGED, measurements=(), reason="the loss is nan")
     lines = list(summary_lines(sweep_of(finished.plan, by_trial([lost, *others]))))
     assert any("†" in line and "2 of 3; 1 diverged" in line for line in lines)
-    assert FOOTNOTE in lines
+    assert f"{PARTIAL.sign} {PARTIAL.meaning}" in lines

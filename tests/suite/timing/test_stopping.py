@@ -82,6 +82,14 @@ def test_noise_is_given_a_little_longer_on_a_quiet_machine(
     assert limits.is_worth_more(elapsed, num_quiet, num_disturbed) is is_worth_more
 
 
+def test_many_contestants_have_longer() -> None:
+    """As many rounds as few have, whose rounds are shorter."""
+    limits = Limits(most_seconds=6.0, seconds_each=0.5)
+    assert not limits.is_worth_more(6.0, 10, 0, 12)
+    assert limits.is_worth_more(14.9, 10, 0, 30)
+    assert not limits.is_worth_more(15.0, 10, 0, 30)
+
+
 def test_a_large_machine_is_allowed_a_larger_hum() -> None:
     assert DEFAULT.most_cores_of_others(2) == 0.15
     assert DEFAULT.most_cores_of_others(64) == pytest.approx(1.28)

@@ -1,0 +1,112 @@
+"""Builds the first screen of a page: the answer in one sentence, and the figure that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.analysis.claim_data import evidence
+from reports.analysis.verdict import ClaimOutcome, Verdict
+from reports.document import Drawing, capitalized, listed, readable
+from reports.pages.summary import SMOKE, why_no_verdict
+from reports.plots.scores import score_figure
+from reports.results.series import Series, belongs
+from reports.results.variant_labels import shown_name, shown_variants
+from reports.stats.intervals import as_interval, for_estimates, mean_interval
+from reports.tables.comparison import primary
+from suite.schema import MIXER_ALONE, About
+
+MOST_DRAWN = 10  # variants, so that the figure fits on a screen
+_SENTENCES = {
+    ClaimOutcome.SUPPORTED: "{}.",
+    ClaimOutcome.REFUTED: "It does not hold here that {}.",
+    ClaimOutcome.EQUIVALENT: "No difference matters here, so it does not hold that {}.",
+    ClaimOutcome.IDENTICAL: "Both sides gave the same numbers, so it does not hold here that {}.",
+    ClaimOutcome.INCONCLUSIVE: "It stays open whether {}.",
+    ClaimOutcome.UNDERPOWERED: "There are too few seeds to say whether {}.",
+    ClaimOutcome.NOT_TESTED: "This scale cannot say whether {}.",
+    ClaimOutcome.INVALID: "It cannot be said whether {}.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What stands on the first screen.
+
+    Attributes:
+        sentence: Answers the question of the title.
+        finding: The numbers behind it, whole sentences; empty where there are none.
+        badge: The outcome in words; empty without a claim.
+        outcome: As a class of its colour.
+        drawing: Of the claim's metric, on its task and at its coordinate.
+    """
+
+    sentence: str
+    finding: str = ""
+    badge: str = ""
+    outcome: str = ""
+    drawing: Drawing | None = None
+
+
+def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> Answer:
+    """The answer of an ablation: of its claim, else of the score of its first task.
+
+    Args:
+        about: Of the sweep.
+        measured: Without controls, with the floors beside their scores.
+        judged: The verdict on the claim; None where there is none.
+    """
+    if judged is None:
+        series = primary(measured, about.tasks[0])
+        drawing = _drawing(about, series, ()) if series else None
+        sentence, why = best_in_words(about, series), why_no_verdict(about)
+        return Answer(sentence=sentence or why, finding=why if sentence else "", drawing=drawing)
+    found = evidence(about, measured)
+    series = found.series if found else None
+    sides = (found.claim.a, found.claim.b) if found else ()
+    return Answer(
+        sentence=answer_in_words(judged),
+        finding=" ".join(filter(None, (f"Measured: {judged.finding}.", judged.remark))),
+        badge=judged.kind,
+        outcome=str(judged.outcome),
+        drawing=_drawing(about, series, sides) if series else None,
+    )
+
+
+def answer_in_words(judged: Verdict) -> str:
+    """The outcome as a plain sentence about the claim."""
+    return capitalized(_SENTENCES[judged.outcome].format(judged.statement))
+
+
+def _drawing(about: About, series: Series, sides: Sequence[str]) -> Drawing | None:
+    """The sides of a claim and the baseline; then others, as far as they fit."""
+    measured = [v for v in about.variants if belongs(v, series.task) and series.values(v)]
+    first = [v for v in measured if v in {*sides, about.baseline}]
+    others = [v for v in measured if v not in first]
+    chosen = {*first, *shown_variants(about, others, max(3, MOST_DRAWN - len(first)))}
+    return score_figure(about, series, [v for v in measured if v in chosen], compared=sides)
+
+
+def best_in_words(about: About, series: Series | None) -> str:
+    """Which variant came out best; empty where none has a score, or none is trained."""
+    if series is None or series.better == "none" or about.scale == SMOKE:
+        return ""
+    means = {v: mean_interval(tuple(series.values(v).values())) for v in about.variants}
+    points = {v: one.point for v, one in means.items() if one.point is not None}
+    if not points:
+        return ""
+    choose = max if series.better == "higher" else min
+    best = choose(points, key=lambda variant: points[variant])
+    written = for_estimates(series.unit, means.values())
+    numbers = [
+        " ".join(
+            filter(None, (written.with_unit(written.write(points[v])),
+                          as_interval(means[v], written.write)))
+        )
+        for v in dict.fromkeys((best, about.baseline))
+        if v in points
+    ]  # fmt: skip
+    task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
+    text = f"On {task}, {shown_name(about, best)} has the best {readable(series.metric)}"
+    against = f", against {numbers[1]} of the baseline" if len(numbers) > 1 else ""
+    return f"{text}: {listed(numbers[:1])}{against}."

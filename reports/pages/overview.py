@@ -1,0 +1,128 @@
+"""Builds the overview: the answer of every ablation, all claims judged together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.analysis.verdict import Verdict, judged_together, verdict
+from reports.escape import slug
+from reports.pages.answer import answer_in_words, best_in_words
+from reports.pages.summary import (
+    coverage_in_words,
+    published_in_words,
+    scale_in_words,
+    stated_in_words,
+    why_no_verdict,
+)
+from reports.results.frame import Sweep
+from reports.results.series import Series, all_series
+from reports.tables.comparison import primary, whole_coverage, without_controls
+from suite.schema import About
+
+_ALONE = "There is no other to be judged with, so nothing is corrected."
+_CHECKS = "A check holds by construction: it is judged alone, and no claim must be clearer for it."
+_TOGETHER = (
+    "They are judged together: of many claims one may come out by chance alone, so each of them "
+    "must meet a stricter level (Holm's method), and the chance of any false verdict among them "
+    "stays at 5 %. Judged alone, a claim has the verdict of its own page."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewEntry:
+    """One ablation.
+
+    Attributes:
+        answer: To its question, in a sentence.
+        alone: The verdict on its claim; None where it makes none.
+        together: The same, judged as one of all the claims shown: word, badge and interval of the
+            overview are those of this one.
+        published: The published figure and where it stands.
+        stated: Whether the claim was there before its results.
+    """
+
+    ablation: str
+    link: str
+    question: str
+    answer: str
+    scale: str
+    measured: str
+    alone: Verdict | None
+    together: Verdict | None
+    published: str
+    stated: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """All ablations, in the order of their names."""
+
+    entries: tuple[OverviewEntry, ...]
+
+    @property
+    def claims(self) -> tuple[Verdict, ...]:
+        """The verdicts of the ablations that make a claim."""
+        return tuple(entry.together for entry in self.entries if entry.together)
+
+    @property
+    def tally(self) -> str:
+        """How the claims came out, as ``3 claims: 2 supported, 1 not tested.``; the answer."""
+        words = Counter(str(claim.outcome) for claim in self.claims)
+        told = ", ".join(f"{number} {word}" for word, number in words.items())
+        num = len(self.claims)
+        return f"{num} claim{'' if num == 1 else 's'}: {told}." if num else ""
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Each scale that is shown, with what it takes."""
+        return tuple(dict.fromkeys(scale_in_words(entry.scale) for entry in self.entries))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """By which rules the claims are judged, and what the words mean."""
+        are_several = any(claim.num_claims > 1 for claim in self.claims)
+        has_checks = any(claim.is_check for claim in self.claims)
+        outcomes = dict.fromkeys(claim.outcome for claim in self.claims)
+        meanings = (f"{str(word).capitalize()}: {word.meaning}" for word in outcomes)
+        return (
+            _TOGETHER if are_several else _ALONE,
+            *((_CHECKS,) if has_checks else ()),
+            *meanings,
+        )
+
+
+def overview(shown: Mapping[str, Sweep]) -> Overview:
+    """The overview over the sweep that each ablation's page shows."""
+    cases = {
+        name: (sweep.about, without_controls(all_series(sweep.about, sweep.results)))
+        for name, sweep in sorted(shown.items())
+    }
+    claimed = {name: case for name, case in cases.items() if case[0].claim is not None}
+    together = judged_together(claimed) if claimed else {}
+    return Overview(
+        entries=tuple(
+            _entry(about, measured, together.get(name), shown[name].num_trials)
+            for name, (about, measured) in cases.items()
+        )
+    )
+
+
+def _entry(
+    about: About, measured: Sequence[Series], together: Verdict | None, num_trials: int
+) -> OverviewEntry:
+    alone = verdict(about, measured) if about.claim else None
+    best = best_in_words(about, primary(measured, about.tasks[0]))
+    return OverviewEntry(
+        ablation=about.ablation,
+        link=f"{slug(about.ablation)}/index.html",
+        question=about.question,
+        answer=answer_in_words(together) if together else best or why_no_verdict(about),
+        scale=about.scale,
+        measured=coverage_in_words(whole_coverage(about, measured), num_trials),
+        alone=alone,
+        together=together,
+        published=published_in_words(about),
+        stated=stated_in_words(about, alone),
+    )

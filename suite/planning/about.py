@@ -1,0 +1,150 @@
+"""Say what a plan is about: what a report needs besides its numbers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from models import Cost
+from models.model_spec import Knob, without_late_defaults
+from suite.planning.knobs import architectures_of, load_architecture, load_mixers
+from suite.planning.loader import LoadedAblation
+from suite.planning.variants import Baseline, Variant
+from suite.schema import (
+    FLOORS,
+    MIXER_ALONE,
+    About,
+    Cell,
+    ClaimSpec,
+    DataSet,
+    MetricSpec,
+    MixerFacts,
+    Trial,
+)
+from suite.spec import SEEDS, SMOKE, TUNED
+from suite.tasks.registry import task_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expanded:
+    """An ablation as far as it is planned: what `about_of` says it of.
+
+    Attributes:
+        reference: The baseline, as a variant.
+        filled: Every cell with its trial.
+    """
+
+    entry: LoadedAblation
+    baseline: Baseline
+    reference: Variant
+    variants: tuple[Variant, ...]
+    filled: Sequence[tuple[Cell, Trial | None]]
+    num_seeds: int
+
+
+def about_of(expanded: Expanded, claim: ClaimSpec | None) -> About:
+    """What a report must say besides its numbers."""
+    entry, baseline = expanded.entry, expanded.baseline
+    ablation, scale_name = entry.ablation, baseline.scale_name
+    cells = [cell for cell, _ in expanded.filled]
+    tasks = tuple(dict.fromkeys(cell.task for cell in cells))
+    trials = [trial for _, trial in expanded.filled if trial is not None]
+    before = (parent.task for trial in trials for parent in trial.parents.values())
+    sources = dict.fromkeys((*tasks, *before))
+    return About(
+        ablation=entry.name, scale=scale_name, question=ablation.question,
+        # Without the line breaks that only the ablation's file needs.
+        note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
+        baseline=expanded.reference.label, variants=tuple(each.label for each in expanded.variants),
+        tasks=tasks, probes=tuple(ablation.probes), num_seeds=expanded.num_seeds,
+        settings=_settings(baseline, trials), model=_model(baseline),
+        claim=claim, metrics=_metrics(cells),
+        data_sets={task: _data_set(task) for task in sources if task != MIXER_ALONE},
+        subjects={variant.label: _facts(baseline, variant) for variant in expanded.variants},
+        floors=_floors(cells), signatures=_signatures(tasks),
+        is_indicative=scale_name in (SMOKE, "quick"),
+        regenerate=_command(entry, scale_name, expanded.num_seeds),
+    )  # fmt: skip
+
+
+def _model(baseline: Baseline) -> dict[str, Knob]:
+    """What a report says of the baseline's model; of its parts those that it has.
+
+    Of late knobs those that are set: they are new, and the same model stays the same edition.
+    """
+    model, knobs = baseline.ablation.baseline, dict(baseline.knobs)
+    for name in architectures_of(baseline.ablation):
+        knobs = without_late_defaults(load_architecture(name).Config, knobs)
+    parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
+    found: dict[str, Knob] = {part: getattr(model, part) for part in parts}
+    runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
+    return {**found, **runtime, **knobs}
+
+
+def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
+    """Task -> the labels of its floors."""
+    floors = [cell for cell in cells if cell.probe == FLOORS]
+    return {
+        task: tuple(cell.variant for cell in floors if cell.task == task)
+        for task in dict.fromkeys(cell.task for cell in floors)
+    }
+
+
+def _signatures(tasks: Iterable[str]) -> dict[str, str]:
+    """As `About.signatures`."""
+    found = {task: task_class(task).metric.signature for task in tasks if task != MIXER_ALONE}
+    return {task: signature for task, signature in found.items() if signature}
+
+
+def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
+    """What a report says of the scale; of tuned learning rates, how they are searched for."""
+    settings = baseline.scale.settings()
+    if baseline.ablation.teacher:
+        settings["teacher"] = baseline.label("teacher").partition("=")[2]
+    if baseline.scale.learning_rate == TUNED:
+        settings["learning_rate"] = _searched(trials)
+    return settings
+
+
+def _searched(trials: Sequence[Trial]) -> str:
+    """As ``tuned: searched for each variant in trainings of 500 steps``."""
+    searches = [trial.search.training for trial in trials if trial.search]
+    steps = sorted({each.steps for each in searches if each})
+    if not steps:
+        return TUNED
+    numbers = " and ".join(f"{each:,}" for each in steps)
+    return f"{TUNED}: searched for each variant, in trainings of {numbers} steps"
+
+
+def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
+    name = baseline.model(variant).mixer
+    if name is None:
+        return MixerFacts(mixer="")
+    mixers = load_mixers(name).values()
+    cost = next(mixer.cost for mixer in mixers) if len(mixers) == 1 else Cost()
+    proven = all(mixer.is_proven() for mixer in mixers)
+    return MixerFacts(mixer=name, **asdict(cost), is_proven=proven)
+
+
+def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
+    """What runs this again; a user's file by its name, since its folder differs by machine."""
+    name = entry.file.name if entry.source_paths else entry.name
+    asked = entry.ablation.scale(scale_name).seeds or SEEDS[scale_name]
+    seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
+    return f"bakeoff run {name} --scale {scale_name}{seeds}{entry.options}"
+
+
+def _metrics(cells: list[Cell]) -> dict[str, dict[str, tuple[MetricSpec, ...]]]:
+    """Task -> probe -> metrics, each once however many lengths it is measured at."""
+    found: dict[str, dict[str, tuple[MetricSpec, ...]]] = {}
+    for cell in cells:
+        of_task = found.setdefault(cell.task, {})
+        of_task[cell.probe] = tuple(dict.fromkeys((*of_task.get(cell.probe, ()), *cell.metrics)))
+    return found
+
+
+def _data_set(task: str) -> DataSet:
+    source = task_class(task).source
+    return DataSet(
+        title=source.title, licence=source.licence, origin=source.origin, sha256=source.sha256
+    )

@@ -1,0 +1,98 @@
+"""Score a trained model by the position in the window, at the longest length that it is tested at.
+
+A language model knows nothing but what stands before a symbol: late in a window it should need
+fewer bits than early in it, unless it cannot use positions beyond those that it was trained at.
+Press et al. 2022 (arXiv:2108.12409, section 4) look at lengths; this looks inside the longest.
+
+Positions are counted from 1 and taken in bands, each twice as wide as the one before: the score at
+``position=64`` is that of the 64th to the 127th symbol. The test split is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from models import ModelSpec, architecture_class
+from suite.probes.probe import Measured, Probe, Said, measurement, task_metric, trained_model
+from suite.schema import MetricSpec, Parallel, Trial
+from suite.tasks.registry import build_task, task_class
+from suite.tasks.task import UNSCORED, Batch, Task
+from suite.training.checkpoint import Checkpointer
+from suite.training.engines.engine import in_evaluation_mode, judged
+
+AXIS = "position"
+
+
+class ScoreByPosition(Probe):
+    """The task's metric on the test split, by bands of positions."""
+
+    name = "score_by_position"
+    version = 1
+    grain = "seed"
+    reads_trained = True
+    may_start = True
+    is_batched = True
+    is_tested_at_lengths = True
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """Over the whole window; at its bands as well."""
+        assert task is not None, "score_by_position is no sweep"
+        metric = task_metric(task)
+        return (replace(metric, name=f"{metric.name}_by_position"),)
+
+    def further_coordinates(self, measured: Measured) -> tuple[str, ...]:
+        """The bands of the longest window."""
+        return tuple(f"{AXIS}={first}" for first in bands(_longest(measured)))
+
+    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
+        """There must be an answer at each position."""
+        if not {"symbols", "next_symbols"} & set(architecture_class(model.architecture).answers):
+            return f"it looks at each position, and a {model.architecture} gives one answer for all"
+        return super().why_not(model, parallel)
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
+        """It needs the folder of checkpoints, which has the trained model."""
+        return self.measure_resuming(trial, device, None)
+
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """One pass over the test split."""
+        model = trained_model(trial, checkpointer, device)
+        length = _longest(trial)
+        task = build_task(trial.task, length)
+        spec = self.metrics(task_class(trial.task), length)[0]
+        sums: dict[str, list[torch.Tensor]] = {}
+        num_rows = max(1, trial.batch * trial.length // length)
+        with in_evaluation_mode(model), torch.inference_mode():
+            for held_out in task.held_out("test", num_rows):
+                batch = held_out.to(device)
+                sums_of = judged(model, task.metric, batch)
+                for at, part in _parts(batch):
+                    sums.setdefault(at, []).append(sums_of(part))
+        for at, found in sums.items():
+            yield measurement(replace(spec, at=at), task.metric.over(found))
+
+
+def _longest(measured: Measured) -> int:
+    return max(measured.length, *measured.test_lengths, 0)
+
+
+def bands(length: int) -> list[int]:
+    """The first position of each band: 1, 2, 4, ... up to the length."""
+    return [2**power for power in range(length.bit_length())]
+
+
+def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """The whole batch, then each band of its targets `[batch, time]` in which there are any."""
+    yield "", batch
+    time = batch.targets.shape[1]
+    position = torch.arange(1, time + 1, device=batch.targets.device)
+    for first in bands(time):
+        inside = (position >= first) & (position < 2 * first)
+        part = batch.only(inside.expand(batch.targets.shape))
+        if (part.targets != UNSCORED).any():
+            yield f"{AXIS}={first}", part

@@ -1,0 +1,57 @@
+"""Score a trained model on what it was trained on: it overfits by the distance to the test score.
+
+The batches are those of the first steps of its own training, the model in evaluation mode, without
+dropout. Where the training data are few, they are met many times, and a model that learns them by
+heart scores far better here than on held-out data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from suite.probes.probe import Probe, Said, measurement, task_metric, trained_model
+from suite.schema import MetricSpec, Trial
+from suite.tasks.registry import build_task, task_class
+from suite.tasks.task import Task
+from suite.training.checkpoint import Checkpointer
+from suite.training.engines.engine import in_evaluation_mode, judged
+
+NUM_BATCHES = 64
+
+
+class TrainingScore(Probe):
+    """The task's metric on training data, after training."""
+
+    name = "training_score"
+    version = 1
+    grain = "seed"
+    reads_trained = True
+    may_start = True
+    is_batched = True
+
+    def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
+        """The task's own metric, as ``training_accuracy``."""
+        assert task is not None, "training_score is no sweep"
+        metric = task_metric(task)
+        return (replace(metric, name=f"training_{metric.name}"),)
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
+        """It needs the folder of checkpoints, which has the trained model."""
+        return self.measure_resuming(trial, device, None)
+
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """One pass over the batches."""
+        model = trained_model(trial, checkpointer, device)
+        task = build_task(trial.task, trial.length)
+        sums = []
+        with in_evaluation_mode(model), torch.inference_mode():
+            for step in range(NUM_BATCHES):
+                batch = task.training_batch(step, trial.batch, trial.seed).to(device)
+                sums.append(judged(model, task.metric, batch)(batch))
+        spec = self.metrics(task_class(trial.task), trial.length)[0]
+        yield measurement(spec, task.metric.over(sums))

@@ -1,0 +1,108 @@
+"""The trial: what is hashed, scheduled, retried, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+
+from models.model_spec import ModelSpec, content_hash
+from suite.schema.training import Parallel, Training, without_idle
+
+TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})  # by machine
+LEARNING_RATE = "learning_rate"  # the probe that searches for the rate that trainings take
+# What a trial is to one that it runs before.
+PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
+SEARCH = "search for the learning rate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The unit that is hashed, scheduled, retried, recorded.
+
+    Attributes:
+        task: `MIXER_ALONE` where there is none; `task_digest` is the SHA-256 of its data.
+        length: Tokens per sequence; `batch`: sequences per step.
+        subjects: One model for a quality trial; all models of a comparison for a timing trial,
+            the baseline's first; none for a trial of the task alone.
+        training: None where the probe trains nothing.
+        seed: Seed of a quality trial; index of the process of a timing trial.
+        versions: Version of each definition that the number depends on.
+        parallel: None in one process, without DeepSpeed.
+        test_lengths: At which the trained model is tested too; mostly none.
+        start: The trial from whose final weights the training starts; None starts as drawn.
+        teacher: The trial whose final model the training learns from, if there is one.
+        decoding: (sequences at once, beam) at which decoding is measured besides (1, 1).
+        threads: That torch computes with, if others than the worker has.
+        trained: The trial whose final model the probe looks at, if it does not train one itself.
+        search: The trial that finds the learning rate of the training; `training` then holds the
+            first rate that it tries.
+        found_rate: What it found, filled in just before the trial runs; no part of its id.
+    """
+
+    probe: str
+    task: str
+    task_digest: str
+    length: int
+    batch: int
+    subjects: tuple[ModelSpec, ...]
+    training: Training | None
+    seed: int
+    versions: Mapping[str, int | str]
+    parallel: Parallel | None = None
+    test_lengths: tuple[int, ...] = ()
+    start: Trial | None = None
+    teacher: Trial | None = None
+    decoding: tuple[tuple[int, int], ...] = ()
+    threads: int | None = None
+    trained: Trial | None = None
+    search: Trial | None = None
+    found_rate: float | None = None
+
+    @cached_property
+    def trial_id(self) -> str:
+        """Hash of the content, without what it does not have. Never time, host, commit or order."""
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        del content["found_rate"]
+        content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
+        if self.training is not None:
+            content["training"] = self.training.hashed
+        if self.parallel is not None:
+            content["parallel"] = asdict(self.parallel)
+        before = ("start", "teacher", "trained", "search")
+        content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
+        idle = {
+            "parallel": None, "test_lengths": (), "start": None, "teacher": None, "decoding": (),
+            "threads": None, "trained": None, "search": None,
+        }  # fmt: skip
+        return content_hash(without_idle(content, **idle))
+
+    @property
+    def parents(self) -> Mapping[str, Trial]:
+        """The trials that must have run before it, since it uses what they left, by their part."""
+        return self.givers_of_weights | ({SEARCH: self.search} if self.search else {})
+
+    @property
+    def givers_of_weights(self) -> dict[str, Trial]:
+        """Those of its parents whose final weights it uses."""
+        found = {PRETRAINING: self.start, TEACHER: self.teacher, TRAINED: self.trained}
+        return {part: trial for part, trial in found.items() if trial is not None}
+
+    @property
+    def settled_training(self) -> Training:
+        """Its training at the rate that was found; the trial must have one, and know its rate."""
+        assert self.training is not None, "a trial that trains is planned with training settings"
+        if self.search is None:
+            return self.training
+        assert self.found_rate is not None, "a trial runs when its learning rate has been found"
+        return replace(self.training, learning_rate=self.found_rate)
+
+    @property
+    def num_workers(self) -> int:
+        """Processes that it takes."""
+        return self.parallel.workers if self.parallel else 1
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether it runs alone, and is done only with a result from this environment."""
+        return self.probe in TIMING_PROBES

@@ -1,0 +1,187 @@
+"""Do word, badge, sentence and interval of a claim agree wherever it is shown?"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+
+import pytest
+
+from reports.analysis.verdict import ClaimOutcome
+from reports.export.templating import html_templates, markdown_templates
+from reports.pages import ablation as ablation_page
+from reports.pages import answer as answer_page
+from reports.pages.ablation import page
+from reports.pages.overview import overview
+from reports.results.frame import Sweep, curves_frame, results_frame
+from suite.schema import ClaimSpec
+from tests.reports import conftest as synthetic
+
+NUM_OVERVIEWS, NUM_CLAIMS = 8, 8
+STATEMENT = "the first beats the second"
+ANSWERS = {
+    "supported": "The first beats the second.",
+    "refuted": f"It does not hold here that {STATEMENT}.",
+    "equivalent": f"No difference matters here, so it does not hold that {STATEMENT}.",
+    "inconclusive": f"It stays open whether {STATEMENT}.",
+    "underpowered": f"There are too few seeds to say whether {STATEMENT}.",
+    "not tested": f"This scale cannot say whether {STATEMENT}.",
+}
+_NUMBER = r"([+−]?[0-9.]+)"
+_INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A claim as one place shows it: what stands on its badge, and the words beside it.
+
+    Attributes:
+        said: Of the verdict alone, on the overview.
+    """
+
+    badge: str
+    answer: str
+    finding: str
+    said: str = ""
+
+
+def _sweep(rng: random.Random, name: str) -> Sweep:
+    """A claim on a score, by chance true, false, open, a check, or of models below the floor."""
+    better = rng.choice(("higher", "lower"))
+    spec = synthetic.MetricSpec(name="score", unit="1", better=better)
+    num, floor = rng.choice((1, 3, 3, 4, 6)), "guess"
+    claim = ClaimSpec(
+        statement=STATEMENT, metric="score", a="v=1", b="v=2", by=rng.choice((0.0, 0.05, 0.2)),
+        source="", task="t", is_check=rng.random() < 0.2,
+    )  # fmt: skip
+    about = synthetic.about(
+        ablation=name, variants=("v=1", "v=2"), baseline="v=2", tasks=("t",), num_seeds=num,
+        probes=("quality", "floors"), claim=claim, floors={"t": (floor,)}, data_sets={},
+        metrics={"t": {"quality": (spec,), "floors": (spec,)}},
+    )  # fmt: skip
+    gain = rng.choice((-0.3, -0.1, 0.0, 0.0, 0.1, 0.3)) * (1 if better == "higher" else -1)
+    rows = [
+        synthetic.row(about, variant, "t", "quality", spec, seed=seed,
+                      value=1.0 + gain * (variant == "v=1") + rng.gauss(0, 0.03))
+        for variant in about.variants for seed in range(num)
+    ]  # fmt: skip
+    is_below = rng.random() < 0.2
+    value = 2.0 if is_below == (better == "higher") else 0.1
+    rows.append(synthetic.row(about, floor, "t", "floors", spec, value=value, trial_id="f"))
+    return Sweep(about, results_frame(rows), curves_frame([]))
+
+
+def _on_overview(html: str) -> Iterator[Shown]:
+    for card in html.split('<section class="claim ')[1:]:
+        edge = card.partition('"')[0]
+        badge = re.search(
+            r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', card
+        )
+        assert badge
+        colour, kind, answer, finding = badge.groups()
+        assert colour == edge == kind.partition(",")[0]
+        said = re.search('<p class="soft">([^<]*)', card)
+        yield Shown(kind, answer, unescape(finding), said[1] if said else "")
+
+
+def _in_markdown(text: str) -> Iterator[Shown]:
+    for kind, rest in re.findall(r"^\*\*([A-Z][^*]*)\.\*\* (.*)$", text, flags=re.MULTILINE):
+        answer, _, finding = rest.partition(" Measured: ")
+        finding, judged, said = finding.replace("\\", "").partition(" Judged among")
+        kind = kind[0].lower() + kind[1:]
+        yield Shown(kind, answer, f"Measured: {finding}", f"{judged}{said}".strip())
+
+
+def _on_page(sweep: Sweep) -> Shown:
+    """As page and Markdown show it, which must say the same."""
+    made = page(sweep, ["quick"])
+    html = html_templates().get_template("report.html").render(page=made)
+    edge = html.partition('<div class="verdict ')[2].partition('"')[0]
+    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', html)
+    assert found
+    colour, kind, answer, finding = found.groups()
+    assert colour == edge == kind.partition(",")[0]
+    markdown = markdown_templates().get_template("report.md").render(page=made)
+    shown = Shown(kind, answer, unescape(finding))
+    assert next(_in_markdown(markdown.partition("<details>")[0])) == shown
+    return shown
+
+
+def _ends(shown: Shown) -> tuple[float, float, float] | None:
+    """Level and signed ends of the printed interval; None where none is printed."""
+    found = _INTERVAL.search(shown.finding)
+    if not found:
+        return None
+    level, *ends = (float(text.replace("−", "-")) for text in found.groups())
+    if "is worse than" in shown.finding:  # sizes: the smaller end first
+        ends = [-end for end in reversed(ends)]
+    return level, ends[0], ends[1]
+
+
+def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
+    """Word, sentence and interval against each other; the word."""
+    word, *rest = shown.badge.split(", ")
+    assert ("a check" in rest) == claim.is_check
+    assert shown.answer == ANSWERS[word]
+    ends = _ends(shown)
+    if word in ("not tested", "underpowered"):
+        assert word == "underpowered" or ends is None
+        assert "has not learnt t" in shown.finding or word == "underpowered"
+        return word
+    assert ends
+    at, low, high = ends
+    assert at == pytest.approx(level, abs=0.005)
+    holds = {
+        "supported": low >= 0, "refuted": low <= 0 and (high <= 0 or high <= claim.by),
+        "equivalent": -claim.by <= low and high <= claim.by,
+        "inconclusive": low <= 0 and high >= claim.by,
+    }  # fmt: skip
+    assert holds[word], shown
+    assert ("is better than" in shown.finding) == (word == "supported" and low > 0) or low == 0
+    return word
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without figures: words alone are compared."""
+    for module in (ablation_page, answer_page):
+        monkeypatch.setattr(module, "score_figure", lambda *_, **__: None)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verdict() -> None:
+    rng = random.Random(20)
+    seen: Counter[str] = Counter()
+    for number in range(NUM_OVERVIEWS):
+        sweeps = {f"n{i}": _sweep(rng, f"n{i}") for i in range(1 if not number else NUM_CLAIMS)}
+        made = overview(sweeps)
+        html = html_templates().get_template("overview.html").render(overview=made)
+        markdown = markdown_templates().get_template("overview.md").render(overview=made)
+        cards = list(_on_overview(html))
+        assert list(_in_markdown(markdown.partition("\n## ")[2])) == cards
+        for entry, card in zip(made.entries, cards, strict=True):
+            claim = sweeps[entry.ablation].about.claim
+            assert claim
+            assert entry.together
+            assert entry.alone
+            assert card.badge == entry.together.kind
+            word = _check(card, claim, 100 * (1 - entry.together.level))
+            alone = _on_page(sweeps[entry.ablation])
+            _check(alone, claim, 95.0)
+            assert alone.badge == entry.alone.kind
+            is_among = entry.together.num_claims > 1
+            said = (
+                f"Judged among the {entry.together.num_claims} claims here; alone: {alone.badge}."
+            )
+            assert card.said == (said if is_among else "")
+            seen[word] += 1
+            seen["a check"] += claim.is_check
+    assert {*ANSWERS, "a check"} == set(seen)
+
+
+def test_every_outcome_has_a_sentence() -> None:
+    assert set(answer_page._SENTENCES) == set(ClaimOutcome)

@@ -1,0 +1,129 @@
+"""The committed pages are what today's code makes of their frames, and are clean and whole.
+
+`make pages` makes them again after a change of code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.results.frame import read_sweep
+from suite.journal.journal import Journal
+from suite.schema import Result, Status
+from tests.suite.finished_sweep import FinishedSweep
+from tools import results
+from tools.results import MADE, MOST_BYTES, RESULTS, Refused, keep, kept, make_pages, num_bytes
+
+# Made before frames were kept. The list only shrinks: it ends with the next runs of these.
+WITHOUT_FRAMES = {
+    "complexity", "data_parallel", "gradients", "heads", "learning_rate", "linear_attention",
+    "positions", "recall", "regularisation", "scaling",
+}  # fmt: skip
+NO_CHANGE: dict[str, Any] = {}
+KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def test_every_committed_report_holds_its_frames() -> None:
+    assert {path.name for path in RESULTS.iterdir() if path.is_dir()} - {*KEPT} == WITHOUT_FRAMES
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: Path) -> None:
+    home = RESULTS / name
+    sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
+    results.render(name, [sweep], tmp_path)
+    committed = _files(home)
+    assert committed.pop(MADE)
+    again = _files(tmp_path / name)
+    assert again.keys() == committed.keys(), "run `make pages`"
+    assert [file for file in again if again[file] != committed[file]] == [], "run `make pages`"
+    assert num_bytes(home) <= MOST_BYTES
+
+
+@pytest.mark.skipif(bool(WITHOUT_FRAMES), reason="some reports were made before frames were kept")
+def test_the_committed_overview_is_made_again(tmp_path: Path) -> None:
+    sweeps = kept()
+    results.render_overview({name: [sweep] for name, sweep in sweeps.items()}, tmp_path)
+    for name in ("index.html", "index.md"):
+        assert (tmp_path / name).read_bytes() == (RESULTS / name).read_bytes(), "run `make pages`"
+    assert (RESULTS / "made.md").read_text() == results.how_all_were_made(sweeps)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> FinishedSweep:
+    """In the journal of an output folder, as made by a commit."""
+    sweep = FinishedSweep("heads")
+    _record(sweep, tmp_path / "out", "0123456789ab")
+    return sweep
+
+
+def _record(
+    sweep: FinishedSweep, out: Path, commit: str, of_last: dict[str, Any] | None = NO_CHANGE
+) -> None:
+    """`of_last` changes the last result; None leaves it out."""
+    out.mkdir(exist_ok=True)
+    with Journal(out / "journal.db") as journal:
+        journal.keep_plan(sweep.plan)
+        *others, last = (_at(result, commit) for result in sweep.results)
+        for result in (*others, *([replace(last, **of_last)] if of_last is not None else [])):
+            journal.commit(result, journal.begin(result.trial_id, "here"))
+
+
+def _at(result: Result, commit: str) -> Result:
+    return replace(result, provenance=replace(result.provenance, commit=commit))
+
+
+def test_a_finished_report_is_kept_with_its_frames(finished: FinishedSweep, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    home = keep("heads", tmp_path / "out", into=docs)
+    first = _files(home)
+    make_pages(docs)
+    assert _files(home) == first
+    before = _files(docs)
+    assert {"index.html", "report.md", "results.parquet", "curves.parquet", MADE} <= {*_files(home)}
+    assert "heads" in before["index.md"].decode()
+    (home / "report.md").write_text("by another version of the code")
+    make_pages(docs)
+    assert _files(docs) == before
+    row = (docs / "made.md").read_text().splitlines()[-1]
+    assert "`bakeoff run heads --scale quick`" in row
+    assert "| 0123456789ab |" in row
+    assert f"| {len(finished.results)} | 0.03 |" in row  # nine trials of 12.5 seconds
+
+
+@pytest.mark.parametrize(
+    ("commit", "of_last", "sentence"),
+    [
+        ("0123456789ab+", {}, "made by 0123456789ab+; only those of a commit without changed"),
+        ("release 0.2", {}, "made by release 0.2; only"),
+        ("0123456789ab", None, "1 of 9 trials are missing"),
+        ("0123456789ab", {"status": Status.CRASHED}, "1 of 9 trials are failed"),
+    ],
+)
+def test_what_nobody_could_repeat_is_refused(
+    commit: str, of_last: dict[str, Any] | None, sentence: str, tmp_path: Path
+) -> None:
+    _record(FinishedSweep("heads"), tmp_path / "out", commit, of_last=of_last)
+    with pytest.raises(Refused, match=sentence.replace("+", r"\+")):
+        keep("heads", tmp_path / "out", into=tmp_path / "docs")
+    assert not (tmp_path / "docs").exists()
+
+
+def test_what_is_too_large_or_unknown_is_refused(
+    finished: FinishedSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match=r"holds no tails at quick; it holds heads at quick\.$"):
+        keep("tails", tmp_path / "out", into=tmp_path)
+    monkeypatch.setattr(results, "MOST_BYTES", 1000)
+    with pytest.raises(Refused, match=r"bytes; at most 1,000 are allowed\.$"):
+        keep("heads", tmp_path / "out", into=tmp_path)
+    assert not (tmp_path / "heads").exists()
