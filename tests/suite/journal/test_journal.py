@@ -21,8 +21,8 @@ from suite.journal.journal import Journal
 from suite.journal.sqlite_schema import Contradiction, JournalError
 from suite.planning.plan import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
-from tests.suite.small_ablation import make_ablation
 from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 
 HERE, ELSEWHERE = HEADS.place, HEADS.other_place
 
