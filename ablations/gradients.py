@@ -40,7 +40,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=1, length=128, steps=1_500, batch=16, num_evaluations=5, seeds=3
+            tasks=["shakespeare_tragedies"],
+            dim=64, depth=1, length=128, steps=1_000, batch=16, num_evaluations=5, seeds=3
         ),
         "standard": Scale(
             dim=256, depth=6, length=256, steps=20_000, batch=64, warmup_steps=1_000, gpus=1.0

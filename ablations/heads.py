@@ -31,6 +31,7 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
+            tasks=["shakespeare_tragedies"],
             dim=64, depth=2, length=64, steps=1_500, batch=32, num_evaluations=5, seeds=10
         ),
         "standard": Scale(

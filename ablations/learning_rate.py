@@ -40,6 +40,7 @@ ABLATION = Ablation(
     ),
     scales={
         "quick": Scale(
+            tasks=["shakespeare_tragedies"],
             dim=64, depth=2, length=64, steps=1_500, batch=32, learning_rate=5e-3,
             num_evaluations=1, seeds=3,
         ),

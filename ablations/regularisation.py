@@ -27,7 +27,7 @@ ABLATION = Ablation(
         vary("warmup_steps", [0, 50, 400, 4_000], quick=[0, 50]),
         vary("norm_placement", ["post", "pre"]),
     ],
-    tasks=["shakespeare_hamlet"],
+    tasks=["shakespeare_act"],
     probes=["quality", "floors", "training_score", "parameters"],
     claim=Claim(
         "dropout of 0.1 beats none where a model overfits",

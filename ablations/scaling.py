@@ -42,7 +42,8 @@ ABLATION = Ablation(
     recipe=Recipe(learning_rate="tuned"),
     scales={
         "quick": Scale(
-            dim=64, depth=2, length=64, steps=1_500, batch=32, num_evaluations=5, seeds=5
+            tasks=["shakespeare_tragedies"],
+            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5
         ),
         "standard": Scale(
             dim=256, depth=4, length=128, steps=10_000, batch=32, warmup_steps=500, gpus=1.0

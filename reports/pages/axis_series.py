@@ -66,10 +66,11 @@ def _exhibit(about: About, some: Sequence[AxisSeries]) -> Exhibit:
     if first.is_of_groups:
         title += f", for each {listed(readable(first.row_title).split(', '))}"
     drawn = [(s, one) for s in some if (one := axis_figure(s, _drawn_lines(about, s)))]
-    is_split = len(drawn) > 1
+    is_split, is_search = len(drawn) > 1, first.probe == LEARNING_RATE
     return Exhibit(
         title=capitalized(title),
-        sentences=(_SEARCH if first.probe == LEARNING_RATE else _EXPLORATORY,),
+        sentences=(_SEARCH if is_search else _EXPLORATORY,),
+        is_folded=is_search,
         drawings=() if is_split else tuple(drawing for _, drawing in drawn),
         views=tuple(View(title=_view(s), drawings=(one,)) for s, one in drawn if is_split),
         folded=tuple(map(axis_table, some)),

@@ -124,7 +124,7 @@ def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
     )
     body = re.sub(r"<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
     body = body[body.index("<svg") :]
-    start, end = _compact(body, f"f{hashlib.sha256(name.encode()).hexdigest()[:8]}").split(">", 1)
+    start, end = _compact(body, f"f{hashlib.sha256(name.encode()).hexdigest()[:6]}").split(">", 1)
     return (
         f'{start} role="img" aria-labelledby="{name}-title {name}-desc">\n '
         f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
@@ -133,13 +133,14 @@ def to_svg(figure: Figure, *, name: str, title: str, description: str) -> str:
 
 
 def _compact(body: str, prefix: str) -> str:
-    """The same drawing in two thirds of the bytes: a page holds dozens of them.
+    """The same drawing in less than two thirds of the bytes: a page holds dozens of them.
 
-    Ids that nothing refers to go, the others get a short prefix; lengths are cut to hundredths of
-    a point.
+    Ids that nothing refers to go, the others become prefix and number; lengths are cut to
+    hundredths of a point.
     """
-    used = set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', body))
-    body = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", body)
-    body = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{prefix}-", body)
+    used = dict.fromkeys(re.findall(r'(?:xlink:href="|url\()#([^")]+)', body))
+    short = {name: f"{prefix}-{number}" for number, name in enumerate(used)}
+    body = re.sub(r' id="([^"]+)"', lambda m: f' id="{short[m[1]]}"' if m[1] in short else "", body)
+    body = re.sub(r'(xlink:href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], body)
     body = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", body)
     return re.sub(r"\n\s+", "\n", body)

@@ -262,6 +262,7 @@ class Scale(Recipe):
         seeds: Number of seeds; by default 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs of one worker; a trial has one worker unless `workers` says more.
         threads: Threads that torch computes with in a worker; by default as many as CPUs.
+        tasks: Names of tasks, in place of the ablation's.
         gpus: GPUs of one worker; a fraction shares one.
         gpu_model: The GPU to run on, as Ray names it (``A100``); empty takes any.
         memory_gib: Memory that a node must have to spare for a worker; 0 asks for none.
@@ -271,6 +272,7 @@ class Scale(Recipe):
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    tasks: Names | None = None
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     steps: Count
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -322,7 +324,7 @@ class Scale(Recipe):
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default
         }
-        found = self.model_dump(exclude={"seeds", *SWEEPS, *idle})
+        found = self.model_dump(exclude={"seeds", "tasks", *SWEEPS, *idle})
         for name in sorted(SWEEPS - {"dims_length"}, key=list(type(self).model_fields).index):
             if values := getattr(self, name):
                 found[name] = ", ".join(map(str, values))
@@ -395,6 +397,9 @@ class Ablation(FrozenSpec):
             if "quick" in self.scales:
                 small = _smaller(self.scales["quick"], update.get("axes", self.axes))
                 update["scales"] = {SMOKE: small, **self.scales}
+        own = {**self.scales, **update.get("scales", {})}.get(scale)
+        if own is not None and own.tasks:
+            update["tasks"] = own.tasks
         return self.model_copy(update=update) if update else self
 
     def scale(self, name: str) -> Scale:

@@ -14,7 +14,8 @@ from suite.tasks.task import DataSource, Task, TaskError
 TASKS: dict[str, str] = {
     # language modelling
     "shakespeare_characters": "suite.tasks.shakespeare_characters:ShakespeareCharacters",
-    "shakespeare_hamlet": "suite.tasks.shakespeare_characters:ShakespeareHamlet",
+    "shakespeare_tragedies": "suite.tasks.shakespeare_characters:ShakespeareTragedies",
+    "shakespeare_act": "suite.tasks.shakespeare_characters:ShakespeareAct",
     "shakespeare_masked": "suite.tasks.shakespeare_masked:ShakespeareMasked",
     "wikipedia_bytes": "suite.tasks.wikipedia_bytes:WikipediaBytes",
     "enwik8": "suite.tasks.enwik8:Enwik8",

@@ -85,7 +85,9 @@ def _at(result: Result, commit: str) -> Result:
 def test_a_finished_report_is_kept_with_its_frames(finished: FinishedSweep, tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     home = keep("heads", tmp_path / "out", into=docs)
+    first = _files(home)
     make_pages(docs)
+    assert _files(home) == first
     before = _files(docs)
     assert {"index.html", "report.md", "results.parquet", "curves.parquet", MADE} <= {*_files(home)}
     assert "heads" in before["index.md"].decode()

@@ -42,3 +42,16 @@ def test_draws_its_parameters_in_torchs_order() -> None:
     found = build_mixer("lstm", dim=8).state_dict()
     assert list(found) == [f"lstm.{key}" for key in expected]
     assert all(torch.equal(found[f"lstm.{key}"], value) for key, value in expected.items())
+
+
+def test_a_forget_bias_is_added_to_the_forget_gate_and_nothing_else() -> None:
+    """In every layer and direction; the rows are input, forget, cell, output."""
+    torch.manual_seed(0)
+    plain = build_mixer("lstm", dim=8, layers=2).state_dict()
+    torch.manual_seed(0)
+    opened = build_mixer("lstm", dim=8, layers=2, forget_bias=1.0).state_dict()
+    for name, values in plain.items():
+        added = torch.zeros_like(values)
+        if "bias_ih" in name:
+            added[4:8] = 1.0
+        torch.testing.assert_close(opened[name], values + added)

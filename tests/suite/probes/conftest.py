@@ -59,11 +59,13 @@ def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -
 
 
 def trial_on_text(name: str, spec: ModelSpec, batch: int, **changes: Any) -> Trial:
-    fields: dict[str, Any] = {"training": None, "seed": 0, "versions": {}, "task_digest": ""}
+    fields: dict[str, Any] = {
+        "training": None, "seed": 0, "versions": {}, "task_digest": "",
+        "task": "shakespeare_characters",
+    }  # fmt: skip
     return Trial(
-        probe=name, task="shakespeare_characters", length=spec.length, batch=batch,
-        subjects=(spec,), **(fields | changes),
-    )  # fmt: skip
+        probe=name, length=spec.length, batch=batch, subjects=(spec,), **(fields | changes)
+    )
 
 
 def said_after_training(trial: Trial, folder: Path) -> list[Said]:
