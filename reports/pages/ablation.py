@@ -178,11 +178,11 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     first = answer(about, measured, judged)
-    findings = folded((
-        *((mixers,) if mixers else ()),
-        *(_task(sweep, measured, task, first) for task in tasks),
-        *_others(sweep, compared(measured)),
-    ))  # fmt: skip
+    on_tasks = [_task(sweep, measured, task, first) for task in tasks]
+    alone = [mixers] if mixers else []
+    is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
+    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
+    findings = folded((*parts, *_others(sweep, compared(measured))))
     return Page(
         about=about,
         scales=tuple(scales),

@@ -263,10 +263,10 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
         for variant, estimate in estimates.items()
     }
     is_exact = is_count or series.unit in ("B", "bytes")
-    kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
+    kind = "" if is_exact else "median [spread]"
     is_local = not is_count and len(about.provenances) > 1
     machine = machine_in_words(about, series.environment_id) if is_local else ""
-    return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
+    return _column(series, written, entries, note=", ".join(filter(None, (machine, kind))))
 
 
 def _column(

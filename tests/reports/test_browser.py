@@ -283,6 +283,8 @@ def test_the_contents_lead_to_every_part(page: Page, reports: Path) -> None:
     for index in range(links.count()):
         target = links.nth(index).get_attribute("href")
         assert page.locator(f"{target} h2").count() == 1
+    page.locator('nav.contents a[href="#setting"]').click()
+    assert page.locator("#setting > details[open] dl.settings").first.is_visible()
 
 
 INJECTED = (
