@@ -7,6 +7,7 @@ trainings. Timings learn from timings alone: they last about as long on any mach
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,14 +133,15 @@ class History:
         little work, as of trials much shorter than this one, little.
         """
         work = self._work(key)
-        kinds = [kind for kind in reversed(self._kinds(key)) if kind in measured]
+        kinds = [k for k in reversed(self._kinds(key)) if k in measured and k != EVERY]
         if not self.estimates.work:  # nothing says how kinds compare: the closest one counts
-            kinds = [kind for kind in kinds if kind != EVERY][-1:]
-            return measured[kinds[0]].rate(0.0, 0.0) if kinds else None
-        rate = 1.0 if self.trials[key].is_alone else self.estimates.slowness
+            return measured[kinds[-1]].rate(0.0, 0.0) if kinds else None
+        every, least = measured.get(EVERY, _Measured()), max(_PRIOR_WORK, _PRIOR_SHARE * work)
+        rate = every.rate(self.estimates.slowness, least)
+        if self.trials[key].is_alone:
+            rate = max(1.0, math.sqrt(rate))  # half of it takes as long on any machine
         for kind in kinds:
-            least = _PRIOR_WORK if kind == EVERY else 0.0
-            rate = measured[kind].rate(rate, max(least, _PRIOR_SHARE * work))
+            rate = measured[kind].rate(rate, _PRIOR_SHARE * work)
         return rate * work
 
     @cached_property

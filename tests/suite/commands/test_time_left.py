@@ -25,7 +25,7 @@ SCALE = {"dim": 32, "depth": 2, "length": 64, "steps": 400, "batch": 16, "num_ev
 # How many times as long as its FLOPs say a training takes.
 OF_A_MIXER = {"attention": 1.0, "lstm": 3.0, "conv": 0.5, "linear_transformer": 1.5}
 TIMING_SECONDS = (4.0, 9.0)
-PAUSE, PAUSE_OF_A_PROCESS = 0.2, 3.0
+PAUSE = 0.2
 Moment = tuple[float, Event]
 
 
@@ -80,8 +80,13 @@ class Truth:
         return machine * (OF_A_MIXER[model.mixer] * per_token * tokens + in_python) + 1.0
 
 
-def schedule(missing: Pending, truth: Truth, places: int) -> tuple[list[Moment], float]:
-    """What happens when, and how long it takes: packed first, in its order, then timings."""
+def schedule(
+    missing: Pending, truth: Truth, places: int, pause: float
+) -> tuple[list[Moment], float]:
+    """What happens when, and how long it takes: packed first, in its order, then timings.
+
+    Each of these waits for `pause` seconds, in which its process starts.
+    """
     moments: list[Moment] = []
     free = [0.0] * places
     for trial, _ in missing.packed:
@@ -90,8 +95,8 @@ def schedule(missing: Pending, truth: Truth, places: int) -> tuple[list[Moment],
         heapq.heappush(free, begin + truth.of(trial))
     end = max(free)
     for trial, _ in missing.alone:
-        moments += happens(trial, end + PAUSE_OF_A_PROCESS, truth.of(trial))
-        end += PAUSE_OF_A_PROCESS + truth.of(trial)
+        moments += happens(trial, end + pause, truth.of(trial))
+        end += pause + truth.of(trial)
     return sorted(moments, key=lambda moment: moment[0]), end
 
 
@@ -156,7 +161,7 @@ def test_after_a_tenth_the_time_left_is_right_within_half(
     missing = replace(pending_work(plans, {}), num_places=float(places))
     works = (*missing.packed, *missing.alone)
     for seed in range(2):
-        happened = schedule(missing, Truth(works, machine, seed), places)
+        happened = schedule(missing, Truth(works, machine, seed), places, 3 * machine)
         for share in (0.1, 0.3, 0.6):
             left, truth = said_at(share, plans, missing, happened, monkeypatch)
             print(sweep, machine, places, share, f"{happened[1]:.0f} {left / truth:.2f}")
@@ -172,7 +177,7 @@ def test_before_anything_has_run_the_times_of_an_earlier_run_count(
     truth = Truth((*every.packed, *every.alone), 5.0, 0)
     before = {t.trial_id: truth.of(t) for p in short for t in p.trials if t.seed == 0}
     missing = pending_work(short, {key: {"here"} for key in before}, at("here"))
-    happened = schedule(missing, truth, 1)
+    happened = schedule(missing, truth, 1, 3.0)
     known = replace(missing, past=before, num_places=1.0)
     left, total = said_at(0.0, short, known, happened, monkeypatch)
     assert total / 1.5 < left < 1.5 * total
