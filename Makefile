@@ -12,7 +12,7 @@ setup: .venv/done
 	touch .venv/done
 
 demo: setup
-	$(BIN)/bakeoff run heads complexity --scale quick
+	$(BIN)/bakeoff run docs/demo.py --executor inline
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

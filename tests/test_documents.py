@@ -63,16 +63,29 @@ def test_every_make_target_exists() -> None:
         assert {target for words in used for target in words.split()} <= targets
 
 
-def test_the_ablation_of_the_readme_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ablation_of_the_readme_is_the_demo() -> None:
+    block = next(block for block in code_blocks(README) if "ABLATION" in block)
+    assert block == (ROOT / "docs/demo.py").read_text()
+    assert len(block.splitlines()) <= 25
+    assert "bakeoff run docs/demo.py" in README
+    assert "bakeoff run docs/demo.py" in (ROOT / "Makefile").read_text()
+
+
+def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result at once, one that is learnt, and lengths before and after the crossover."""
+    from suite.commands.resource_usage import planned_work
+    from suite.planning.estimate import seconds_of
     from suite.planning.plan import plan
+    from suite.sweep.pending import pending_work
 
     monkeypatch.setattr(sys, "path", sys.path[:])
-    block = next(block for block in code_blocks(README) if "ABLATION" in block)
-    name = re.findall(r"bakeoff run path/to/(\S+\.py)", README)[0]
-    (tmp_path / name).write_text(block)
-    assert len(block.splitlines()) <= 25
-    planned = plan(str(tmp_path / name))
-    assert planned.about.variants == ("scale=1/sqrt(d)", "scale=none")
+    planned = plan(str(ROOT / "docs/demo.py"))
+    assert planned.about.variants == ("mixer=attention", "mixer=linear_transformer")
+    assert planned.about.claim is not None
+    missing = pending_work([planned], {})
+    assert seconds_of(*missing.packed[0]) < 1.0
+    assert {trial.length for trial, _ in missing.alone} >= {128, 1024}
+    assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # in truth 160
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from suite.commands.resource_usage import History, time_left
+from suite.commands.time_left import EVERY, Estimates, History, time_left
 from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from suite.journal.plans import Listed, listed
 from suite.journal.sqlite_schema import End
 from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
-from suite.planning.estimate import seconds_of
+from suite.planning.estimate import kinds_of, seconds_of, slowness_of_this_machine
 from suite.schema import CONTROLS, FAILURES, Plan, Point, Result, Status
 from suite.sweep.driver import Display
-from suite.sweep.pending import Pending
+from suite.sweep.pending import Pending, Work, distinct_work, in_layers
 from suite.text import in_words, short
 
 _MOST_RUNNING_SHOWN = 8
@@ -39,7 +39,7 @@ class Tally:
     Attributes:
         trials: To run, by id; those of `others` join them when they begin.
         others: Done before, by id: some run again where no node of their environment is left.
-        estimates: trial_id -> seconds that it takes, of which only the ratios count.
+        estimates: What is known of how long they take.
         steps: trial_id -> its training steps.
         num_done_before: Trials that an earlier run has done.
         editions: Ablation -> the number of its edition.
@@ -47,7 +47,7 @@ class Tally:
 
     trials: dict[str, Listed]
     others: Mapping[str, Listed] = field(default_factory=dict)
-    estimates: Mapping[str, float] = field(default_factory=dict)
+    estimates: Estimates = field(default_factory=Estimates)
     steps: Mapping[str, int] = field(default_factory=dict)
     num_done_before: int = 0
     editions: Mapping[str, int] = field(default_factory=dict)
@@ -114,8 +114,8 @@ class Tally:
             self._eta = time_left(
                 History(
                     trials=self.trials, done=self.finished, running=self._begun, starts=(),
-                    ends=self._ends, now=now, driver_started=self.start, weights=self.estimates,
-                    shares=self._shares(),
+                    ends=self._ends, now=now, driver_started=self.start,
+                    estimates=self.estimates, shares=self._shares(),
                 )
             )  # fmt: skip
         return self._eta
@@ -147,11 +147,30 @@ def _tally(plans: Sequence[Plan], missing: Pending) -> Tally:
     return Tally(
         trials={trial_id: every.pop(trial_id) for trial_id in work},
         others=every,
-        estimates={trial_id: seconds_of(*item) for trial_id, item in work.items()},
+        estimates=_estimates(plans, missing),
         steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
         num_done_before=missing.num_done,
         editions={plan.about.ablation: plan.about.edition for plan in plans},
     )
+
+
+def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
+    """Of the trials to run, and of those whose seconds are known from earlier runs."""
+    past = [item for item in distinct_work(plans) if item[0].trial_id in missing.past]
+    works: list[Work] = [*missing.packed, *missing.alone, *past]
+    layers = enumerate(in_layers(missing.packed))
+    is_on_a_gpu = any(plan.resources.num_gpus for plan in plans)
+    return Estimates(
+        work={trial.trial_id: seconds_of(trial, asked) for trial, asked in works},
+        kinds={
+            trial.trial_id: (*kinds_of(trial), *([] if trial.is_timing else [EVERY]))
+            for trial, _ in works
+        },
+        layers={trial.trial_id: layer for layer, some in layers for trial, _ in some},
+        past=missing.past,
+        slowness=1.0 if is_on_a_gpu else slowness_of_this_machine(),
+        num_places=missing.num_places,
+    )  # fmt: skip
 
 
 class PlainLines(Display):

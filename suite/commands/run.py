@@ -28,6 +28,8 @@ from suite.sweep.pending import distinct_work
 from suite.text import in_words, redact
 from suite.tracking.location import sqlite_path
 
+CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # where times were measured along lengths
+
 
 def run(
     names: Sequence[str],
@@ -124,6 +126,8 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
         print(_printable(line))
     for page in outcome.reports:
         print(f"report:    {page}")
+        for figure in sorted(page.parent.glob(CROSSOVER_FIGURES))[:1]:
+            print(f"figure:    {figure}")
     for where in _comparisons(outcome, options):
         print(f"compare:   {where}")
     if outcome.error:

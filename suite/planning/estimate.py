@@ -1,25 +1,36 @@
-"""Estimate the time that a trial takes from the FLOPs of its model; for plans, order and ETA.
+"""Estimate the time that a trial takes from the FLOPs of its model; for plans, order and time left.
 
-The rates are round figures for one CPU core and one GPU; only the ratios matter to the ETA, which
-is scaled by the times of finished trials.
+The rates are round figures for one CPU core and one GPU. The time left of a sweep is scaled by the
+times of finished trials, so that only the ratios matter; before any has finished, by the time of a
+matrix product.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Hashable
 from functools import cache
+
+import torch
 
 from models import ModelError, ModelSpec, build_shapes
 from suite.planning.loader import tried
 from suite.probes.probe import lengths_of
 from suite.schema import LEARNING_RATE, Resources, Trial
+from suite.tasks.registry import task_class
 
 _FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
 _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
-_SECONDS_OF_FLOORS = 10.0  # counts of n-grams, a linear classifier
+_SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
+_SECONDS_OF_FLOORS = 0.3
+_SECONDS_OF_LONG_FLOORS = 10.0  # counts of n-grams, a linear classifier
+_SHORT_FLOORS = frozenset({"uniform", "majority", "shown_answers"})
+_SIDE, _PRODUCTS = 256, 150  # of the matrix product that shows how fast this machine is
+_PRODUCT_FLOPS_PER_SECOND = 8.0e10  # where trainings do `_FLOPS_PER_SECOND_OF_A_CPU`
 _TRAININGS_OF_A_SEARCH = 8  # mostly four rates, with two seeds; see probes/learning_rate.py
 _STEPS_OF_A_TIMING = 11  # see probes/data_parallel.py
 _SECONDS_OF_A_CONTEST = 5.0  # see timing/stopping.py: warm-up, and rounds that count
@@ -31,13 +42,14 @@ _SECONDS_TO_START_WORKERS = 12.0
 def seconds_of(trial: Trial, resources: Resources) -> float:
     """Rough wall time of one trial on the resources that it asks for."""
     if not trial.subjects:
-        return _SECONDS_OF_FLOORS
+        is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
+        return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
         return _SECONDS_AT_LEAST
     rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
     if resources.num_gpus:
         rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
-    per_step = trial.batch * _flops_of_training(trial) / rate
+    per_step = trial.batch * _flops_of_training(trial) / rate + _SECONDS_OF_A_STEP
     if trial.parallel is not None:
         return _SECONDS_TO_START_WORKERS + _of_workers(trial, per_step)
     if trial.training is not None:
@@ -48,6 +60,41 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
     num_contests = 1 + len(trial.decoding)
     contests = num_contests * max(_SECONDS_OF_A_CONTEST, rounds)
     return _SECONDS_TO_START_A_PROCESS + contests
+
+
+def kinds_of(trial: Trial) -> tuple[Hashable, ...]:
+    """What it has in common with others, from the closest to the widest.
+
+    The closest is all but the seed. Trainings of one mixer on one task are alike whatever they are
+    for, as a search for the learning rate and what takes its rate.
+    """
+    sort = "training" if trial.training is not None else trial.probe
+    mixers = tuple(of.mixer or of.architecture for of in trial.subjects)
+    models = tuple(of.spelling for of in trial.subjects)
+    twin = (trial.length, trial.batch, models, repr(trial.training), repr(trial.parallel))
+    of_probe = (trial.probe, trial.task, mixers)
+    wider: tuple[Hashable, ...] = ((sort, trial.task, mixers), (sort, trial.task), sort)
+    return (*of_probe, *twin), of_probe, *(kind for kind in wider if kind != of_probe)
+
+
+@cache
+def slowness_of_this_machine() -> float:
+    """Seconds that a second of estimated work takes here, by a matrix product on one thread.
+
+    It takes a tenth of a second, and counts whatever else the machine does.
+    """
+    num_threads = torch.get_num_threads()
+    matrix = torch.ones(_SIDE, _SIDE)
+    torch.set_num_threads(1)
+    try:
+        _ = matrix @ matrix  # makes pages and handles
+        start = time.perf_counter()
+        for _ in range(_PRODUCTS):
+            _ = matrix @ matrix
+        seconds = time.perf_counter() - start
+    finally:
+        torch.set_num_threads(num_threads)
+    return seconds * _PRODUCT_FLOPS_PER_SECOND / (_PRODUCTS * 2 * _SIDE**3)
 
 
 def _flops_of_training(trial: Trial) -> float:

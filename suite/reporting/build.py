@@ -15,11 +15,14 @@ import pandas as pd
 
 from models.errors import did_you_mean
 from reports.analysis.cost import TRAINING_STEP
+from reports.analysis.crossover import crossover
 from reports.analysis.verdict import verdict
 from reports.document import NO_ENTRY, Column, Row, Table
+from reports.pages.mixers import main_environment
 from reports.plots.learning_curves import learning_curves, mean_curve
 from reports.render import render, render_overview
 from reports.results.frame import Sweep, read_sweep
+from reports.results.length_sweep import find, growths
 from reports.results.series import FLOORS_FOOTNOTE, Series, all_series, compared
 from reports.results.variant_labels import named_values, value_of_baseline
 from reports.stats.intervals import Estimate
@@ -42,6 +45,8 @@ from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 MOST_ROWS = 20  # of all tables together
 _FEWEST_ROWS = 5  # of one
 _LONGEST_NAME = 60
+
+_PASSES = (("forward and backward", "forward_backward_seconds"), ("forward", "forward_seconds"))
 
 Sweeps = Mapping[str, Sequence[Sweep]]  # by ablation, one a scale
 
@@ -186,7 +191,10 @@ def _metrics(columns: Iterable[Column], variant: str) -> dict[str, float]:
 
 
 def summary_lines(sweep: Sweep) -> Iterator[str]:
-    """A table for each task, and the verdict on the claim; nothing where there is no result."""
+    """A table for each task, lengths from which mixers are faster, and the verdict on the claim.
+
+    Nothing where there is no result.
+    """
     about = sweep.about
     measured = without_controls(all_series(about, sweep.results))
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
@@ -195,8 +203,26 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
     for task in tasks:
         yield from _table(about, found, task, num_rows)
     judged = verdict(about, measured) if about.claim and len(sweep.results) else None
+    yield from _crossovers(sweep)
     if judged is not None:
         yield f"verdict:   {one_line(judged.sentence)}"
+
+
+def _crossovers(sweep: Sweep) -> Iterator[str]:
+    """A line for each mixer that was timed along lengths: from where on it beats the baseline."""
+    about, environment_id = sweep.about, main_environment(sweep.results)
+    every = growths(about, sweep.results) if environment_id else ()
+    timed = {kind: find(every, metric, "length", environment_id) for kind, metric in _PASSES}
+    found: dict[str, list[str]] = {}
+    for kind, growth in timed.items():
+        others = set(growth.variants) - {about.baseline} if growth else ()
+        for variant in (each for each in about.variants if each in others):
+            assert growth is not None, "else it has no variants"
+            answer = crossover(growth, variant, about.baseline).text
+            found.setdefault(variant, []).append(f"{kind} {answer}")
+    for variant, answers in found.items():
+        faster = f"{one_line(variant)} is faster than {one_line(about.baseline)}"
+        yield f"crossover: {faster} from so many tokens on: {'; '.join(answers)}"
 
 
 def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ Trials run in this process, on an embedded Ray, or on a running cluster.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ from suite.sweep.pending import (
     in_layers,
     in_order,
     pending_work,
+    seconds_of_past,
 )
 from suite.sweep.starts import StartWeights
 from suite.tasks.data_files import refuse_damaged
@@ -290,10 +292,14 @@ class _Sweep:
 
     def run(self, console: Console, display_for: DisplayFor) -> _Ran:
         """Run it all, or until the deadline."""
-        missing = self._pending()
+        past = seconds_of_past(self.plans, self.journal.ends())
+        missing = replace(self._pending(), past=past, num_places=self._num_places())
         deadline = self.options.deadline
         if not missing.num_trials or (deadline and deadline.is_over):
             return _Ran(was_cut=bool(missing.num_trials))
+        if self.options.executor == "ray":
+            address = self.options.address
+            console.print(f"joins {address}" if address else "starts Ray: this takes some seconds")
         with (
             display_for(self.plans, missing, console) as display,  # first: Ray takes seconds
             _folder_for(
@@ -306,6 +312,15 @@ class _Sweep:
             closing(in_time(self._events(missing, executor), deadline)) as events,
         ):
             return self._taken(events, display)
+
+    def _num_places(self) -> float | None:
+        """Of this machine, on CPUs; those of a cluster come and go."""
+        if self.options.executor == "inline":
+            return 1.0
+        asked = [plan.resources for plan in self.plans]
+        if self.options.address is not None or any(each.num_gpus for each in asked):
+            return None
+        return max(1.0, (os.cpu_count() or 1) // max(each.num_cpus for each in asked))
 
     def num_left(self) -> int:
         """How many trials the next run would do."""

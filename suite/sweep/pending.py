@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from suite.planning.estimate import seconds_of
+from suite.journal.sqlite_schema import End
+from suite.planning.estimate import kinds_of, seconds_of
 from suite.provenance import provenance
-from suite.schema import Plan, Resources, Trial
+from suite.schema import FAILURES, Plan, Resources, Trial
 
 Work = tuple[Trial, Resources]
 Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result
@@ -18,11 +19,18 @@ HasWeights = Callable[[str], bool]  # whether a trial can be started from, by it
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """What is to be run, in order, in two phases: timing never shares a machine."""
+    """What is to be run, in order, in two phases: timing never shares a machine.
+
+    Attributes:
+        past: Seconds that trials took which are done, by id, as far as they are known.
+        num_places: How many workers run at a time in the first phase; None is not known yet.
+    """
 
     packed: tuple[Work, ...]
     alone: tuple[Work, ...]
     num_done: int
+    past: Mapping[str, float] = field(default_factory=dict)
+    num_places: float | None = None
 
     @property
     def num_trials(self) -> int:
@@ -59,8 +67,7 @@ def pending_work(
 ) -> Pending:
     """The work that is left, in order; a trial that two plans share is in it once.
 
-    First each variant gets one seed, the shortest trials first, so that there is soon something to
-    see of all; the rest is packed best if the longest come first.
+    The order is that of `in_line`.
 
     A timing that two plans share is in it once for each of their resources: on other threads it is
     made in another environment, and neither comparison may be filled from both.
@@ -71,7 +78,7 @@ def pending_work(
     left = [work for work in every if not is_done(*work, done, where)]
     lost = {each for trial, _ in left for each in _lost(trial, done, has_weights)}
     left += [work for work in every if work[0].trial_id in lost and is_done(*work, done, where)]
-    left.sort(key=_place_in_line)
+    left = in_line(left)
     return Pending(
         packed=tuple(work for work in left if not work[0].is_timing),
         alone=tuple(work for work in left if work[0].is_timing),
@@ -102,9 +109,31 @@ def _depth(trial: Trial, pending: Container[str]) -> int:
     return 1 + max(_depth(parent, pending) for parent in parents) if parents else 0
 
 
-def _place_in_line(work: Work) -> tuple[bool, float]:
-    seconds = seconds_of(*work)
-    return (True, -seconds) if work[0].seed else (False, seconds)
+def in_line(works: Iterable[Work]) -> list[Work]:
+    """The shortest trial of each probe, task and mixer, then seed 0 of all, then the other seeds.
+
+    So there is soon something to see of each kind, and it is known how fast each runs. But for
+    these few the longest come first: one that began last would leave all other places idle, while
+    in this order a phase takes at most a third longer than in the best one (Graham 1969, "Bounds on
+    multiprocessing timing anomalies"), and the few delay it by no more than they take. The longest
+    are also what the time left depends on most.
+    """
+    timed = sorted(((w[0].seed > 0, seconds_of(*w), w) for w in works), key=lambda each: each[:2])
+    first: dict[Hashable, Work] = {}
+    rest: list[tuple[bool, float, Work]] = []
+    for is_later, seconds, work in timed:
+        _, kind, *_ = kinds_of(work[0])
+        if first.setdefault(kind, work) is not work:
+            rest.append((is_later, -seconds, work))
+    rest.sort(key=lambda each: each[:2])
+    return [*first.values(), *(work for _, _, work in rest)]
+
+
+def seconds_of_past(plans: Iterable[Plan], ends: Iterable[End]) -> Mapping[str, float]:
+    """How long trials of these plans took that have a result, by id."""
+    known = {trial.trial_id for plan in plans for trial in plan.trials}
+    kept = (end for end in ends if end.is_kept and end.status not in FAILURES)
+    return {end.trial_id: end.seconds for end in kept if end.trial_id in known}
 
 
 def distinct_work(plans: Iterable[Plan]) -> list[Work]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from suite.commands import resource_usage as module
-from suite.commands.resource_usage import History
+from suite.commands.time_left import Estimates, History
 from suite.journal.plans import Listed
 from suite.journal.sqlite_schema import Attempt, End
 
@@ -35,6 +35,7 @@ def history(trials: list[Listed], ends: list[End] = [], **changes: Any) -> Histo
     """`running` says since when; all else has begun as long ago as it took."""
     running = changes.pop("running", {})
     starts = changes.pop("starts", None)
+    changes.setdefault("estimates", Estimates(work=changes.pop("weights", {})))
     if starts is None:
         starts = [
             Attempt(e.trial_id, e.attempt, (e.ended_seconds or 0.0) - e.seconds, "") for e in ends
@@ -257,7 +258,7 @@ def test_the_longest_trial_bounds_it_from_below() -> None:
 def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr("suite.commands.time_left.os.cpu_count", lambda: 8)
     trials = [trial(f"t{k}", num_cpus=2.0) for k in range(9)]
     found = usage(trials, [end("t0", 60.0, None)])
     assert found.eta_seconds == pytest.approx(8 * 60 / 4)

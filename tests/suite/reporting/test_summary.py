@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
 from reports.results.series import all_series
 from reports.tables.comparison import PARTIAL, comparison_table, without_controls
+from suite.planning.plan import plan
 from suite.reporting import build
 from suite.reporting.build import findings_of, summary_lines
 from suite.reporting.frames import by_trial, sweep_of
-from suite.schema import Status
+from suite.schema import Measurement, Result, Status
+from suite.spec import Model, vary
 from tests.suite.finished_sweep import FinishedSweep
+from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +94,31 @@ def test_the_end_of_a_run_explains_its_marks(finished: FinishedSweep) -> None:
     lines = list(summary_lines(sweep_of(finished.plan, by_trial([lost, *others]))))
     assert any("†" in line and "2 of 3; 1 diverged" in line for line in lines)
     assert f"{PARTIAL.sign} {PARTIAL.meaning}" in lines
+
+
+def test_the_end_of_a_run_says_from_which_length_a_mixer_is_faster() -> None:
+    """Times of n^2 / 32 and n with a little noise, so that they are equal at 32."""
+    ablation = make_ablation(
+        axes=[vary("mixer", ["attention", "fnet"])], baseline=Model(mixer="attention"),
+        probes=["mixer_time"], scale={"lengths": [8, 16, 64, 128]},
+    )  # fmt: skip
+    planned = plan(ablation, seeds=3)
+    results = [
+        Result(
+            trial_id=trial.trial_id, status=Status.OK, seconds=1.0, provenance=HEADS.place,
+            measurements=tuple(
+                Measurement(
+                    metric="forward_seconds", unit="s", better="lower", subject=index,
+                    value=seconds * (1 + 0.01 * trial.seed * index),
+                )
+                for index, seconds in enumerate((trial.length**2 / 32e6, trial.length / 1e6))
+            ),
+        )
+        for trial in planned.trials
+    ]  # fmt: skip
+    (line,) = summary_lines(sweep_of(planned, by_trial(results)))
+    begin = "crossover: mixer=fnet is faster than mixer=attention from so many tokens on: forward "
+    assert line.startswith(begin)
+    place, low, high = (float(number) for number in re.findall(r"[\d.]+", line[len(begin) :]))
+    assert low < place < high
+    assert place == pytest.approx(32, rel=0.05)

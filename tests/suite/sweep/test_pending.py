@@ -40,7 +40,7 @@ def test_every_timing_probe_is_one() -> None:
     assert {name for name in PROBES if probe(name).is_timing} == TIMING_PROBES
 
 
-def test_the_shortest_come_first_until_each_variant_has_a_seed_then_the_largest(
+def test_the_shortest_of_a_kind_comes_first_then_a_seed_of_each_variant_the_largest_first(
     planned: Plan,
 ) -> None:
     trained = [
@@ -48,7 +48,7 @@ def test_the_shortest_come_first_until_each_variant_has_a_seed_then_the_largest(
         for trial, _ in pending_work([planned], {}).packed
         if trial.probe == "quality"
     ]
-    assert trained == [(0, 1), (0, 2), (0, 4), (1, 4), (1, 2), (1, 1)]
+    assert trained == [(0, 1), (0, 4), (0, 2), (1, 4), (1, 2), (1, 1)]
 
 
 def test_a_trial_that_two_plans_share_is_run_once(planned: Plan) -> None:
@@ -136,7 +136,7 @@ def test_where_it_may_be_cut_a_seed_of_everything_comes_before_the_next(missing:
     assert [last_seed for _, last_seed in found] == [0, 1, None]
     for seed, (stage, _) in enumerate(found):
         depths = [t.subjects[0].depth for t, _ in stage.packed if t.probe == "quality"]
-        assert depths == ([4, 2, 1] if seed else [1, 2, 4])
+        assert depths == ([4, 2, 1] if seed else [1, 4, 2])
         assert {trial.seed for trial, _ in (*stage.packed, *stage.alone)} == {seed}
         assert [trial.probe for trial, _ in stage.alone] == ["step_time"]
     assert {t.probe for t, _ in found[0][0].packed} == {"quality", "parameters"}
