@@ -106,7 +106,7 @@ def test_what_is_open_is_called_open() -> None:
 
 def test_a_variant_that_is_not_there_says_so() -> None:
     texts = _texts(_exhibit(synthetic.sweep()))
-    assert texts["heads=16 against heads=8: BLEU"]["ours"] == "not among the variants here"
+    assert texts["heads=4 against heads=8: BLEU"]["ours"] == "not among the variants here"
     said = synthetic.about()
     nothing = known(published_exhibit(said, all_series(said, results_frame([]))))
     assert _texts(nothing)[f"{ROW}BLEU"]["ours"] == "no result"
