@@ -4,7 +4,7 @@ Arora, Eyuboglu et al. 2023 (Zoology, arXiv:2312.04927), figure 2: attention ans
 associative recall at any width from 64 to 512; convolutions, gated and as long as the sequence,
 only where the width grows with the number of pairs, since what they remember has to fit into it.
 Here: mixers by width, two layers and one head, as there; 256 symbols for its 8,192 (mqar_small).
-Quick has 4 and 8 pairs in 64 tokens. The convolution has a tap for each of 64 tokens. Blocks have no
+Quick has 4 and 8 pairs in 64 tokens. The convolution has a tap for each of these. Blocks have no
 feed-forward, and positions stand beside the tokens, so that attention finds the key within 300
 steps. Each mixer has its own learning rate at each width. The floor guesses among the values that
 were shown: one in four of 4 pairs, one in eight of 8.
