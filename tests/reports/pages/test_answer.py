@@ -83,3 +83,15 @@ def test_without_results_there_is_a_sentence_and_no_figure() -> None:
     made = _answer(Sweep(synthetic.about(), results_frame([]), curves_frame([])))
     assert made.sentence == "It cannot be said whether 8 heads beat one."
     assert made.drawing is None
+
+
+def test_beside_a_verdict_on_scores_the_best_variant_is_named_whichever_it_is() -> None:
+    sweep = synthetic.sweep()
+    claim = known(sweep.about.claim)
+    assert len(sweep.about.variants) > 2
+    assert "has the best" in _answer(sweep).finding
+    rows, curves = (
+        frame[frame["variant"].isin([claim.a, claim.b])] for frame in (sweep.results, sweep.curves)
+    )
+    alone = synthetic.about(variants=(claim.a, claim.b))
+    assert "has the best" not in _answer(Sweep(alone, rows, curves)).finding

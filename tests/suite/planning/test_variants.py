@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from models.model_spec import Knob
+from suite.planning.plan import plan
 from suite.planning.variants import Baseline, variants_of
 from suite.spec import Ablation, Axis, Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
@@ -106,3 +107,25 @@ TASKS = ["shakespeare_characters", "fashion_mnist_patches"]
 def test_ambiguous_axes_are_refused(axes: list[Axis], tasks: list[str], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         _expanded(make_ablation(axes=axes, tasks=tasks), {"heads": 4})
+
+
+def test_a_baseline_may_hold_a_knob_of_a_mixer_that_is_varied() -> None:
+    mixers = vary("mixer", ["attention", "separable_conv"])
+    made = make_ablation(
+        axes=[mixers], baseline=Model(mixer="attention", kernel_size=7), claim=None
+    )
+    knobs = {t.subjects[0].mixer: t.subjects[0].knobs for t in plan(made).trials if t.subjects}
+    assert knobs["separable_conv"]["kernel_size"] == 7
+    assert "kernel_size" not in knobs["attention"]
+    alone = make_ablation(
+        axes=[vary("heads", [1, 2])], claim=None, baseline=Model(mixer="attention", kernel_size=7)
+    )
+    with pytest.raises(SpecError, match="kernel_size"):
+        plan(alone)
+
+
+def test_a_scale_may_have_tasks_of_its_own() -> None:
+    own = make_ablation(scale={"tasks": ["listops"], "length": 16}, claim=None)
+    assert plan(own).about.tasks == ("listops",)
+    assert plan(own, scale="smoke").about.tasks == plan(own).about.tasks
+    assert "tasks" not in plan(own).about.settings
