@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reports.document import listed
 from reports.results.series import QUALITY, Series, beside_scores, floors_of
-from reports.results.variant_labels import shown_name
+from reports.results.variant_labels import what_baseline_is
 from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
-from suite.schema import About, ClaimSpec
+from suite.schema import About, ClaimSpec, rests_on
 
 CONFIDENCE = 0.99
+_VALIDATION = "validation_"  # before the name of a metric
 _ROUNDING = 1e-9  # of the floor: the mean of equal scores may differ from them in its last bit
 
 
@@ -48,10 +50,17 @@ def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Serie
     """A sentence where the gate does not see all of the claim; else empty."""
     score = _claimed(claim, measured)
     if score is None:
-        is_beside_scores = QUALITY in about.probes
-        return "The claim is on no score: it says nothing of quality." if is_beside_scores else ""
-    if not floors_of(about, score):
+        if claim.metric.startswith(_VALIDATION):
+            return "The claim is on validation data, of which no floor is known."
+        return "The claim is on no score: it says nothing of quality." * (QUALITY in about.probes)
+    labels = floors_of(about, score)
+    if not labels:
         return f"No floor of {score.task} is known: nothing shows that its models have learnt it."
+    missing = [label for label in labels if not score.values(label)]
+    if missing:
+        return f"Not computed, and so not asked for: the floor {listed(missing)}."
+    if claim.metric != score.metric:
+        return f"The floors are those of {score.metric}: none is known of {claim.metric}."
     return f"The floors are those of the whole score: none is known at {claim.at}." * bool(claim.at)
 
 
@@ -65,15 +74,17 @@ def below_floor(about: About, score: Series) -> str:
     floor = _best_floor(about, score)
     if floor is None or _beats(score, about.baseline, floor[1]):
         return ""
-    name = shown_name(about, about.baseline)
-    return f"{name} does not beat {floor[0]} here: nothing about quality follows from this table."
+    name = what_baseline_is(about) or about.baseline
+    return (
+        f"The baseline ({name}) does not beat the floor {floor[0]} here: nothing about quality "
+        "follows from this table."
+    )
 
 
 def _claimed(claim: ClaimSpec, measured: Sequence[Series]) -> Series | None:
-    """The whole score that the claim is on, or on a part of; None where it is on no score."""
-    scores = beside_scores(measured)
-    named = (s for s in scores if (s.task, s.metric) == (claim.task, claim.metric))
-    return next((series for series in named if series.is_whole_score), None)
+    """The whole score that the claim is on, or rests on; None where it is on no score."""
+    scores = (s for s in beside_scores(measured) if s.is_whole_score and s.task == claim.task)
+    return next((score for score in scores if rests_on(claim.metric, score.metric)), None)
 
 
 def _best_floor(about: About, score: Series) -> tuple[str, float] | None:

@@ -77,7 +77,7 @@ def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | Non
     kept = [
         replace(one, against=about.baseline) if one.against == _BASELINE else one
         for one in counterparts()
-        if one.ablation == about.ablation
+        if one.ablation == about.ablation and one.task in about.tasks
     ]
     if not any(one.variant in about.variants for one in kept):
         return None

@@ -27,7 +27,13 @@ from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
 from reports.results.series import Coverage, Series, all_series, compared
 from reports.results.variant_labels import named_values
-from reports.tables.comparison import comparison_table, primary, whole_coverage, without_controls
+from reports.tables.comparison import (
+    TRAINING_SPEED,
+    comparison_table,
+    primary,
+    whole_coverage,
+    without_controls,
+)
 from reports.tables.pooled import pooled_exhibit
 from suite.schema import BASELINE_AGAIN, MIXER_ALONE, About, DataSet, Provenance, Status
 
@@ -45,6 +51,7 @@ _METRICS = {
     "mean_squared_error": "how far the model's number lies from the true one, squared, on average",
     "perplexity": "between how many equally likely tokens the model, in effect, still hesitates",
     "tokens_per_second": "how many tokens are trained on in a second",
+    TRAINING_SPEED: "how many tokens the whole model is trained on in a second",
     "scaling_efficiency": "the speed with several workers, as a share of as many times the speed "
     "of one",
 }
@@ -171,11 +178,11 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
     first = answer(about, measured, judged)
-    findings = folded((
-        *((mixers,) if mixers else ()),
-        *(_task(sweep, measured, task, first) for task in tasks),
-        *_others(sweep, compared(measured)),
-    ))  # fmt: skip
+    on_tasks = [_task(sweep, measured, task, first) for task in tasks]
+    alone = [mixers] if mixers else []
+    is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
+    parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's comes first
+    findings = folded((*parts, *_others(sweep, compared(measured))))
     return Page(
         about=about,
         scales=tuple(scales),

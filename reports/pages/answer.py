@@ -66,11 +66,23 @@ def answer(about: About, measured: Sequence[Series], judged: Verdict | None) -> 
     sides = (found.claim.a, found.claim.b) if found else ()
     return Answer(
         sentence=answer_in_words(judged),
-        finding=" ".join(filter(None, (f"Measured: {judged.finding}.", judged.remark))),
+        finding=" ".join(
+            filter(
+                None, (f"Measured: {judged.finding}.", judged.remark, _best(about, judged, series))
+            )
+        ),
         badge=judged.kind,
         outcome=str(judged.outcome),
         drawing=_drawing(about, series, sides) if series else None,
     )
+
+
+def _best(about: About, judged: Verdict, series: Series | None) -> str:
+    """Of a claim on a score the best variant, whichever it is; empty where two are compared."""
+    is_open = judged.outcome in (ClaimOutcome.NOT_TESTED, ClaimOutcome.INVALID)
+    if is_open or series is None or not series.is_score or len(about.variants) < 3:
+        return ""
+    return best_in_words(about, series)
 
 
 def answer_in_words(judged: Verdict) -> str:
@@ -107,6 +119,8 @@ def best_in_words(about: About, series: Series | None) -> str:
         if v in points
     ]  # fmt: skip
     task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
-    text = f"On {task}, {shown_name(about, best)} has the best {readable(series.metric)}"
+    places = {reading.at for some in series.readings.values() for reading in some} - {""}
+    at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""
+    text = f"On {task}{at}, {shown_name(about, best)} has the best {readable(series.metric)}"
     against = f", against {numbers[1]} of the baseline" if len(numbers) > 1 else ""
     return f"{text}: {listed(numbers[:1])}{against}."

@@ -68,11 +68,13 @@ class Overview:
 
     @property
     def tally(self) -> str:
-        """How the claims came out, as ``3 claims: 2 supported, 1 not tested.``; the answer."""
+        """As ``3 claims, judged together: 2 supported, 1 not tested.``; empty without claims."""
         words = Counter(str(claim.outcome) for claim in self.claims)
         told = ", ".join(f"{number} {word}" for word, number in words.items())
         num = len(self.claims)
-        return f"{num} claim{'' if num == 1 else 's'}: {told}." if num else ""
+        noun = "claim" if num == 1 else "claims"
+        together = ", judged together" if any(c.num_claims > 1 for c in self.claims) else ""
+        return f"{num} {noun}{together}: {told}." if num else ""
 
     @property
     def scales(self) -> tuple[str, ...]:

@@ -234,7 +234,7 @@ class Series:
         return self.readings.get(variant, ())
 
     def usable(self, variant: str) -> tuple[Reading, ...]:
-        """The readings that are ok; of times also the noisy ones.
+        """The readings that are ok; of times and rates also the noisy ones.
 
         The interval between processes has paid for the noise inside them.
         """
@@ -251,9 +251,8 @@ class Series:
     @cached_property
     def _usable(self) -> Mapping[str, tuple[Reading, ...]]:
         """Found once: with a thousand seeds, who asks for each seed would look a million times."""
-        takes_noisy = self.unit == "s"
         return {
-            variant: tuple(r for r in some if r.is_ok or (takes_noisy and r.is_usable))
+            variant: tuple(r for r in some if r.is_ok or (self.is_timed and r.is_usable))
             for variant, some in self.readings.items()
         }
 

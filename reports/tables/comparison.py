@@ -129,9 +129,11 @@ def without_controls(measured: Sequence[Series]) -> tuple[Series, ...]:
 
 
 def primary(measured: Sequence[Series], task: str) -> Series | None:
-    """What a task is judged by: its first score, else what is measured first."""
+    """What a task is judged by: its first score, else how fast it trains, else what comes first."""
     here = [series for series in measured if series.task == task]
-    return next((series for series in here if series.is_score), here[0] if here else None)
+    speeds = (series for series in here if series.metric == TRAINING_SPEED)
+    others = next(speeds, here[0] if here else None)
+    return next((series for series in here if series.is_score), others)
 
 
 def variant_coverage(about: About, judged: Series | None, variant: str) -> Coverage:
@@ -161,6 +163,7 @@ def whole_coverage(about: About, measured: Sequence[Series]) -> Coverage:
     )  # fmt: skip
 
 
+TRAINING_SPEED = "training_tokens_per_second"
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 _TITLES = {
     "num_parameters": "parameters",
@@ -169,7 +172,7 @@ _TITLES = {
     "forward_backward_seconds": "forward and backward",
     "training_step_seconds": "training step",
     "decode_token_seconds": "decoding a token",
-    "training_tokens_per_second": "trained tokens",
+    TRAINING_SPEED: "trained tokens",
     "prefill_tokens_per_second": "prefilled tokens",
     "decode_tokens_per_second": "decoded tokens",
     "decode_state_bytes": "state of a decoder",
@@ -260,10 +263,10 @@ def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column
         for variant, estimate in estimates.items()
     }
     is_exact = is_count or series.unit in ("B", "bytes")
-    kind = () if is_exact else ("median [spread]", "indicative" if about.is_indicative else "")
+    kind = "" if is_exact else "median [spread]"
     is_local = not is_count and len(about.provenances) > 1
     machine = machine_in_words(about, series.environment_id) if is_local else ""
-    return _column(series, written, entries, note=", ".join(filter(None, (machine, *kind))))
+    return _column(series, written, entries, note=", ".join(filter(None, (machine, kind))))
 
 
 def _column(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from suite.errors import unknown_name
 from suite.planning.variants import Baseline, Variant
 from suite.probes.probe import probe
-from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec
+from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
 from suite.spec import Ablation, Claim, SpecError
 from suite.tasks.registry import task_class
 
@@ -19,7 +19,7 @@ def with_floors(ablation: Ablation) -> Ablation:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    if claim.metric not in {task_class(task).metric.name for task in tasks}:
+    if not any(rests_on(claim.metric, task_class(task).metric.name) for task in tasks):
         return ablation
     return ablation.model_copy(update={"probes": (*probes, FLOORS)})
 

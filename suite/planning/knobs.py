@@ -177,7 +177,7 @@ def with_defaults(
     mixers = [] if model.mixer is None else [model.mixer]
     owners = {name: knobs_of(name) for name in mixers}
     owners |= {name: knob_names(load_architecture(name)) for name in architectures}
-    known = set().union(*owners.values())
+    known = set().union(*owners.values(), *map(knobs_of, _varied_mixers(ablation)))
     for name in model.knobs:
         if name not in known:
             raise SpecError(unknown_name(f"knob of {' or '.join(owners)} is called", name, known))
@@ -191,6 +191,12 @@ def with_defaults(
     except Impossible as reason:
         raise SpecError(f"{what} is impossible: {reason}.") from None
     return found
+
+
+def _varied_mixers(ablation: Ablation) -> list[str]:
+    """Those of an axis: a knob that only they have may stand in the baseline."""
+    axes = (axis for axis in ablation.axes if axis.name == "mixer")
+    return [value for axis in axes for value in axis.values if isinstance(value, str)]
 
 
 def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:

@@ -27,6 +27,8 @@ from suite.schema.trial import Trial as Trial
 
 QUALITY = "quality"  # the probe whose metrics are a task's score
 FLOORS = "floors"  # the probe whose rows are of no variant
+# Metrics that other probes derive from a task's, of the same trained model.
+_DERIVED = ("{}", "validation_{}", "training_{}", "{}_by_position")
 MIXER_ALONE = "mixer_alone"  # stands where a task's name would, where there is none
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
 # What an instrument says of itself and of the machine: beside the variants, not of them.
@@ -41,6 +43,11 @@ CONTROLS = frozenset(
 
 Better = Literal["higher", "lower", "none"]
 SpecimenKind = Literal["attention", "positions", "text"]
+
+
+def rests_on(metric: str, score: str) -> bool:
+    """Whether a metric is a task's score, or that score on other data or at some positions."""
+    return metric in {name.format(score) for name in _DERIVED}
 
 
 class Status(StrEnum):

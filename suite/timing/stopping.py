@@ -55,7 +55,7 @@ class Limits:
     most_half_width: float = 0.1
     seconds: float = 3.0
     most_seconds: float = 5.0
-    seconds_each: float = 0.75
+    seconds_each: float = 1.0
     patience: float = 120.0
     cell_seconds: float = 30.0
     stretch: float = 0.25

@@ -1,4 +1,4 @@
-"""Seven encodings and none, on both tasks, and what is known beyond the trained length."""
+"""Six encodings and none, and what is known beyond the trained length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from suite.planning.loader import find
 from suite.planning.plan import plan
 from suite.schema import Plan, Trial
 
-TASKS = ("shakespeare_characters", "shakespeare_masked")
 LONGEST = 8  # times the trained length
 
 
@@ -22,21 +21,16 @@ def found() -> Plan:
     return plan("positions", seeds=1)
 
 
-def trial_of(found: Plan, variant: str, task: str) -> Trial:
-    ids = {(c.variant, c.task): c.trial_id for c in found.cells if c.probe == "quality"}
-    return next(trial for trial in found.trials if trial.trial_id == ids[variant, task])
+def trial_of(found: Plan, variant: str) -> Trial:
+    ids = {c.variant: c.trial_id for c in found.cells if c.probe == "quality"}
+    return next(trial for trial in found.trials if trial.trial_id == ids[variant])
 
 
-def test_seven_encodings_and_none_meet_both_tasks(found: Plan) -> None:
-    others = [name for name in POSITIONS if name != "sinusoidal"]
-    labels = {"baseline", "position_mode=concatenated", *(f"position={name}" for name in others)}
-    assert set(found.about.variants) == labels
-    assert len(labels) == 7 + 1
+def test_six_encodings_and_none_are_compared(found: Plan) -> None:
+    assert set(found.about.variants) == {f"position={name}" for name in POSITIONS}
     assert not [cell for cell in found.cells if cell.reason]
-    cells = {(c.variant, c.task) for c in found.cells if c.probe == "quality"}
-    assert len(cells) == 8 * len(TASKS)
-    # Quality and parameters, and the floors of each task.
-    assert len(found.trials) == 2 * len(cells) + len(TASKS)
+    # The search for the rate, the score, that by position, the parameters; the floors of the task.
+    assert len(found.trials) == 4 * len(POSITIONS) + 1
 
 
 def test_each_is_tested_at_two_four_and_eight_times_the_trained_length(found: Plan) -> None:
@@ -48,7 +42,6 @@ def test_each_is_tested_at_two_four_and_eight_times_the_trained_length(found: Pl
 @pytest.mark.parametrize("scale", ["quick", "standard", "paper"])
 def test_the_claim_is_of_a_length_beyond_the_trained_one(scale: str) -> None:
     ablation = find("positions").ablation
-    assert ablation.claim.task == TASKS[0]
     settings = ablation.scales[scale]  # type: ignore[index]
     beyond = [f"length={length}" for length in settings.test_lengths if length > settings.length]
     assert ablation.claim.at in beyond
@@ -58,7 +51,7 @@ def test_the_claim_is_of_a_length_beyond_the_trained_one(scale: str) -> None:
 def test_a_model_built_for_the_longest_is_the_one_built_for_the_trained_length(
     found: Plan, position: str
 ) -> None:
-    trial = trial_of(found, "baseline", "shakespeare_masked")
+    trial = trial_of(found, "position=sinusoidal")
     spec = replace(trial.subjects[0], position=position)
     tokens = torch.randint(81, (1, trial.length))
     outputs = []
@@ -69,7 +62,7 @@ def test_a_model_built_for_the_longest_is_the_one_built_for_the_trained_length(
 
 
 def test_learned_positions_beyond_the_trained_length_are_never_trained(found: Plan) -> None:
-    trial = trial_of(found, "position=learned", "shakespeare_characters")
+    trial = trial_of(found, "position=learned")
     model = build_model(trial.subjects[0])
     model(torch.randint(81, (2, trial.length))).sum().backward()
     table = dict(model.named_parameters())["trunk.position.table"]

@@ -31,7 +31,8 @@ class JournalNumbers:
 
     Attributes:
         number: Of the edition.
-        values: (variant, seed, metric) -> (trial_id, value), of trials that ended well.
+        values: (variant, seed, metric) -> (trial_id, value), of trials that ended well; without
+            those of floors.
         num_trials: That the edition has; so many of them have a result: `num_done`.
     """
 
@@ -77,7 +78,7 @@ def _numbers(number: int, plan: Any, results: Mapping[str, Any]) -> JournalNumbe
     values = {
         (cell["variant"], cell["seed"], each["metric"]): (cell["trial_id"], each["value"])
         for cell in plan["cells"]
-        if cell["trial_id"] in results
+        if cell["trial_id"] in results and cell["variant"] in plan["about"]["variants"]
         for each in results[cell["trial_id"]]["measurements"]
         if each["subject"] == cell["subject"]
     }
@@ -93,16 +94,18 @@ def differences_of_pages(shown: JournalNumbers, reports: Path) -> Iterator[str]:
     """A sentence for each number of the folder `reports` that is not the journal's."""
     folder = reports / ABLATION
     with (folder / "results.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["value"]]
+        rows = [r for r in csv.DictReader(file) if r["value"] and r["variant"] in shown.variants]
     values = {(r["variant"], int(r["seed"]), r["metric"]): float(r["value"]) for r in rows}
     journal = {key: value for key, (_, value) in shown.values.items()}
     yield from _differing("results.csv", values, journal)
     with (folder / f"tables/{TASK}.csv").open(encoding="utf-8") as file:
-        table = {row["variant"]: row for row in csv.DictReader(file)}
+        rows = [row for row in csv.DictReader(file) if row["variant"] in shown.variants]
+    table = {row["variant"]: row for row in rows}
     column = next(name for name in next(iter(table.values())) if name.startswith(f"{METRIC} ("))
     means = {variant: float(row[column]) for variant, row in table.items() if row[column]}
     yield from _differing(f"tables/{TASK}.csv", means, shown.means)
-    written = _rows_of_page(folder / "report.md")
+    of_page = _rows_of_page(folder / "report.md")
+    written = {name: text for name, text in of_page.items() if name in shown.variants}
     yield from _rounded("report.md", written, shown.means)
     page = (folder / "index.html").read_text("utf-8")
     yield from (

@@ -23,9 +23,9 @@ SECONDS = MetricSpec(name="step", unit="s", better="lower")
 def measured(
     a: Sequence[float], b: Sequence[float], floors: Mapping[str, float | None], *,
     spec: MetricSpec = BITS, claimed: str = "", at: str = "",
-    others: Mapping[str, Sequence[float | None]] | None = None,
+    others: Mapping[str, Sequence[float | None]] | None = None, other: MetricSpec = SECONDS,
 ) -> tuple[About, tuple[Series, ...]]:  # fmt: skip
-    """Variants, of which `b` is the baseline, with a time that says that `a` is faster.
+    """Variants, of which `b` is the baseline, with another metric that says that `a` is better.
 
     Scores at `at`, if any, are the same as the whole ones. None is a seed, or a floor, that failed.
     """
@@ -36,7 +36,7 @@ def measured(
     )  # fmt: skip
     said = synthetic.about(
         variants=tuple(scores), baseline="b", tasks=("t",), probes=("quality", "floors", "time"),
-        metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (SECONDS,)}},
+        metrics={"t": {"quality": (spec,), "floors": (spec,), "time": (other,)}},
         floors={"t": tuple(floors)}, num_seeds=len(b), claim=claim,
     )  # fmt: skip
     rows = [
@@ -46,7 +46,7 @@ def measured(
         for place in dict.fromkeys(("", at))
     ]
     rows += [
-        synthetic.row(said, name, "t", "time", SECONDS, seed=seed) | {"value": value + seed / 100}
+        synthetic.row(said, name, "t", "time", other, seed=seed) | {"value": value + seed / 100}
         for name, value in (("a", 1.0), ("b", 2.0))
         for seed in range(len(b))
     ]
@@ -139,6 +139,12 @@ def test_floors_that_could_not_be_computed_open_no_gate() -> None:
     assert found.finding == "no verdict at this scale, since no floor of t could be computed"
 
 
+def test_a_floor_that_was_left_out_is_named() -> None:
+    found = judged(BETTER, GOOD, {"trigram": 2.7, "tf-idf": None})
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == "Not computed, and so not asked for: the floor tf-idf."
+
+
 def test_two_seeds_are_too_few_before_all_else() -> None:
     found = judged(BETTER[:2], GOOD[:2], {"five-gram": 2.3})
     assert found.outcome is ClaimOutcome.UNDERPOWERED
@@ -151,6 +157,17 @@ def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
     found = judged(BETTER, GOOD, {"trigram": 2.7}, at=at)
     assert found.outcome is ClaimOutcome.SUPPORTED
     assert found.details[-1] == f"The floors are those of the whole score: none is known at {at}."
+
+
+@pytest.mark.parametrize("metric", ["training_bits", "validation_bits", "bits_by_position"])
+def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
+    """Else a claim on training data could be made of models that have learnt nothing."""
+    named = replace(SECONDS, name=metric)
+    poor = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed=metric, other=named)
+    assert poor.outcome is ClaimOutcome.NOT_TESTED
+    found = judged(BETTER, GOOD, {"trigram": 2.7}, claimed=metric, other=named)
+    assert found.outcome is ClaimOutcome.SUPPORTED
+    assert found.details[-1] == f"The floors are those of bits: none is known of {metric}."
 
 
 def test_what_is_no_score_needs_nothing_learnt_and_says_so() -> None:
@@ -175,7 +192,11 @@ def test_an_untested_claim_counts_among_others() -> None:
 @pytest.mark.parametrize(
     ("floor", "note"),
     [
-        (2.3, "b (baseline) does not beat f here: nothing about quality follows from this table."),
+        (
+            2.3,
+            "The baseline (b) does not beat the floor f here: nothing about quality follows from "
+            "this table.",
+        ),
         (2.7, ""),
     ],
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from reports.document import Section
 from reports.pages.ablation import Page, page
 from reports.pages.mixers import controls_section, main_environment, mixers_section
 from reports.render import render
@@ -31,6 +33,11 @@ def _page() -> Page:
     return page(whole(), ["quick"])
 
 
+def _alone() -> Section:
+    """What was measured of mixers alone."""
+    return next(one for one in _page().findings if one.title == "The mixers alone")
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole report."""
@@ -38,7 +45,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
-    section = _page().findings[0]
+    section = _alone()
     assert [shown.title for shown in section.exhibits] == [
         "Table 1, measured", "Faster from which length?", "Time and memory against length",
         "Times by length", "Use made of the machine", "Can these times be trusted?",
@@ -50,11 +57,16 @@ def test_the_exhibits_stand_in_the_order_of_the_questions() -> None:
     assert all(len(view.drawings) == 1 for view in shown.views)
 
 
-def test_the_mixers_come_before_the_tasks_and_are_none_themselves(report: Path) -> None:
+def test_the_claims_part_comes_first_and_mixers_alone_are_no_task(report: Path) -> None:
     text = (report / "index.html").read_text()
     heads = re.findall(r"<h2>(.*?)</h2>", text)
-    assert heads[1:4] == ["The mixers alone", "shakespeare characters", "fashion mnist patches"]
+    tasks = ["shakespeare characters", "fashion mnist patches"]
+    assert known(whole().about.claim).task != MIXER_ALONE
+    assert heads[1:4] == [*tasks, "The mixers alone"]
     assert "mixer alone" not in heads
+    about = replace(whole().about, claim=None)
+    made = page(Sweep(about, whole().results, whole().curves), ["quick"])
+    assert [section.title for section in made.findings][:2] == ["The mixers alone", tasks[0]]
 
 
 def test_every_table_is_there_as_csv_and_latex_and_every_figure_as_svg(report: Path) -> None:
@@ -96,7 +108,7 @@ def test_the_baseline_says_what_it_is(report: Path) -> None:
 
 def test_controls_are_no_columns_and_count_for_nothing() -> None:
     made = _page()
-    tables = [table for section in made.findings[1:] for table in section.tables]
+    tables = [table for section in made.findings for table in section.tables]
     keys = {column.key for table in tables for column in table.columns}
     assert "accuracy" in keys
     assert not {key for key in keys for name in CONTROLS if key.startswith(name)}
@@ -130,7 +142,7 @@ def _of_two() -> Sweep:
 
 def test_two_machines_never_share_an_exhibit() -> None:
     """All as if the second were not there, but for the sentence that says that it is."""
-    one, both = _page().findings[0], _of_two()
+    one, both = _alone(), _of_two()
     two = known(mixers_section(both.about, both.results))
     assert two.sentences != one.sentences
     assert "NVIDIA H100, 8 threads, torch 2.13.0" in two.sentences[0]

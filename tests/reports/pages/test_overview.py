@@ -91,7 +91,7 @@ def _on_overview(html: str) -> Iterator[Shown]:
 def _in_markdown(text: str) -> Iterator[Shown]:
     for kind, rest in re.findall(r"^\*\*([A-Z][^*]*)\.\*\* (.*)$", text, flags=re.MULTILINE):
         answer, _, finding = rest.partition(" Measured: ")
-        finding, judged, said = finding.replace("\\", "").partition(" Judged among")
+        finding, judged, said = finding.replace("\\", "").partition(" Judged alone")
         kind = kind[0].lower() + kind[1:]
         yield Shown(kind, answer, f"Measured: {finding}", f"{judged}{said}".strip())
 
@@ -173,14 +173,13 @@ def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verd
             alone = _on_page(sweeps[entry.ablation])
             _check(alone, claim, 95.0)
             assert alone.badge == entry.alone.kind
-            is_among = entry.together.num_claims > 1
-            said = (
-                f"Judged among the {entry.together.num_claims} claims here; alone: {alone.badge}."
-            )
-            assert card.said == (said if is_among else "")
+            differs = entry.together.outcome != entry.alone.outcome
+            said = f"Judged alone, as on its own page: {alone.badge}." if differs else ""
+            assert card.said == said
+            seen["differs"] += differs
             seen[word] += 1
             seen["a check"] += claim.is_check
-    assert {*ANSWERS, "a check"} == set(seen)
+    assert {*ANSWERS, "a check", "differs"} == {word for word, num in seen.items() if num}
 
 
 def test_every_outcome_has_a_sentence() -> None:

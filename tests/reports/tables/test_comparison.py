@@ -11,14 +11,20 @@ import pandas as pd
 
 from reports.document import Entry, Table
 from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
-from reports.pages.ablation import page
 from reports.pages.summary import coverage_in_words
 from reports.results.frame import results_frame
-from reports.results.series import Coverage, all_series, belongs
-from reports.tables.comparison import NOISY, UNTOLD, comparison_table, whole_coverage
+from reports.results.series import Coverage, Series, all_series, belongs
+from reports.tables.comparison import (
+    NOISY,
+    TRAINING_SPEED,
+    UNTOLD,
+    comparison_table,
+    primary,
+    whole_coverage,
+)
 from suite.schema import BASELINE_AGAIN, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
-from tests.reports.conftest import ends, entry, series_of, t_interval
+from tests.reports.conftest import ends, entry, known, series_of, t_interval
 
 
 def _table(sweep: Any, task: str) -> Table:
@@ -150,7 +156,8 @@ def test_trials_and_the_measurements_that_they_gave_are_two_counts() -> None:
     )
     sweep = synthetic.sweep()
     num_run = sweep.results.query("status != 'skipped'")["trial_id"].nunique()
-    assert page(sweep, ["quick"]).certainty[-1].text.startswith(f"{num_run} trials ran")
+    cover = whole_coverage(sweep.about, series_of(sweep))
+    assert coverage_in_words(cover, sweep.num_trials).startswith(f"{num_run} trials ran")
 
 
 def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
@@ -159,6 +166,19 @@ def test_a_rate_is_judged_as_the_time_of_a_unit() -> None:
     rows += [("b", {"seed": s, "value": 1.0}) for s in range(3)]
     entry = _small(rate, "step_time", rows).rows[0].entries[0]
     assert entry.note == "2.01 × baseline, faster"
+
+
+def test_a_task_without_a_score_is_judged_by_how_fast_models_train() -> None:
+    speed = MetricSpec(name=TRAINING_SPEED, unit="tokens/s", better="higher")
+    made = [series_named(spec) for spec in (synthetic.PARAMETERS, synthetic.SECONDS, speed)]
+    assert known(primary(made, "t")).metric == TRAINING_SPEED
+    assert known(primary(made[:2], "t")).metric == synthetic.PARAMETERS.name
+
+
+def series_named(spec: MetricSpec) -> Series:
+    return Series(
+        task="t", probe="p", metric=spec.name, unit=spec.unit, better=spec.better, readings={}
+    )
 
 
 def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:

@@ -22,6 +22,7 @@ from suite.journal.sqlite_schema import Contradiction, JournalError
 from suite.planning.plan import plan
 from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 from tests.suite.heads_sweep import HEADS
+from tests.suite.small_ablation import make_ablation
 
 HERE, ELSEWHERE = HEADS.place, HEADS.other_place
 
@@ -126,7 +127,9 @@ def test_of_two_environments_a_finding_counts_before_a_failure(journal: Journal)
 def test_the_trials_of_a_plan_are_listed_and_those_of_an_older_plan_are_gone(
     journal: Journal,
 ) -> None:
-    older, newer = plan("heads", seeds=2), plan("heads", seeds=1)
+    older, newer = (
+        plan(make_ablation(probes=["quality", "step_time"]), seeds=seeds) for seeds in (2, 1)
+    )
     journal.keep_plan(older)
     before = journal.driver_started()
     journal.keep_plan(newer)
@@ -135,7 +138,7 @@ def test_the_trials_of_a_plan_are_listed_and_those_of_an_older_plan_are_gone(
     assert set(rows) == {trial.trial_id for trial in newer.trials}
     assert {row.probe for row in rows.values() if row.is_alone} == {"step_time"}
     labels = [row.label for row in rows.values() if row.probe == "quality"]
-    assert "heads=1, shakespeare_characters, seed 0" in labels
+    assert f"{newer.about.variants[0]}, {newer.about.tasks[0]}, seed 0" in labels
 
 
 def test_attempts_gives_the_newest_of_each_trial(journal: Journal) -> None:

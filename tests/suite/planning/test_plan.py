@@ -265,6 +265,13 @@ def _claim(**changes: Any) -> Claim:
         ({"claim": _claim(), "probes": ["floors", "quality"]}, True),
         (
             {
+                "claim": _claim(metric="training_bits_per_character"),
+                "probes": ["quality", "training_score"],
+            },
+            True,
+        ),
+        (
+            {
                 "claim": _claim(metric="accuracy", **{
                     side: f"heads={n}, task={IMAGES}" for side, n in (("a", 1), ("b", 4))
                 }),
@@ -433,7 +440,8 @@ def test_an_id_is_the_hash_of_the_content() -> None:
         content = asdict(trial)
         assert content.pop("parallel") is None  # what a trial lacks leaves no trace in its id
         assert (content.pop("test_lengths"), content.pop("decoding")) == ((), ())
-        assert (content.pop("start"), content.pop("teacher")) == (None, None)
+        unset = ("start", "teacher", "threads", "trained", "search", "found_rate")
+        assert {content.pop(name) for name in unset} == {None}
         if content["training"]:
             for name, idle in IDLE.items():
                 assert content["training"].pop(name) == idle

@@ -47,7 +47,11 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
     found = [(e.number, e.verdict, e.num_done, e.is_earlier_test) for e in about.editions]
     assert found == [(3, "supported", 9, False), (2, "invalid", 4, True), (1, "supported", 9, True)]
     text = render(NAME, sweeps, tmp_path).with_name("report.md").read_text()
-    for said in (HISTORY, "8 heads beat one: supported, exploratory, indicative;", "## Editions"):
+    for said in (
+        HISTORY,
+        "**Supported, exploratory, indicative.** 8 heads beat one.",
+        "Editions</",
+    ):
         assert said in text
     assert "fixed before its results" not in text
     _, _, *lines = editions_side_by_side(store, NAME, None)

@@ -1,0 +1,85 @@
+"""Does the first screen show what the claim is about, and answer where nothing is claimed?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.analysis.verdict import verdict
+from reports.pages.answer import MOST_DRAWN, Answer, answer
+from reports.plots import scores
+from reports.results.frame import Sweep, curves_frame, results_frame
+from reports.results.series import all_series
+from reports.tables.comparison import without_controls
+from suite.schema import MIXER_ALONE, ClaimSpec
+from tests.reports import conftest as synthetic
+from tests.reports import mixers_alone
+from tests.reports.conftest import known
+
+
+@pytest.fixture(autouse=True)
+def _unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures hold their description only, which names what they show."""
+    monkeypatch.setattr(scores, "to_svg", lambda *_, description, **__: description)
+
+
+def _answer(sweep: Sweep) -> Answer:
+    measured = without_controls(all_series(sweep.about, sweep.results))
+    return answer(sweep.about, measured, verdict(sweep.about, measured))
+
+
+def test_the_figure_is_of_the_claims_metric_at_its_coordinate() -> None:
+    claim = ClaimSpec(
+        statement="FNet is faster", metric="forward_seconds", a="mixer=fnet", b="baseline", by=0.0,
+        source="", task=MIXER_ALONE, at="length=4096",
+    )  # fmt: skip
+    made = _answer(replace(mixers_alone.whole(), about=mixers_alone.about(claim=claim)))
+    drawing = known(made.drawing)
+    assert drawing.title == "Forward seconds on mixers alone, at length 4096"
+    assert drawing.name == "mixer_alone-forward_seconds-length-4096"
+    assert "Dots are processes" in drawing.caption
+    rows = mixers_alone.whole().results
+    here = (rows["metric"] == claim.metric) & (rows["at"] == claim.at)
+    mean = rows[here & (rows["variant"] == claim.a)]["value"].mean()
+    assert f"mixer=fnet: {mean:.4g}" in drawing.svg
+    assert made.sentence == "FNet is faster."
+
+
+def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:
+    sweep = synthetic.sweep()
+    made = _answer(replace(sweep, about=synthetic.about(claim=None)))
+    assert made.sentence.startswith(
+        "On shakespeare characters, heads=8 (baseline) has the best bits per character: 2.4"
+    )
+    assert (
+        made.finding == "This ablation makes no claim, so there is no verdict: read the intervals."
+    )
+    assert (made.badge, made.outcome) == ("", "")
+    assert known(made.drawing).name == "shakespeare_characters-bits_per_character"
+
+
+def test_at_smoke_nothing_is_best() -> None:
+    sweep = synthetic.sweep("smoke")
+    made = _answer(replace(sweep, about=synthetic.about("smoke", claim=None)))
+    assert made.sentence.startswith("Models are hardly trained at this scale")
+
+
+def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
+    many = synthetic.many()
+    a, b = many.about.variants[77], many.about.variants[123]
+    claim = ClaimSpec(
+        statement="x", metric="accuracy", a=a, b=b, by=0.0, source="", task="majority"
+    )
+    made = _answer(replace(many, about=replace(many.about, claim=claim)))
+    drawn = known(made.drawing).svg.count(": ")
+    assert drawn == MOST_DRAWN
+    for variant in (a, b, many.about.baseline):
+        assert f"{variant}: " in known(made.drawing).svg
+    assert known(made.drawing).caption.endswith("Shown are 10 of 300 variants.")
+
+
+def test_without_results_there_is_a_sentence_and_no_figure() -> None:
+    made = _answer(Sweep(synthetic.about(), results_frame([]), curves_frame([])))
+    assert made.sentence == "It cannot be said whether 8 heads beat one."
+    assert made.drawing is None
