@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,35 @@ def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.Monkey
     assert seconds_of(*missing.packed[0]) < 1.0
     assert {trial.length for trial, _ in missing.alone} >= {128, 1024}
     assert planned_work(planned.trials, planned.resources).seconds(1) < 260  # in truth 160
+
+
+@pytest.mark.slow
+def test_the_demo_answers_in_four_minutes_and_then_at_once(tmp_path: Path) -> None:
+    """On two cores with nothing beside it."""
+    lines = timed_demo(tmp_path)
+    first = next(seconds for seconds, line in lines if line.startswith("[1/"))
+    assert (first < 20, lines[-1][0] < 240) == (True, True), (first, lines[-1][0])
+    said = {line.partition(":")[0]: line for _, line in lines}
+    assert "is faster than mixer=attention" in said["crossover"]
+    assert "supported" in said["verdict"]
+    assert (tmp_path / said["figure"].partition(":")[2].strip()).is_file()
+    again = timed_demo(tmp_path)
+    assert again[0][1].startswith("0 trials run")
+    assert again[-1][0] < 15
+
+
+def timed_demo(folder: Path) -> list[tuple[float, str]]:
+    """Each line that the demo prints in the folder, with the seconds since its start."""
+    command = [sys.executable, "-m", "suite.cli", "run", str(ROOT / "docs/demo.py")]
+    start = time.monotonic()
+    with subprocess.Popen(
+        [*command, "--executor", "inline"], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines = [(time.monotonic() - start, line) for line in process.stdout]
+    assert process.returncode == 0, lines
+    return [*lines, (time.monotonic() - start, "")]
 
 
 @pytest.mark.parametrize(
