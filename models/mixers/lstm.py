@@ -42,6 +42,8 @@ class LSTM(Recurrence):
         """Knobs of an LSTM.
 
         Attributes:
+            layers: As of any recurrence, as is `is_unidirectional`.
+            is_unidirectional: Whether it reads one way where both would do.
             forget_bias: Added to the forget gate's bias as it is drawn; 1 lets a new cell keep
                 about three quarters of its content a step, 0 half of it.
         """

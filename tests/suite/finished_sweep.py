@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.journal.journal import Journal
 from suite.planning.loader import LoadedAblation
 from suite.planning.plan import plan
-from suite.reporting.frames import by_trial, sweep_files
+from suite.reporting.frames import by_trial, sweep_files, with_history
 from suite.schema import FLOORS, Measurement, Plan, Point, Result, Specimen, Status, Trial
 from suite.spec import Ablation, Claim, Model, Scale, vary
 from suite.tracking.run_writer import RunWriter
@@ -87,7 +87,8 @@ class FinishedSweep:
             cells = [cell for cell in planned.cells if cell.trial_id == trial.trial_id]
             journal.commit(result, journal.begin(trial.trial_id, "here"))
             writer.finish_trial(planned.key, trial, cells, result)
-        writer.publish(planned.key, sweep_files(planned, by_trial(self.results)))
+        shown = with_history(planned, journal)
+        writer.publish(planned.key, sweep_files(shown, by_trial(self.results)))
         return planned
 
 

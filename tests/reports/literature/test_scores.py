@@ -105,7 +105,9 @@ def test_what_is_open_is_called_open() -> None:
 
 
 def test_a_variant_that_is_not_there_says_so() -> None:
-    texts = _texts(_exhibit(synthetic.sweep()))
+    sweep, about = synthetic.sweep(), synthetic.about(variants=("heads=1", "heads=8"))
+    rows, curves = (f[f["variant"].isin(about.variants)] for f in (sweep.results, sweep.curves))
+    texts = _texts(_exhibit(Sweep(about, rows, curves)))
     assert texts["heads=4 against heads=8: BLEU"]["ours"] == "not among the variants here"
     said = synthetic.about()
     nothing = known(published_exhibit(said, all_series(said, results_frame([]))))

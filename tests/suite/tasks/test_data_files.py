@@ -13,7 +13,7 @@ import pytest
 from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
 from suite.tasks.fashion_mnist import FashionMnistPatches
 from suite.tasks.movie_reviews import MovieReviews
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
+from suite.tasks.shakespeare_characters import ShakespeareCharacters, ShakespeareTragedies
 from suite.tasks.task import DataSource, Task, TaskError
 from suite.tasks.wikipedia_bytes import WikipediaBytes
 from suite.tasks.wordnet_glosses import WordnetGlosses
@@ -38,6 +38,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 REMEMBERED = [
     ShakespeareCharacters.read,
+    ShakespeareTragedies.read,
     FashionMnistPatches.data,
     shakespeare_plays.acts,
     WikipediaBytes.read,
