@@ -162,7 +162,7 @@ def trial_of(probe: Probe, subjects: tuple[Subject, ...], seed: int) -> Trial:
 
 
 def _parent(subject: Subject | None, seed: int) -> Trial | None:
-    """The trial that trains what another one starts or learns from, with the same seed."""
+    """The trial that trains what another one uses or looks at, with the same seed."""
     return trial_of(probe_named(QUALITY), (subject,), seed) if subject else None
 
 

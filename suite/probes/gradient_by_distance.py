@@ -34,7 +34,7 @@ import torch
 from torch import Tensor, nn
 
 from models import ModelSpec, architecture_class
-from suite.probes.probe import Probe, Said, initial_model, measurement, trained_model
+from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
 from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
 from suite.tasks.registry import build_task
 from suite.tasks.task import Task
@@ -47,14 +47,11 @@ _NUM_WINDOWS = 64  # at least; whole batches
 _SEED_OF_DIRECTIONS = 0
 
 
-class GradientByDistance(Probe):
+class GradientByDistance(TrainedModelProbe):
     """Before training and after it, at distances of 1, 2, 4, ... tokens."""
 
     name = "gradient_by_distance"
     version = 2
-    grain = "seed"
-    reads_trained = True
-    is_batched = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """Two numbers at each distance that a window of so many tokens has."""
@@ -68,10 +65,6 @@ class GradientByDistance(Probe):
         if not kind.can_write() or "next_symbols" not in kind.answers:
             return f"it looks back from the next token, which a {model.architecture} does not write"
         return super().why_not(model, parallel)
-
-    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """It needs the folder of checkpoints, which has the trained model."""
-        return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None

@@ -206,6 +206,28 @@ class SpreadProbe(Probe):
         """
 
 
+class TrainedModelProbe(Probe):
+    """A probe that looks at the model that `quality` has trained; a subclass measures it."""
+
+    grain: ClassVar[Grain] = "seed"
+    reads_trained: ClassVar[bool] = True
+    is_batched: ClassVar[bool] = True
+
+    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
+        """Refused without the folder of checkpoints, which has the trained model."""
+        return self.measure_resuming(trial, device, None)
+
+    @abstractmethod
+    def measure_resuming(
+        self, trial: Trial, device: str, checkpointer: Checkpointer | None
+    ) -> Iterator[Said]:
+        """See `Probe.measure`.
+
+        Raises:
+            CheckpointError: the weights cannot be had here.
+        """
+
+
 _TRAINING_OVER_FORWARD = 3.0
 # Of single steps that are measured: so many that the rate does not fall to nothing.
 ENDLESS = Training(

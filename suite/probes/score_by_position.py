@@ -16,7 +16,14 @@ from dataclasses import replace
 import torch
 
 from models import ModelSpec, architecture_class
-from suite.probes.probe import Measured, Probe, Said, measurement, task_metric, trained_model
+from suite.probes.probe import (
+    Measured,
+    Said,
+    TrainedModelProbe,
+    measurement,
+    task_metric,
+    trained_model,
+)
 from suite.schema import MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import UNSCORED, Batch, Task
@@ -26,15 +33,12 @@ from suite.training.engines.engine import in_evaluation_mode, judged
 AXIS = "position"
 
 
-class ScoreByPosition(Probe):
+class ScoreByPosition(TrainedModelProbe):
     """The task's metric on the test split, by bands of positions."""
 
     name = "score_by_position"
     version = 1
-    grain = "seed"
-    reads_trained = True
     may_start = True
-    is_batched = True
     is_tested_at_lengths = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
@@ -52,10 +56,6 @@ class ScoreByPosition(Probe):
         if not {"symbols", "next_symbols"} & set(architecture_class(model.architecture).answers):
             return f"it looks at each position, and a {model.architecture} gives one answer for all"
         return super().why_not(model, parallel)
-
-    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """It needs the folder of checkpoints, which has the trained model."""
-        return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None

@@ -41,7 +41,7 @@ from torch.overrides import TorchFunctionMode
 from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
 from models.registry import mixer_pattern
 from models.reversible import activations_kept
-from suite.probes.probe import Probe, Said, initial_model, measurement, trained_model
+from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
 from suite.probes.samples import mixers_of
 from suite.schema import Measurement, MetricSpec, Parallel, Trial
 from suite.tasks.registry import build_task
@@ -99,14 +99,11 @@ class Attended:
         return (self.through()[counts].sum() / self.through_equal_scores()[counts].sum()).item()
 
 
-class Softmax(Probe):
+class Softmax(TrainedModelProbe):
     """Entropy of attention's weights and relative gradient of its scores, untrained and trained."""
 
     name = "softmax"
     version = 2
-    grain = "seed"
-    reads_trained = True
-    is_batched = True
     specs = (
         MetricSpec(name="initial_attention_entropy", unit="1", better="none"),
         MetricSpec(name="initial_score_gradient", unit="1", better="higher"),
@@ -122,10 +119,6 @@ class Softmax(Probe):
             if mixer_class(mixer).attention_weights is Mixer.attention_weights:
                 return f"{mixer} gives no attention weights"
         return super().why_not(model, parallel)
-
-    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """It needs the folder of checkpoints, which has the trained model."""
-        return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None

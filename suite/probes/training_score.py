@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from suite.probes.probe import Probe, Said, measurement, task_metric, trained_model
+from suite.probes.probe import Said, TrainedModelProbe, measurement, task_metric, trained_model
 from suite.schema import MetricSpec, Trial
 from suite.tasks.registry import build_task, task_class
 from suite.tasks.task import Task
@@ -22,25 +22,18 @@ from suite.training.engines.engine import in_evaluation_mode, judged
 NUM_BATCHES = 64
 
 
-class TrainingScore(Probe):
+class TrainingScore(TrainedModelProbe):
     """The task's metric on training data, after training."""
 
     name = "training_score"
     version = 1
-    grain = "seed"
-    reads_trained = True
     may_start = True
-    is_batched = True
 
     def metrics(self, task: type[Task] | None, length: int) -> tuple[MetricSpec, ...]:
         """The task's own metric, as ``training_accuracy``."""
         assert task is not None, "training_score is no sweep"
         metric = task_metric(task)
         return (replace(metric, name=f"training_{metric.name}"),)
-
-    def measure(self, trial: Trial, device: str) -> Iterator[Said]:
-        """It needs the folder of checkpoints, which has the trained model."""
-        return self.measure_resuming(trial, device, None)
 
     def measure_resuming(
         self, trial: Trial, device: str, checkpointer: Checkpointer | None
