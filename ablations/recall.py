@@ -12,7 +12,11 @@ were shown: one in four of 4 pairs, one in eight of 8.
 Expected: attention answers all, once it is wide enough to tell 256 symbols apart; the others guess
 among the values shown.
 
-Cost: quick about half an hour on two cores; standard half a day on one GPU; paper a cluster.
+Found at quick, five seeds: attention 0.9996 at width 64 and 0.67 at 32, where some seeds miss the
+key; the convolution 0.169 and the linear Transformer 0.173 at 64, for a floor of 0.167. The LSTM
+(0.008) has not begun to learn after 800 steps, so nothing follows about it.
+
+Cost: quick about 15 minutes on two cores; standard half a day on one GPU; paper a cluster.
 """
 
 from suite import Ablation, Claim, Model, Recipe, Scale, vary

@@ -107,7 +107,7 @@ def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:
 
 
 def _searched(trials: Sequence[Trial]) -> str:
-    """As ``tuned: searched for each variant in trainings of 500 steps``."""
+    """As ``tuned: searched for each variant, in trainings of 500 steps``."""
     searches = [trial.search.training for trial in trials if trial.search]
     steps = sorted({each.steps for each in searches if each})
     if not steps:
