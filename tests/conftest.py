@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,3 +66,15 @@ def pytest_collection_finish() -> None:
     """What stands now stays: a trial that collects garbage need not look through 10,000 tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def own_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a user's files add to the interpreter's path and modules goes away again.
+
+    For every test: a module `own` that one of them leaves would hide the next one's package `own`.
+    """
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    yield
+    for name in [name for name in sys.modules if name.startswith(("own", "mine"))]:
+        del sys.modules[name]

@@ -86,9 +86,10 @@ class Performer(KernelMixer):
     ) -> Tensor:
         """See `Mixer.forward`; in training, draws features anew when it is time."""
         if self.training:
-            self.num_calls += 1
-            if self.num_calls % self.redraw_interval == 0:
+            # Before the next call, not after the last: a training ends with the features it knows.
+            if self.num_calls and self.num_calls % self.redraw_interval == 0:
                 self._redraw()
+            self.num_calls += 1
         return super().forward(x, mask, context, context_mask)
 
     def get_extra_state(self) -> Tensor:

@@ -9,7 +9,7 @@ from suite.planning.variants import Baseline, Variant
 from suite.probes.probe import probe
 from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
 from suite.spec import Ablation, Claim, SpecError
-from suite.tasks.registry import task_class
+from suite.tasks.registry import TASKS, task_class
 
 
 def with_floors(ablation: Ablation) -> Ablation:
@@ -19,7 +19,8 @@ def with_floors(ablation: Ablation) -> Ablation:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    if not any(rests_on(claim.metric, task_class(task).metric.name) for task in tasks):
+    known = tasks & TASKS.keys()  # the others are refused with the axis that names them
+    if not any(rests_on(claim.metric, task_class(task).metric.name) for task in known):
         return ablation
     return ablation.model_copy(update={"probes": (*probes, FLOORS)})
 

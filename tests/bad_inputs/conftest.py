@@ -9,9 +9,9 @@ import pytest
 
 from suite import cli
 from tests.bad_inputs.command import Called, Ended, Place
-from tests.suite.conftest import own_imports, write_ablation
+from tests.suite.conftest import write_ablation
 
-__all__ = ["called", "own_imports", "place", "write_ablation"]
+__all__ = ["called", "place", "write_ablation"]
 
 
 @pytest.fixture

@@ -166,6 +166,7 @@ CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0
 @settings(max_examples=200, deadline=None, suppress_health_check=LENIENT)
 @given(place=st.sampled_from(sorted(FIELDS)), name=st.sampled_from(WORDS), value=STRANGE)
 @example(place="axes", name="position", value=None)
+@example(place="axes", name="task", value=None)
 def test_one_strange_value_in_a_sound_specification(place: str, name: str, value: object) -> None:
     """All else can be planned, so that the strange value is met as deep as it goes."""
     said = {**FIELDS, "claim": CLAIM}

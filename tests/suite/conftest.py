@@ -1,6 +1,5 @@
 """Small ablations in files of a user's own, and an empty journal."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,18 +30,7 @@ def journal(path: Path) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def own_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a user's files add to the interpreter's path and modules goes away again."""
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    yield
-    for name in [
-        name for name in sys.modules if name.partition(".")[0].startswith(("own", "mine"))
-    ]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def write_ablation(tmp_path: Path, own_imports: None) -> WriteAblation:
+def write_ablation(tmp_path: Path) -> WriteAblation:
     """A file of a user's own: `source` as it stands, else the parts given instead of `PARTS`."""
 
     def write(source: str | None = None, *, name: str = "mine.py", **parts: str) -> Path:
