@@ -41,7 +41,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=1, length=128, steps=1_000, batch=16, num_evaluations=5, seeds=3
+            dim=64, depth=1, length=128, steps=1_000, batch=16, num_evaluations=5, seeds=5
         ),
         "standard": Scale(
             dim=256, depth=6, length=256, steps=20_000, batch=64, warmup_steps=1_000, gpus=1.0

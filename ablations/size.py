@@ -35,7 +35,7 @@ ABLATION = Ablation(
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
-            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=3
+            dim=64, depth=2, length=64, steps=1_000, batch=32, num_evaluations=5, seeds=5
         ),
         "standard": Scale(
             dim=256, depth=6, length=256, steps=20_000, batch=64, warmup_steps=1_000, gpus=1.0
