@@ -24,15 +24,11 @@ ABLATION = Ablation(
         mixer="attention", heads=1, position="sinusoidal", position_mode="concatenated",
         feed_forward="none",
     ),
-    axes=[
-        vary("mixer", [
-            "attention", "local_attention", "linformer", "performer", "linear_transformer", "fnet",
-        ]),
-    ],
+    axes=[vary("mixer", ["attention", "local_attention", "linformer", "performer",
+                         "linear_transformer", "fnet"])],
     tasks=["mqar_small", "selective_copying", "listops"],
-    probes=[
-        "quality", "floors", "parameters", "flops", "mixer_flops", "mixer_memory", "mixer_time",
-    ],
+    probes=["quality", "floors", "parameters", "flops", "mixer_flops", "mixer_memory",
+            "mixer_time"],
     claim=Claim(
         "attention recalls pairs better than the linear Transformer",
         metric="accuracy",

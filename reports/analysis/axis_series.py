@@ -22,7 +22,7 @@ from reports.results.variant_labels import (
     what_baseline_is,
 )
 from reports.stats.intervals import Estimate, mean_interval
-from suite.schema import CONTROLS, MIXER_ALONE, About, Better
+from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, About, Better
 
 LENGTH = "length"
 _TRAINED = ("initial_", "trained_", "validation_")  # how a metric of a trained model may begin
@@ -207,10 +207,12 @@ def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any)
 
 
 def _point(about: About, series: Series, variant: str) -> AxisPoint:
+    """A rate that a search had no need to try is no failure."""
+    absent = "not tried" if series.probe == LEARNING_RATE else "no result"
     values = tuple(series.values(variant).values())
     fates = dict.fromkeys(reading.fate for reading in series.of(variant))
     return AxisPoint(
         estimate=mean_interval(values),
         is_partial=0 < len(values) < num_expected(series, about),
-        fate="" if values else ", ".join(fates) or "no result",
+        fate="" if values else ", ".join(fates) or absent,
     )

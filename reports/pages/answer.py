@@ -12,7 +12,7 @@ from reports.pages.summary import SMOKE, why_no_verdict
 from reports.plots.scores import score_figure
 from reports.results.series import Series, belongs
 from reports.results.variant_labels import shown_name, shown_variants
-from reports.stats.intervals import as_interval, for_estimates, mean_interval
+from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
 from reports.tables.comparison import primary
 from suite.schema import MIXER_ALONE, About
 
@@ -123,4 +123,13 @@ def best_in_words(about: About, series: Series | None) -> str:
     at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""
     text = f"On {task}{at}, {shown_name(about, best)} has the best {readable(series.metric)}"
     against = f", against {numbers[1]} of the baseline" if len(numbers) > 1 else ""
-    return f"{text}: {listed(numbers[:1])}{against}."
+    return f"{text}: {listed(numbers[:1])}{against}{_doubt(about, series, best)}."
+
+
+def _doubt(about: About, series: Series, best: str) -> str:
+    """That the best is not told apart from the baseline, where it is not."""
+    ours, theirs = series.values(best), series.values(about.baseline)
+    is_open = best != about.baseline and len(ours.keys() & theirs.keys()) > 1
+    if not is_open or mean_interval(paired_differences(ours, theirs)).excludes_zero:
+        return ""
+    return "; the two cannot be told apart"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reports.results.series import Reading, Series, belongs, floors_of, num_expected
-from suite.schema import FLOORS, About, Status
+from suite.schema import FLOORS, LEARNING_RATE, About, Status
 
 MAX_FAILURES = 200  # that a page tells
 _FATES = {
@@ -64,7 +64,9 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
 
 def _of_series(about: About, series: Series) -> Iterator[tuple[str, FailureGroup]]:
     """Variant or floor, and what went wrong with it."""
-    expected = num_expected(series, about)
+    # A search tries each rate only as long as scores get better: none of them is missing.
+    is_tried = series.probe == LEARNING_RATE and series.metric != LEARNING_RATE
+    expected = 0 if is_tried else num_expected(series, about)
     shown = [(v, series.probe, expected) for v in about.variants if belongs(v, series.task)]
     shown += [(floor, FLOORS, 1) for floor in floors_of(about, series)]
     for variant, probe, num in shown:

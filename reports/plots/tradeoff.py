@@ -53,7 +53,7 @@ class _Scored:
 
 
 def tradeoff_exhibit(about: About, measured: Sequence[Series], judged: Series) -> Exhibit | None:
-    """A score against each cost; None where fewer than two variants have both."""
+    """A score against each cost in which variants differ; None where fewer than two have both."""
     costs = training_costs(about, measured, judged.task)
     views = tuple(view for cost in costs if (view := _view(about, judged, cost)))
     if not views:
@@ -84,15 +84,13 @@ def pareto_front(places: Mapping[str, tuple[float, float]], judged: Series) -> l
 
 def _view(about: About, judged: Series, cost: TrainingCost) -> View | None:
     every = _scored(about, judged, cost)
-    if len(every) < 2:
+    amounts = [one.amount for one in every]
+    if len(every) < 2 or max(amounts) - min(amounts) <= _SAME * max(amounts):
         return None
     front = pareto_front({one.variant: (one.amount, one.mean) for one in every}, judged)
-    sentences = [f"Not beaten in both, by their means alone: {_joined(about, front)}."]
-    amounts = [one.amount for one in every]
-    if max(amounts) - min(amounts) <= _SAME * max(amounts):
-        sentences = [f"All variants are alike in {cost.title}, so here only the score tells."]
+    sentence = f"Not beaten in both, by their means alone: {_joined(about, front)}."
     drawing = _drawn(about, judged, cost, every, front)
-    return View(title=cost.title, sentences=(*sentences, cost.how), drawings=(drawing,))
+    return View(title=cost.title, sentences=(sentence, cost.how), drawings=(drawing,))
 
 
 def _joined(about: About, front: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from tools.results import MADE, MOST_BYTES, RESULTS, Refused, keep, kept, make_p
 # Made before frames were kept. The list only shrinks: it ends with the next runs of these.
 WITHOUT_FRAMES = {
     "complexity", "data_parallel", "gradients", "learning_rate", "linear_attention",
-    "positions", "regularisation", "scaling",
+    "regularisation", "scaling",
 }  # fmt: skip
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))

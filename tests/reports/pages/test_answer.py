@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
 from reports.analysis.verdict import verdict
-from reports.pages.answer import MOST_DRAWN, Answer, answer
+from reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
 from reports.plots import scores
 from reports.results.frame import Sweep, curves_frame, results_frame
 from reports.results.series import all_series
-from reports.tables.comparison import without_controls
+from reports.stats.intervals import mean_interval, paired_differences
+from reports.tables.comparison import primary, without_controls
 from suite.schema import MIXER_ALONE, ClaimSpec
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
@@ -95,3 +97,15 @@ def test_beside_a_verdict_on_scores_the_best_variant_is_named_whichever_it_is() 
     )
     alone = synthetic.about(variants=(claim.a, claim.b))
     assert "has the best" not in _answer(Sweep(alone, rows, curves)).finding
+
+
+def test_a_best_variant_that_is_not_told_apart_from_the_baseline_is_said_to_be_so() -> None:
+    about = synthetic.about(claim=None)
+    sweep = replace(synthetic.sweep(), about=about)
+    score = known(primary(all_series(about, sweep.results), about.tasks[0]))
+    best = min(about.variants, key=lambda variant: fmean(score.values(variant).values()))
+    for baseline in about.variants:
+        said = best_in_words(replace(about, baseline=baseline), score)
+        differences = paired_differences(score.values(best), score.values(baseline))
+        is_open = baseline != best and not mean_interval(differences).excludes_zero
+        assert said.endswith("; the two cannot be told apart.") == is_open
