@@ -20,14 +20,15 @@ from suite.probes.probe import lengths_of
 from suite.schema import LEARNING_RATE, Resources, Trial
 from suite.tasks.registry import task_class
 
-_FLOPS_PER_SECOND_OF_A_CPU = 2.0e10
+_FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
 _FLOPS_PER_SECOND_OF_A_GPU = 2.0e13
 _TRAINING_OVER_FORWARD = 3.0
 _EVALUATION_SHARE = 0.3  # of the training time
 _SECONDS_AT_LEAST = 0.02
+_SECONDS_OF_A_LOOK = 1.0  # at a model that another trial has trained
 _SECONDS_OF_A_STEP = 2e-3  # that no FLOPs account for: Python, the optimiser, the data
 _SECONDS_OF_FLOORS = 0.3
-_SECONDS_OF_LONG_FLOORS = 10.0  # counts of n-grams, a linear classifier
+_SECONDS_OF_LONG_FLOORS = 4.0  # counts of n-grams, a linear classifier
 _SHORT_FLOORS = frozenset({"uniform", "majority", "shown_answers"})
 _SIDE, _PRODUCTS = 256, 150  # of the matrix product that shows how fast this machine is
 _PRODUCT_FLOPS_PER_SECOND = 8.0e10  # where trainings do `_FLOPS_PER_SECOND_OF_A_CPU`
@@ -45,7 +46,7 @@ def seconds_of(trial: Trial, resources: Resources) -> float:
         is_long = not _SHORT_FLOORS.issuperset(task_class(trial.task).floors)
         return _SECONDS_OF_LONG_FLOORS if is_long else _SECONDS_OF_FLOORS
     if trial.training is None and trial.parallel is None and not trial.is_timing:
-        return _SECONDS_AT_LEAST
+        return _SECONDS_OF_A_LOOK if trial.trained else _SECONDS_AT_LEAST
     rate = _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
     if resources.num_gpus:
         rate = _FLOPS_PER_SECOND_OF_A_GPU * resources.num_gpus
