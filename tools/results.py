@@ -4,7 +4,8 @@
 results.parquet and curves.parquet there are the frames from which `make pages`, and a test, make
 the whole folder again. docs/results/made.md says how each was made: command, commit, machine,
 hours. What nobody could repeat or trust is refused: results of changed files, results that are
-missing or failed, and a folder of more than 3 MB.
+missing or failed, and a folder of more than 3 MB. docs/results/index.md ends with findings.md,
+which is written by hand: what reproduced, what did not, and why.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from suite.schema import FAILURES, Plan
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MADE = "made.json"  # in each folder
+FINDINGS = "findings.md"
 MOST_BYTES = 3_000_000
 _CLEAN = re.compile(r"[0-9a-f]{12,40}")  # a commit; "+" stands after one with changed files
 _HEAD = """# How the results were made
@@ -166,13 +168,19 @@ def _row(name: str, home: Path) -> str:
 
 
 def make_pages(into: Path = RESULTS) -> None:
-    """Everything again, from the frames that are there; the overview once every folder has some."""
+    """Everything again, from the frames that are there."""
     sweeps = kept(into)
     for name, sweep in sweeps.items():
         render(name, [sweep], into)
-    if len(sweeps) == len(list(into.glob("*/index.html"))):
-        render_overview({name: [sweep] for name, sweep in sweeps.items()}, into)
+    make_overview(sweeps, into)
     write_whole(into / "made.md", how_all_were_made(sweeps, into).encode())
+
+
+def make_overview(sweeps: Mapping[str, Sweep], into: Path, findings: Path = RESULTS) -> None:
+    """index.html and index.md of a folder; the latter ends with what was found, in words."""
+    render_overview({name: [sweep] for name, sweep in sweeps.items()}, into)
+    index = into / "index.md"
+    write_whole(index, index.read_bytes() + b"\n" + (findings / FINDINGS).read_bytes())
 
 
 def main() -> int:

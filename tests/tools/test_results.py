@@ -16,12 +16,22 @@ from suite.journal.journal import Journal
 from suite.schema import LEARNING_RATE, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
 from tools import results
-from tools.results import MADE, MOST_BYTES, RESULTS, Refused, keep, kept, make_pages, num_bytes
+from tools.results import (
+    FINDINGS,
+    MADE,
+    MOST_BYTES,
+    RESULTS,
+    Refused,
+    keep,
+    kept,
+    make_pages,
+    num_bytes,
+)
 
 # Made before frames were kept. The list only shrinks: it ends with the next runs of these.
 WITHOUT_FRAMES = {
     "complexity", "data_parallel", "gradients", "learning_rate", "linear_attention",
-    "regularisation", "scaling",
+    "regularisation",
 }  # fmt: skip
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
@@ -63,15 +73,17 @@ def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
 
 
 def test_the_committed_overview_is_made_again(tmp_path: Path) -> None:
-    """As soon as all reports hold their frames; until then it is the one of before."""
     sweeps = kept()
-    if WITHOUT_FRAMES:
-        assert (RESULTS / "index.html").is_file()
-        return
-    results.render_overview({name: [sweep] for name, sweep in sweeps.items()}, tmp_path)
+    results.make_overview(sweeps, tmp_path)
     for name in ("index.html", "index.md"):
         assert (tmp_path / name).read_bytes() == (RESULTS / name).read_bytes(), "run `make pages`"
     assert (RESULTS / "made.md").read_text() == results.how_all_were_made(sweeps)
+
+
+def test_every_committed_report_is_among_the_findings() -> None:
+    """What reproduced, what did not, and why."""
+    told = (RESULTS / FINDINGS).read_text()
+    assert [name for name in KEPT if f"[{name}]({name}/report.md)" not in told] == []
 
 
 @pytest.fixture
