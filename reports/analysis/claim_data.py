@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from reports.analysis.gate import what_no_floor_shows, why_not_tested
 from reports.analysis.time_comparison import log_ratios
-from reports.results.series import Series, advantages, coverage, is_noisy, num_expected
+from reports.results.reading import coverage, is_noisy
+from reports.results.series import Series, advantages, num_expected
 from reports.stats.aggregate import Improvement, improvement
 from reports.stats.intervals import (
     Estimate,

@@ -27,7 +27,7 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from reports.results.series import Reading, is_noisy
+from reports.results.reading import Reading, is_noisy
 from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
 from suite.schema import Status
 
@@ -88,7 +88,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0)
         a: Of the first.
         b: Of the second.
         resolution: The logarithm of the ratio that the baseline showed against itself; see
-            `reports.results.series.resolution_of`.
+            `reports.results.reading.resolution_of`.
 
     Raises:
         DifferentEnvironments: if they were not all measured in one.

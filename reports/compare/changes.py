@@ -28,7 +28,8 @@ from reports.analysis.time_comparison import (
     log_ratios,
 )
 from reports.compare.pairs import MetricPair, MetricRows, Selection, UnpairedMetric, pair_metrics
-from reports.results.series import QUALITY, reading_of
+from reports.results.reading import reading_of
+from reports.results.series import QUALITY
 from reports.stats.intervals import (
     CONFIDENCE,
     Estimate,

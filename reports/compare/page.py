@@ -35,7 +35,8 @@ from reports.escape import slug
 from reports.export.printers import frame_to_csv
 from reports.export.templating import html_templates, markdown_templates
 from reports.render import write_whole
-from reports.results.series import all_series, reading_of
+from reports.results.reading import reading_of
+from reports.results.series import all_series
 from reports.stats.intervals import as_ratio
 from reports.tables.comparison import without_controls
 from reports.tables.controls import KERNELS

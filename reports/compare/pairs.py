@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from reports.results.series import Reading, is_bound, reading_of
+from reports.results.reading import Reading, reading_of
+from reports.results.series import is_bound
 from suite.schema import CONTROLS, About, Better
 
 _Row = Mapping[Any, Any]  # a row of results: columns as `suite.schema.RESULT_COLUMNS`

@@ -25,7 +25,8 @@ from reports.plots.learning_curves import curves_figure, learning_curves
 from reports.plots.scores import figure_name, score_figure
 from reports.plots.tradeoff import tradeoff_exhibit
 from reports.results.frame import FrameError, Sweep
-from reports.results.series import Coverage, Series, all_series, compared
+from reports.results.reading import Coverage
+from reports.results.series import Series, all_series, compared
 from reports.results.variant_labels import named_values
 from reports.tables.comparison import (
     TRAINING_SPEED,

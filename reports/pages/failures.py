@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.results.series import Reading, Series, belongs, floors_of, num_expected
+from reports.results.reading import Reading
+from reports.results.series import Series, belongs, floors_of, num_expected
 from suite.schema import FLOORS, LEARNING_RATE, About, Status
 
 MAX_FAILURES = 200  # that a page tells

@@ -9,7 +9,7 @@ from reports.analysis.editions import date
 from reports.analysis.verdict import Verdict
 from reports.document import capitalized, listed
 from reports.escape import one_line
-from reports.results.series import Coverage
+from reports.results.reading import Coverage
 from reports.results.variant_labels import what_baseline_is
 from suite.schema import MIXER_ALONE, About
 

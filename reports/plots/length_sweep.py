@@ -25,7 +25,7 @@ from reports.plots.line_chart import (
 )
 from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from reports.results.length_sweep import Growth
-from reports.results.series import median_of
+from reports.results.reading import median_of
 from reports.results.variant_labels import shown_name, what_baseline_is
 from reports.stats.intervals import Estimate, as_ratio
 from suite.schema import MIXER_ALONE, About

@@ -17,15 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from reports.document import Drawing, capitalized, readable
 from reports.escape import slug
 from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
-from reports.results.series import (
-    Coverage,
-    Series,
-    belongs,
-    coverage,
-    floors_of,
-    is_bound,
-    num_expected,
-)
+from reports.results.reading import Coverage, coverage
+from reports.results.series import Series, belongs, floors_of, is_bound, num_expected
 from reports.results.variant_labels import shown_name
 from reports.stats.intervals import for_quantities, for_scores, mean_interval
 from suite.schema import MIXER_ALONE, About

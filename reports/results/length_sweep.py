@@ -14,14 +14,8 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.results.series import (
-    Reading,
-    first_of_seeds,
-    is_bound,
-    is_noisy,
-    reading_of,
-    resolution_of,
-)
+from reports.results.reading import Reading, first_of_seeds, is_noisy, reading_of, resolution_of
+from reports.results.series import is_bound
 from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim", "batch", "threads"]
@@ -49,7 +43,7 @@ class Growth:
         readings: Variant -> place -> one reading a process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
         resolutions: Of times: place -> what the baseline showed against itself there; see
-            `reports.results.series.resolution_of`.
+            `reports.results.reading.resolution_of`.
     """
 
     metric: str

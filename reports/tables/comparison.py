@@ -14,19 +14,14 @@ from reports.analysis.cost import TRAINING_STEP, cost_column
 from reports.analysis.gate import below_floor
 from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
+from reports.results.reading import NOISY_MEANING, Coverage, Reading, coverage, is_noisy, median_of
 from reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
-    NOISY_MEANING,
-    Coverage,
-    Reading,
     Series,
     belongs,
     beside_scores,
-    coverage,
     floors_of,
-    is_noisy,
-    median_of,
     num_expected,
     timings_of,
 )

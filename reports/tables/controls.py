@@ -25,7 +25,8 @@ from reports.analysis.time_comparison import (
 )
 from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
 from reports.results.length_sweep import Growth, find
-from reports.results.series import Reading, Series, all_series, timings_of
+from reports.results.reading import Reading
+from reports.results.series import Series, all_series, timings_of
 from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
 from reports.tables.comparison import machine_in_words
 from suite.schema import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from reports.results.length_sweep import Axis, Growth
-from reports.results.series import Reading
+from reports.results.reading import Reading
 from suite.schema import Status
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.results.series import Reading, Series
+from reports.results.reading import Reading
+from reports.results.series import Series
 from suite.schema import About, ClaimSpec, Status
 from tests.reports import conftest as synthetic
 

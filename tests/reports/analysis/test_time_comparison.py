@@ -18,7 +18,7 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.results.series import resolution_of
+from reports.results.reading import resolution_of
 from suite.schema import Status
 from tests.reports.conftest import known
 from tests.reports.made_growth import HERE, reading, readings

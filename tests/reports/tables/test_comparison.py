@@ -13,7 +13,8 @@ from reports.document import Entry, Table
 from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
 from reports.pages.summary import coverage_in_words
 from reports.results.frame import results_frame
-from reports.results.series import Coverage, Series, all_series, belongs
+from reports.results.reading import Coverage
+from reports.results.series import Series, all_series, belongs
 from reports.tables.comparison import (
     NOISY,
     TRAINING_SPEED,

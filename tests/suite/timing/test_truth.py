@@ -27,7 +27,7 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.results.series import Reading
+from reports.results.reading import Reading
 from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, Status
 from suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC
 from tests.suite.timing.one_process import PAIRS

@@ -1,0 +1,177 @@
+"""Reads single measurements: which of them count, and how many of those expected are there.
+
+A failure is a reading too: it stays in the denominator, and is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from reports.stats.intervals import Estimate, mean_interval, median_range
+from suite.schema import Status
+
+_LARGEST = 1e100  # beyond, squares overflow: such a number counts as none
+NOISY_MEANING = (
+    "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
+    "interval says what it is worth."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One measurement of one variant: of one seed, or of one timing process.
+
+    Attributes:
+        at: The coordinate, as ``length=1024``; empty where there is none.
+        value: NaN where there is none.
+    """
+
+    seed: int
+    at: str
+    environment_id: str
+    value: float
+    spread_low: float
+    spread_high: float
+    status: Status
+    reason: str
+
+    @property
+    def has_number(self) -> bool:
+        """Whether the value can be computed with."""
+        return math.isfinite(self.value) and abs(self.value) < _LARGEST
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it may stand in a mean."""
+        return self.status is Status.OK and self.has_number
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is a number, ok or noisy."""
+        return self.status in (Status.OK, Status.NOISY) and self.has_number
+
+    @property
+    def fate(self) -> str:
+        """What became of it, in words."""
+        if self.status is Status.OK and not self.has_number:
+            return "not a number"
+        return str(self.status).replace("_", " ")
+
+
+def reading_of(row: Mapping[Any, Any]) -> Reading:
+    """The measurement that a row of results holds."""
+    named = {field.name: row[field.name] for field in fields(Reading)}
+    return Reading(**named | {"status": Status(row["status"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How many of the expected readings are ok; the others by what became of them.
+
+    Attributes:
+        num_timings: Of the whole sweep: times with a number. Rates that follow from them are none.
+        num_noisy_timings: Those of them that did not settle.
+    """
+
+    num_ok: int
+    num_total: int
+    others: Mapping[str, int]
+    skipped_because: str = ""
+    num_timings: int = 0
+    num_noisy_timings: int = 0
+
+    def __str__(self) -> str:
+        if self.skipped_because:
+            return f"skipped: {self.skipped_because}"
+        if not self.num_total:
+            return "nothing planned"
+        noisy = "" if self.num_noisy == self.num_measured else f"{self.num_noisy} "
+        measured = f"{self.num_measured} of {self.num_total}"
+        measured += f", {noisy}noisy" if self.num_noisy else ""
+        return "; ".join([measured, *(f"{number} {fate}" for fate, number in self.lost.items())])
+
+    @property
+    def num_noisy(self) -> int:
+        """Those with a number whose spread is too wide."""
+        return self.others.get("noisy", 0)
+
+    @property
+    def num_measured(self) -> int:
+        """Those with a number."""
+        return self.num_ok + self.num_noisy
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Those without a number, by what became of them."""
+        return {fate: number for fate, number in self.others.items() if fate != "noisy"}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every expected reading is ok."""
+        return self.num_ok == self.num_total
+
+
+def coverage(readings: Sequence[Reading], num_expected: int) -> Coverage:
+    """Coverage of one entry; expected seeds without a reading are missing."""
+    fates = Counter(reading.fate for reading in readings)
+    total = max(num_expected, len(readings))
+    missing = {"missing": total - len(readings)} if total > len(readings) else {}
+    all_skipped = bool(readings) and fates["skipped"] == total
+    return Coverage(
+        num_ok=fates["ok"],
+        num_total=total,
+        others={fate: fates[fate] for fate in sorted(fates) if fate != "ok" and fates[fate]}
+        | missing,
+        skipped_because="; ".join(sorted({r.reason for r in readings})) if all_skipped else "",
+    )
+
+
+def is_noisy(readings: Sequence[Reading]) -> bool:
+    """Whether most processes did not meet their stopping criterion.
+
+    A single one may be unlucky: the interval between processes then says what the rest is worth.
+    """
+    noisy = sum(reading.status is Status.NOISY for reading in readings)
+    return 2 * noisy > len(readings)
+
+
+def resolution_of(again: Iterable[Reading]) -> float:
+    """The logarithm of the smallest ratio of times that says something, 0 where nothing is known.
+
+    It is what the baseline showed against itself: the largest ratio of any process, or the far end
+    of the 95 % interval of their mean where that is nearer to 1, as it comes to be with many.
+
+    Args:
+        again: The ratio of the baseline timed again to the baseline, one a process.
+    """
+    logs = [math.log(r.value) for r in again if r.is_usable and r.value > 0]
+    seen = max(map(abs, logs), default=0.0)
+    mean = mean_interval(logs)
+    if mean.low is None or mean.high is None:
+        return seen
+    return min(seen, max(-mean.low, mean.high))
+
+
+def median_of(readings: Sequence[Reading]) -> Estimate:
+    """Median over processes, noisy ones too; of a single one, with the spread of its samples."""
+    usable = [reading for reading in readings if reading.is_usable]
+    if len(usable) != 1:
+        return median_range([reading.value for reading in usable])
+    only = usable[0]
+    if not only.spread_low <= only.spread_high:  # so too where they are NaN
+        return Estimate(n=1, point=only.value)
+    return Estimate(n=1, point=only.value, low=only.spread_low, high=only.spread_high)
+
+
+def first_of_seeds(
+    readings: Iterable[Reading], rank: Callable[[Reading], int]
+) -> tuple[Reading, ...]:
+    """For each seed the reading of the least rank, then the first by environment."""
+    by_seed: dict[int, Reading] = {}
+    for reading in sorted(readings, key=lambda r: (r.seed, rank(r), r.environment_id)):
+        by_seed.setdefault(reading.seed, reading)
+    return tuple(by_seed.values())
